@@ -1,0 +1,1 @@
+"""Ottla: a streaming platform that speaks the Kafka protocol."""

@@ -1,0 +1,1 @@
+"""Requests to decisions: routes, dispatch, handlers."""

@@ -1,0 +1,1 @@
+"""Consumer groups: classic and consumer protocol, offsets, assignors."""

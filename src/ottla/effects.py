@@ -1,0 +1,47 @@
+"""What a state machine wants to happen: it decides, a `Shard` carries it out."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the request behind `token`: a value, or an exception to answer with."""
+
+    token: Hashable
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Arm the timer of this name anew (one of a name runs at a time); `delay_ms=None` disarms it."""
+
+    name: Hashable
+    delay_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Records to append as one atomic batch, replies to send once they are committed, timers to arm.
+
+    `producer` is (producer id, epoch) when the records belong to a transaction of that producer.
+    """
+
+    records: tuple[Any, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    producer: tuple[int, int] | None = None
+
+    def __add__(self, other: "Effects") -> "Effects":
+        if self.producer != other.producer and self.records and other.records:
+            raise ValueError("records of two producers are two batches")
+        return Effects(
+            self.records + other.records,
+            self.replies + other.replies,
+            self.timers + other.timers,
+            self.producer if self.records else other.producer,
+        )
+
+
+NOTHING = Effects()

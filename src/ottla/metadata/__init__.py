@@ -1,0 +1,1 @@
+"""What the cluster knows of itself: a state machine over one ordered log of small records."""

@@ -1,0 +1,1 @@
+"""A partition as leader or follower: the high watermark, replicas, waiters."""

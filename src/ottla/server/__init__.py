@@ -1,0 +1,1 @@
+"""The shell: sockets, disks, clocks, processes."""

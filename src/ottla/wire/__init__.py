@@ -1,0 +1,1 @@
+"""The Kafka protocol as bytes: frames, messages, record batches. No I/O."""
