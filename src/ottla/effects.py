@@ -23,14 +23,15 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Records to append as one atomic batch, replies to send once they are committed, timers to arm.
+    """Records to append as one atomic batch; replies and sends that leave once they are committed; timers to arm.
 
-    `producer` is (producer id, epoch) when the records belong to a transaction of that producer.
+    `sends` are messages to others (transaction markers). `producer` is (producer id, epoch) when the records belong to a transaction of that producer.
     """
 
     records: tuple[Any, ...] = ()
     replies: tuple[Reply, ...] = ()
     timers: tuple[Timer, ...] = ()
+    sends: tuple[Any, ...] = ()
     producer: tuple[int, int] | None = None
 
     def __add__(self, other: "Effects") -> "Effects":
@@ -40,6 +41,7 @@ class Effects:
             self.records + other.records,
             self.replies + other.replies,
             self.timers + other.timers,
+            self.sends + other.sends,
             self.producer if self.records else other.producer,
         )
 
