@@ -1,0 +1,87 @@
+"""The settings that one partition's log runs by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.config.definitions import INT_MAX, LONG_MAX
+from ottla.config.topic import INTERNAL_SEGMENT_BYTES, TOPIC_KEYS
+
+if TYPE_CHECKING:
+    from ottla.config.settings import Config
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Effective settings: the topic's own, else the broker's, else the default."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    compact: bool = False
+    delete: bool = True
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1_048_588
+    log_append_time: bool = False
+    timestamp_before_max_ms: int = LONG_MAX
+    timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    preallocate: bool = False
+    producer_id_expiration_ms: int = 86_400_000
+
+    @classmethod
+    def from_settings(cls, topic_overrides: Mapping[str, str], broker: "Config") -> "LogConfig":
+        def of(name: str) -> Any:
+            if name in topic_overrides:
+                return TOPIC_KEYS[name].parse(topic_overrides[name])
+            return broker.topic_default(name)
+
+        policies = of("cleanup.policy")
+        segment_bytes = of("segment.bytes")
+        if INTERNAL_SEGMENT_BYTES.name in topic_overrides:
+            segment_bytes = INTERNAL_SEGMENT_BYTES.parse(topic_overrides[INTERNAL_SEGMENT_BYTES.name])
+        return cls(
+            segment_bytes=min(segment_bytes, INT_MAX),
+            segment_ms=of("segment.ms"),
+            segment_jitter_ms=of("segment.jitter.ms"),
+            segment_index_bytes=of("segment.index.bytes"),
+            index_interval_bytes=of("index.interval.bytes"),
+            retention_ms=of("retention.ms"),
+            retention_bytes=of("retention.bytes"),
+            compact="compact" in policies,
+            delete="delete" in policies,
+            min_cleanable_dirty_ratio=of("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=of("min.compaction.lag.ms"),
+            max_compaction_lag_ms=of("max.compaction.lag.ms"),
+            delete_retention_ms=of("delete.retention.ms"),
+            file_delete_delay_ms=of("file.delete.delay.ms"),
+            max_message_bytes=of("max.message.bytes"),
+            log_append_time=of("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_max_ms=of("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms=of("message.timestamp.after.max.ms"),
+            compression_type=of("compression.type"),
+            compression_gzip_level=of("compression.gzip.level"),
+            compression_lz4_level=of("compression.lz4.level"),
+            compression_zstd_level=of("compression.zstd.level"),
+            flush_messages=of("flush.messages"),
+            flush_ms=of("flush.ms"),
+            min_insync_replicas=of("min.insync.replicas"),
+            unclean_leader_election_enable=of("unclean.leader.election.enable"),
+            preallocate=of("preallocate"),
+            producer_id_expiration_ms=broker.producer_id_expiration_ms,
+        )

@@ -1,0 +1,164 @@
+"""A broker's settings: read from a property file and `--set`, layered, checked, never changed in place."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla import errors
+from ottla.config.broker import BROKER_KEYS
+from ottla.config.definitions import ConfigKey, Value
+from ottla.config.kafka_names import UNUSED_PREFIXES, UNUSED_SETTINGS
+from ottla.config.topic import TOPIC_KEYS
+
+
+class Config:
+    """The settings in force: static, under the cluster's dynamic defaults, under this broker's dynamic own.
+
+    `config.num_partitions` and `config["num.partitions"]` are the value of num.partitions.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, str] | None = None,
+        dynamic_default: Mapping[str, str] | None = None,
+        dynamic_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        own: dict[str, Any] = self.__dict__
+        own["static"] = dict(static or {})
+        own["dynamic_default"] = dict(dynamic_default or {})
+        own["dynamic_broker"] = dict(dynamic_broker or {})
+        own["ignored"] = tuple(name for name in self.static if name not in BROKER_KEYS)
+        values = {name: key.default for name, key in BROKER_KEYS.items()}
+        for layer in (self.static, self.dynamic_default, self.dynamic_broker):
+            values |= parse_all(layer)
+        if "broker.id" in self.static and "node.id" not in self.static:
+            values["node.id"] = values["broker.id"]
+        values["broker.id"] = values["node.id"]
+        own["values"] = values
+        own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
+
+    if TYPE_CHECKING:
+        static: dict[str, str]
+        dynamic_default: dict[str, str]
+        dynamic_broker: dict[str, str]
+        ignored: tuple[str, ...]
+        values: dict[str, Value]
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("settings do not change; make new ones with with_overrides or with_dynamic")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def __repr__(self) -> str:
+        return f"Config(static={self.static}, default={self.dynamic_default}, broker={self.dynamic_broker})"
+
+    def with_overrides(self, static: Mapping[str, str]) -> "Config":
+        """The same with these static values on top."""
+        return Config({**self.static, **static}, self.dynamic_default, self.dynamic_broker)
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "Config":
+        """The same under these dynamic values, which replace those before."""
+        return Config(self.static, default, broker)
+
+    def topic_default(self, name: str) -> Any:
+        """What a topic without this setting of its own gets."""
+        key = TOPIC_KEYS[name]
+        for synonym in key.synonyms:
+            value = self.values[synonym.name]
+            if value is not None:
+                return value if synonym.factor == 1 else _scaled(value, synonym.factor)
+        return key.default
+
+    def log_dirs_in_use(self) -> tuple[str, ...]:
+        folders: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        return folders
+
+
+def parse_all(texts: Mapping[str, str]) -> dict[str, Value]:
+    """The values of the settings that we honour; InvalidConfig for a wrong value or an unknown name."""
+    return {name: key.parse(text) for name, text in texts.items() if (key := broker_key(name)) is not None}
+
+
+def broker_key(name: str) -> ConfigKey | None:
+    """The setting of this name; None when Apache Kafka has it and we have no use for it."""
+    key = BROKER_KEYS.get(name)
+    if key is None and name not in UNUSED_SETTINGS and not name.startswith(UNUSED_PREFIXES):
+        close = difflib.get_close_matches(name, BROKER_KEYS, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise errors.InvalidConfig(f"Unknown broker config name: {name}{hint}")
+    return key
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A Java property file: comments, continued lines, `=`, `:` or blanks between name and value."""
+    settings: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        line = line.lstrip()
+        if not line or line[0] in "#!":
+            continue
+        while _is_continued(line):
+            line = line[:-1] + next(lines, "").lstrip()
+        name, value = _split(line)
+        settings[_unescape(name)] = _unescape(value)
+    return settings
+
+
+def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """`name=value` as `--set` takes it."""
+    settings: dict[str, str] = {}
+    for each in assignments:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise errors.InvalidConfig(f"{each!r} is not of the form name=value")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _scaled(value: Value, factor: int) -> int:
+    assert isinstance(value, int)
+    return value * factor if value >= 0 else -1
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    end = 0
+    while end < len(line) and line[end] not in "=: \t\f":
+        end += 2 if line[end] == "\\" else 1
+    name, rest = line[:end], line[end:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return name, rest
+
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    parts: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char == "\\" and position < len(text):
+            char = text[position]
+            position += 1
+            if char == "u" and (digits := text[position : position + 4]) and _is_hex(digits):
+                char = chr(int(digits, 16))
+                position += 4
+            else:
+                char = _ESCAPES.get(char, char)
+        parts.append(char)
+    return "".join(parts)
+
+
+def _is_hex(digits: str) -> bool:
+    return len(digits) == 4 and all(each in "0123456789abcdefABCDEF" for each in digits)
