@@ -1,0 +1,266 @@
+"""The five codecs of the protocol, each in the framing that Kafka reads and writes.
+
+Decompression never produces more than `limit` bytes (plus one block) whatever the input claims. The codec
+libraries are imported when first used: a broker that only passes batches on never needs them.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+
+from ottla import errors
+from ottla.ports import Buffer
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_PIECE_BYTES = 64 * 1024  # how much a decompressor gets at a time
+_STEP_BYTES = 256 * 1024  # how much a decompressor may give back at a time
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_LZ4_LEVEL_DEFAULT = 9  # Kafka's default, which stands for the fast compressor, not for high compression
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_INDEPENDENT_BLOCKS = 0x20
+_ZSTD_LEVEL_DEFAULT = 3
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
+_ZSTD_RLE = 1
+
+
+class OverLimit(errors.CorruptMessage):
+    """The data would decompress to more than is allowed."""
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """The data in the codec's framing; `level` as in Kafka's compression.<codec>.level."""
+    return _of(codec)[0](data, level)
+
+
+def decompress(codec: int, data: Buffer, *, limit: int) -> bytes:
+    """All of the data, or CorruptMessage: damaged, cut short, followed by other bytes, or over the limit."""
+    result = _of(codec)[1](data, limit)
+    if len(result) > limit:
+        raise OverLimit(f"The data decompresses to more than {limit} bytes")
+    return result
+
+
+def _of(codec: int) -> tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]:
+    try:
+        return _CODECS[codec]
+    except KeyError:
+        raise errors.UnsupportedCompressionType(f"Unknown compression codec {codec}") from None
+
+
+def _corrupt(codec: int, reason: object) -> errors.CorruptMessage:
+    return errors.CorruptMessage(f"Corrupt {NAMES[codec]} data: {reason}")
+
+
+def _copy(data: Buffer, _: int | None) -> bytes:
+    return bytes(data)
+
+
+# gzip
+
+
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _gunzip(data: Buffer, limit: int) -> bytes:
+    out = bytearray()
+    pieces = _pieces(data)
+    rest = next(pieces, b"")
+    try:
+        while rest:  # members may follow one another
+            member = zlib.decompressobj(31)
+            while not member.eof:
+                given = member.decompress(rest, _STEP_BYTES)
+                out += given
+                if len(out) > limit:
+                    return bytes(out)
+                rest = member.unconsumed_tail or (b"" if member.eof or given else next(pieces, b""))
+                if not (rest or given or member.eof):
+                    raise _corrupt(GZIP, "cut short")
+            rest = member.unused_data or next(pieces, b"")
+    except zlib.error as error:
+        raise _corrupt(GZIP, error) from None
+    return bytes(out)
+
+
+def _pieces(data: Buffer) -> Iterator[bytes]:
+    """The input in slices, so that what a decompressor hands back unused is never much."""
+    view = memoryview(data)
+    return (bytes(view[start : start + _PIECE_BYTES]) for start in range(0, len(view), _PIECE_BYTES))
+
+
+# snappy: Java writes blocks in the framing of its xerial library, librdkafka one raw block
+
+
+def _snappy(data: Buffer, _: int | None) -> bytes:
+    import cramjam
+
+    out = bytearray(_XERIAL_HEADER)
+    view = memoryview(data)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        out += len(block).to_bytes(4, "big") + block
+    return bytes(out)
+
+
+def _unsnappy(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnappy_block(view, limit)
+    out = bytearray()
+    position = 0
+    while position < len(view):
+        if (
+            bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
+        ):  # streams may follow one another
+            position += len(_XERIAL_HEADER)
+            if position > len(view):
+                raise _corrupt(SNAPPY, "cut short")
+            continue
+        start = position + 4
+        position = start + int.from_bytes(view[position:start], "big")
+        if position > len(view):
+            raise _corrupt(SNAPPY, "cut short")
+        out += _unsnappy_block(view[start:position], limit - len(out))
+    return bytes(out)
+
+
+def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+    import cramjam
+
+    length = _snappy_length(block)
+    if length > limit:
+        raise OverLimit("The data decompresses to more than is allowed")
+    try:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _corrupt(SNAPPY, error) from None
+
+
+def _snappy_length(block: memoryview) -> int:
+    """What the block claims to decompress to; the library would reserve as much without asking."""
+    length = 0
+    for shift, byte in zip(range(0, 35, 7), block, strict=False):
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return length
+    raise _corrupt(SNAPPY, "no length")
+
+
+# lz4: the frame format; Kafka reads independent blocks only
+
+
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    import lz4.frame  # type: ignore[import-untyped]
+
+    compressed: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if level is None or level == _LZ4_LEVEL_DEFAULT else level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return compressed
+
+
+def _unlz4(data: Buffer, limit: int) -> bytes:
+    import lz4.frame  # type: ignore[import-untyped]
+
+    if bytes(data[:4]) != _LZ4_MAGIC or len(data) < 5:
+        raise _corrupt(LZ4, "not a frame")
+    if not data[4] & _LZ4_INDEPENDENT_BLOCKS:
+        raise _corrupt(LZ4, "linked blocks are not supported")
+    out = bytearray()
+    frame = lz4.frame.LZ4FrameDecompressor()
+    try:
+        for piece in _pieces(data):
+            if frame.eof:
+                raise _corrupt(LZ4, "bytes after the frame")
+            out += frame.decompress(piece, _STEP_BYTES)
+            while not (frame.needs_input or frame.eof) and len(out) <= limit:
+                out += frame.decompress(b"", _STEP_BYTES)
+            if len(out) > limit:
+                return bytes(out)
+    except RuntimeError as error:
+        raise _corrupt(LZ4, error) from None
+    if not frame.eof:
+        raise _corrupt(LZ4, "cut short")
+    if frame.unused_data:
+        raise _corrupt(LZ4, "bytes after the frame")
+    return bytes(out)
+
+
+# zstd
+
+
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL_DEFAULT if level is None else level).compress(data)
+
+
+def _unzstd(data: Buffer, limit: int) -> bytes:
+    import zstandard
+
+    _check_zstd_frames(memoryview(data))
+    out = bytearray()
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            while len(out) <= limit and (given := reader.read(_STEP_BYTES)):
+                out += given
+    except zstandard.ZstdError as error:
+        raise _corrupt(ZSTD, error) from None
+    return bytes(out)
+
+
+def _check_zstd_frames(view: memoryview) -> None:
+    """Walk the frames' blocks to the very end: the library takes a frame cut short for a finished one."""
+    if not view:
+        raise _corrupt(ZSTD, "no frame")
+    position = 0
+    while position < len(view):
+        position = _zstd_frame_end(view, position)
+
+
+def _zstd_frame_end(view: memoryview, position: int) -> int:
+    magic = _little(view, position, 4)
+    if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC:
+        position += 8 + _little(view, position + 4, 4)
+    elif magic != _ZSTD_MAGIC:
+        raise _corrupt(ZSTD, "not a frame")
+    else:
+        descriptor = _little(view, position + 4, 1)
+        single_segment = descriptor >> 5 & 1
+        content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+        dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
+        position += 5 + (1 - single_segment) + dictionary_id_bytes + content_size_bytes
+        last = 0
+        while not last:
+            block = _little(view, position, 3)
+            last = block & 1
+            position += 3 + (1 if block >> 1 & 3 == _ZSTD_RLE else block >> 3)
+        position += 4 * (descriptor >> 2 & 1)  # checksum
+    if position > len(view):
+        raise _corrupt(ZSTD, "cut short")
+    return position
+
+
+def _little(view: memoryview, position: int, size: int) -> int:
+    if position + size > len(view):
+        raise _corrupt(ZSTD, "cut short")
+    return int.from_bytes(view[position : position + size], "little")
+
+
+_CODECS: dict[int, tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]] = {
+    NONE: (_copy, _copy),
+    GZIP: (_gzip, _gunzip),
+    SNAPPY: (_snappy, _unsnappy),
+    LZ4: (_lz4, _unlz4),
+    ZSTD: (_zstd, _unzstd),
+}

@@ -1,0 +1,52 @@
+"""What touches every byte of every batch: in C where that could be built, else in Python, tested equal."""
+
+try:
+    from ottla.wire._kernel import (
+        check,
+        crc32c,
+        encode,
+        find_timestamp,
+        index,
+        murmur2,
+        read_header,
+        scan,
+        validate,
+        walk,
+    )
+
+    COMPILED = True
+except ImportError:  # no compiler when this was installed
+    from ottla.wire.kernel_py import (
+        check,
+        crc32c,
+        encode,
+        find_timestamp,
+        index,
+        murmur2,
+        read_header,
+        scan,
+        validate,
+        walk,
+    )
+
+    COMPILED = False
+
+from ottla.wire.corruption import BadRecord
+from ottla.wire.kernel_py import HEADER_BYTES, INDEX_FIELDS
+
+__all__ = [
+    "COMPILED",
+    "HEADER_BYTES",
+    "INDEX_FIELDS",
+    "BadRecord",
+    "check",
+    "crc32c",
+    "encode",
+    "find_timestamp",
+    "index",
+    "murmur2",
+    "read_header",
+    "scan",
+    "validate",
+    "walk",
+]

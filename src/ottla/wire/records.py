@@ -1,0 +1,69 @@
+"""Single records: for control batches, coordinators, tests and plain clients; not for produce or fetch."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.ports import Buffer
+from ottla.wire import batch as batches
+from ottla.wire import kernel
+
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def read(batch: Buffer, position: int = 0, *, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """The records of the batch at a position, after all checks; compressed ones may grow to `limit` bytes."""
+    header = batches.check(batch, position)
+    return list(iterate(batch, position, header, limit=limit))
+
+
+def iterate(
+    batch: Buffer, position: int, header: batches.BatchHeader, *, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Record]:
+    """The records of a batch whose header was read and whose CRC was checked already, or is not in doubt."""
+    payload = batches.payload(batch, position, header, limit=limit)
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    rows = memoryview(kernel.index(payload, header.count)).cast("q")
+    payload = bytes(payload)
+    for at in range(0, len(rows), kernel.INDEX_FIELDS):
+        offset, delta, key_start, key_end, value_start, value_end, headers_start, _, end = rows[at : at + 9]
+        yield Record(
+            base_offset + offset,
+            header.max_timestamp if header.log_append_time else base_timestamp + delta,
+            None if key_start < 0 else payload[key_start:key_end],
+            None if value_start < 0 else payload[value_start:value_end],
+            () if end - headers_start == 1 else _headers(payload, headers_start),
+        )
+
+
+def _headers(payload: bytes, position: int) -> tuple[Header, ...]:
+    """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
+    count, position = _varint(payload, position)
+    found: list[Header] = []
+    for _ in range(count):
+        length, position = _varint(payload, position)
+        key = payload[position : position + length].decode(errors="replace")
+        length, position = _varint(payload, position + length)
+        found.append((key, None if length < 0 else payload[position : position + length]))
+        position += max(length, 0)
+    return tuple(found)
+
+
+def _varint(payload: bytes, position: int) -> tuple[int, int]:
+    raw = shift = 0
+    while True:
+        byte = payload[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
