@@ -1,0 +1,147 @@
+"""Apache Kafka for a test: `with Oracle() as kafka: kafka.bootstrap; kafka.run("kafka-topics", ...)`.
+
+A thin face on the `kafka` script beside it, which knows how to start, break and query the real thing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("kafka")
+# The tools live for a second: compiling them well would cost more than it gains.
+_TOOL_JVM = "-Xmx256M -XX:TieredStopAtLevel=1"
+# Below the range the kernel hands out (ip_local_port_range), so that nobody's port 0 lands here.
+_PORTS = range(20_200, 32_000, 200)
+
+
+class ToolFailed(AssertionError):
+    """A Java tool exited with an error; the text is what it printed."""
+
+
+def why_not() -> str | None:
+    """The reason why Apache Kafka cannot run here, or None."""
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None and not (program == "java" and os.environ.get("JAVA_HOME")):
+            return f"Apache Kafka needs {program}, which is not installed"
+    return None
+
+
+def run_tool(tool: str, *args: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:
+    """Run one of Apache Kafka's command-line tools to its end and give what it printed."""
+    environment = {"KAFKA_HEAP_OPTS": _TOOL_JVM, **os.environ}
+    done = subprocess.run(
+        [SCRIPT, "run", tool, *args], input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment
+    )
+    if check and done.returncode:
+        raise ToolFailed(f"{tool} {' '.join(args)}\n{done.stdout}{done.stderr}")
+    return done.stdout if check else done.stdout + done.stderr
+
+
+def start_tool(tool: str, *args: str, **popen: Any) -> subprocess.Popen[str]:
+    """Start a tool that goes on (a console consumer, say); its process is the JVM itself."""
+    environment = {"KAFKA_HEAP_OPTS": _TOOL_JVM, **os.environ}
+    return subprocess.Popen([SCRIPT, "run", tool, *args], text=True, env=environment, **popen)
+
+
+class Oracle:
+    """A running Apache Kafka cluster on loopback; a context manager."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        port: int = 0,
+        brokers: int = 1,
+        *,
+        data: Path | None = None,
+        settings: Mapping[str, object] | None = None,
+        heap: str = "1G",
+        listeners: str = "plaintext",
+    ) -> None:
+        self._own_data = data is None
+        self.data = data or Path(tempfile.mkdtemp(prefix="ottla-oracle-"))
+        self.port = port or _free_ports(brokers)
+        self.brokers = brokers
+        self.bootstrap = ",".join(f"127.0.0.1:{self.port + i}" for i in range(brokers))
+        self._options = ["--heap", heap, "--listeners", listeners]
+        for name, value in (settings or {}).items():
+            self._options += ["--set", f"{name}={value}"]
+
+    def __enter__(self) -> Oracle:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start on a new folder the first time, afterwards again on the old one."""
+        again = ["--keep"] if (self.data / "state.json").exists() else []
+        self._script("start", "--port", str(self.port), "--brokers", str(self.brokers), *again, *self._options)
+
+    def stop(self) -> None:
+        self._script("stop")
+
+    def kill(self, broker: int = 1) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._script("kill", str(broker))
+
+    def restart(self, broker: int = 1) -> None:
+        self._script("restart", str(broker))
+
+    def close(self) -> None:
+        """End the brokers and, if the folder is our own, remove it."""
+        for broker in range(1, self.brokers + 1):
+            self._script("kill", str(broker), check=False)
+        if self._own_data:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def pid(self, broker: int = 1) -> int:
+        state = json.loads((self.data / "state.json").read_text())
+        return int(state["nodes"][broker - 1]["pid"])
+
+    def log_folder(self, broker: int = 1) -> Path:
+        return self.data / f"broker-{broker}"
+
+    def run(self, tool: str, *args: str, stdin: str | None = None, check: bool = True) -> str:
+        """A Java tool against this cluster."""
+        return run_tool(tool, "--bootstrap-server", self.bootstrap, *args, stdin=stdin, check=check)
+
+    def _script(self, *args: str, check: bool = True) -> None:
+        done = subprocess.run([SCRIPT, *args, "--data", self.data], capture_output=True, text=True)
+        if check and done.returncode:
+            raise RuntimeError(f"kafka {args[0]}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def _free_ports(brokers: int) -> int:
+    """A base port whose neighbours, which the script uses too, are free as well."""
+    start = os.getpid() % len(_PORTS)
+    for i in range(len(_PORTS)):
+        base = _PORTS[(start + i) % len(_PORTS)]
+        if all(_is_free(base + part + broker) for part in (0, 50, 100) for broker in range(brokers)):
+            return base
+    raise RuntimeError("no free ports for Apache Kafka")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def signal_oracle(oracle: Oracle, number: signal.Signals, broker: int = 1) -> None:
+    """Any other signal to a broker (SIGSTOP and SIGCONT, for pauses)."""
+    os.kill(oracle.pid(broker), number)

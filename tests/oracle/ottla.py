@@ -1,0 +1,139 @@
+"""Ottla as a process of its own, with the same face as `cluster.Oracle`."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.oracle.cluster import run_tool
+
+_READY = "ready "
+
+
+class StartFailed(RuntimeError):
+    """The broker ended, or said nothing, before it was ready."""
+
+
+class Ottla:
+    """`ottla start` on loopback; a context manager. Port 0 is picked at the first start and then kept."""
+
+    name = "ottla"
+    brokers = 1
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        data: Path | None = None,
+        settings: Mapping[str, object] | None = None,
+        options: Sequence[str] = (),
+        python: Sequence[str] = (),
+    ) -> None:
+        self._own_data = data is None
+        self.data = data or Path(tempfile.mkdtemp(prefix="ottla-data-"))
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.port = port
+        self._settings = dict(settings or {})
+        self._options = list(options)
+        self._python = list(python)  # for a profiler, say
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = self.data.with_name(self.data.name + ".log")
+
+    def __enter__(self) -> Ottla:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, timeout_s: float = 60) -> None:
+        command = [sys.executable, *self._python, str(Path(sys.executable).with_name("ottla")), "start"]
+        command += ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
+        if "--memory" not in self._options:
+            command += ["--data", str(self.data)]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        with self.log.open("ab") as log:
+            # A group of its own: Ctrl-C at the terminal ends the test, which then ends the broker.
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        self.port = int(self._wait_ready(timeout_s).rsplit(":", 1)[1])
+
+    def stop(self, timeout_s: float = 60) -> int:
+        """SIGTERM, as an operator would; gives the exit code."""
+        process = self._running()
+        process.terminate()
+        return self._gone(process, timeout_s)
+
+    def kill(self, broker: int = 1) -> None:
+        process = self._running()
+        process.kill()
+        self._gone(process, 30)
+
+    def restart(self, broker: int = 1) -> None:
+        self.start()
+
+    def signal(self, number: signal.Signals) -> None:
+        self._running().send_signal(number)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.kill()
+        if self._own_data:
+            shutil.rmtree(self.data, ignore_errors=True)
+            self.log.unlink(missing_ok=True)
+
+    def pid(self, broker: int = 1) -> int:
+        return self._running().pid
+
+    def log_folder(self, broker: int = 1) -> Path:
+        return self.data
+
+    def log_tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def run(self, tool: str, *args: str, stdin: str | None = None, check: bool = True) -> str:
+        """One of Apache Kafka's Java tools against this broker."""
+        return run_tool(tool, "--bootstrap-server", self.bootstrap, *args, stdin=stdin, check=check)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process
+
+    def _gone(self, process: subprocess.Popen[bytes], timeout_s: float) -> int:
+        code = process.wait(timeout_s)
+        if process.stdout is not None:
+            process.stdout.close()
+        self._process = None
+        return code
+
+    def _wait_ready(self, timeout_s: float) -> str:
+        process = self._running()
+        assert process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        line = b""
+        while not (line.endswith(b"\n") and line.startswith(_READY.encode())):
+            if line.endswith(b"\n"):
+                line = b""  # something else it had to say
+            readable, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(process.stdout.fileno(), 1) if readable else b""
+            if not chunk:
+                process.kill()
+                self._gone(process, 30)
+                raise StartFailed(f"no ready line; its log ends with:\n{self.log_tail()}")
+            line += chunk
+        return line.decode().strip().removeprefix(_READY)
+
+
