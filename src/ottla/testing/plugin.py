@@ -1,0 +1,1 @@
+"""Fixtures for users. Imports nothing of ours until a fixture is used."""

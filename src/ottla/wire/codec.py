@@ -1,0 +1,315 @@
+"""Messages to and from bytes: straight-line code for each (class, version), compiled when first used.
+
+Reading trusts nothing: whatever does not fit raises `Malformed`. A length beyond the end of the buffer
+yields a short slice and a position behind the end, which the last check of `read` catches; a count beyond
+it runs into the end of the buffer at the first missing element, as every element takes at least a byte.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+from ottla.errors import InvalidRequest
+from ottla.ports import Buffer
+from ottla.wire.schema import Field, Message, covers
+
+M = TypeVar("M", bound=Message)
+Reader = Callable[[Any, int], tuple[Any, int]]
+Writer = Callable[[Any, bytearray], None]
+
+FORMATS = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "float64": "d",
+    "bool": "?",
+    "uuid": "16s",
+}
+
+
+class Malformed(InvalidRequest):
+    """The bytes are not a message of this API and version."""
+
+    code = InvalidRequest.code
+
+
+def read(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+    """The message at `position`, and where it ends."""
+    try:
+        message, end = reader(cls, version)(buffer, position)
+    except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
+        raise Malformed(f"{cls.__name__} v{version}: {error}") from error
+    if end > len(buffer):
+        raise Malformed(f"{cls.__name__} v{version} ends {end - len(buffer)} bytes behind its frame")
+    return message, end
+
+
+def write(message: Message, version: int, into: bytearray | None = None) -> bytearray:
+    out = bytearray() if into is None else into
+    writer(type(message), version)(message, out)
+    return out
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise Malformed("a varint is too large")
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise Malformed("a varint is too long")
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+@cache
+def reader(cls: type[Message], version: int) -> Reader:
+    return _Source(cls, version).compile_reader()
+
+
+@cache
+def writer(cls: type[Message], version: int) -> Writer:
+    return _Source(cls, version).compile_writer()
+
+
+class _Source:
+    """Builds the Python source of one reader or writer."""
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self.cls, self.version = cls, version
+        self.flexible = version >= cls.FLEXIBLE_FROM
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "uvarint": read_uvarint,
+            "write_uvarint": write_uvarint,
+            "Malformed": Malformed,
+            "new": object.__new__,
+            "Class": cls,
+        }
+        present = [field for field in cls.FIELDS if covers(field.versions, version)]
+        self.tagged = sorted((f for f in present if covers(f.tagged, version)), key=lambda f: f.tag or 0)
+        self.plain = [field for field in present if field not in self.tagged]
+        self.absent = [field for field in cls.FIELDS if field not in self.plain]
+        self.defaults: Any = cls() if self.absent else None
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def compile_reader(self) -> Reader:
+        self._line("o = new(Class)")
+        for field in self.absent:
+            self._line(f"o.{field.name} = {self._default(field)}")
+        for run in _runs(self.plain):
+            if _is_fixed(run[0]):
+                self._read_fixed(run)
+            else:
+                self._read_value(run[0], f"o.{run[0].name}", 1)
+        if self.flexible:
+            self._read_tags()
+        self._line("return o, p")
+        return self._compile("b, p")  # type: ignore[no-any-return]
+
+    def _default(self, field: Field) -> str:
+        value = getattr(self.defaults, field.name)
+        if isinstance(value, list):
+            return "[]"
+        if isinstance(value, Message):
+            return f"{self._name(type(value))}()"
+        return repr(value)
+
+    def _read_fixed(self, run: list[Field], indent: int = 1) -> None:
+        layout = struct.Struct(">" + "".join(FORMATS[str(field.kind)] for field in run))
+        targets = ", ".join(f"o.{field.name}" for field in run)
+        self._line(f"{targets}, = {self._name(layout.unpack_from)}(b, p); p += {layout.size}", indent)
+
+    def _read_value(self, field: Field, target: str, indent: int) -> None:
+        nullable = covers(field.nullable, self.version)
+        if field.array:
+            self._read_length("i", indent, plus_one=self.flexible)
+            self._null_or(target, field.name, nullable, indent)
+            self._line(f"    {target} = items = []", indent)
+            self._line("    for _ in range(n):", indent)
+            self._read_item(field.kind, indent + 2)
+            self._line("        items.append(v)", indent)
+        elif isinstance(field.kind, type):
+            if nullable:
+                self._line("p += 1", indent)
+                self._line(f"if b[p - 1] > 127: {target} = None", indent)
+                self._line(f"else: {target}, p = {self._reader_of(field.kind)}(b, p)", indent)
+            else:
+                self._line(f"{target}, p = {self._reader_of(field.kind)}(b, p)", indent)
+        elif field.kind in FORMATS:
+            unpack = self._name(struct.Struct(">" + FORMATS[field.kind]).unpack_from)
+            self._line(
+                f"{target}, = {unpack}(b, p); p += {struct.calcsize('>' + FORMATS[field.kind])}", indent
+            )
+        else:
+            self._read_length("h" if field.kind == "string" else "i", indent, plus_one=self.flexible)
+            self._null_or(target, field.name, nullable, indent)
+            self._line(f"    {target} = {_SLICES[field.kind]}; p += n", indent)
+
+    def _read_length(self, layout: str, indent: int, *, plus_one: bool) -> None:
+        if plus_one:
+            self._line("n = b[p]; p += 1", indent)
+            self._line("if n > 127: n, p = uvarint(b, p - 1)", indent)
+            self._line("n -= 1", indent)
+        else:
+            unpack = self._name(struct.Struct(">" + layout).unpack_from)
+            self._line(f"n, = {unpack}(b, p); p += {struct.calcsize('>' + layout)}", indent)
+
+    def _null_or(self, target: str, name: str, nullable: bool, indent: int) -> None:
+        if nullable:
+            self._line(f"if n < 0: {target} = None", indent)
+        else:
+            self._line(f"if n < 0: raise Malformed('{name} may not be null')", indent)
+        self._line("else:", indent)
+
+    def _read_item(self, kind: str | type[Message], indent: int) -> None:
+        if isinstance(kind, type):
+            self._line(f"v, p = {self._reader_of(kind)}(b, p)", indent)
+        elif kind in FORMATS:
+            unpack = self._name(struct.Struct(">" + FORMATS[kind]).unpack_from)
+            self._line(f"v, = {unpack}(b, p); p += {struct.calcsize('>' + FORMATS[kind])}", indent)
+        else:
+            # `n` is the loop's bound already taken by range(): it may be reused here.
+            self._read_length("h" if kind == "string" else "i", indent, plus_one=self.flexible)
+            self._line("if n < 0: raise Malformed('an array holds a null')", indent)
+            self._line(f"v = {_SLICES[kind]}; p += n", indent)
+
+    def _read_tags(self) -> None:
+        self._line("tags = b[p]; p += 1")
+        self._line("if tags:")
+        self._line("    if tags > 127: tags, p = uvarint(b, p - 1)")
+        self._line("    for _ in range(tags):")
+        self._line("        tag, p = uvarint(b, p)")
+        self._line("        size, p = uvarint(b, p)")
+        self._line("        end = p + size")
+        for field in self.tagged:
+            self._line(f"        if tag == {field.tag}:")
+            self._read_value(field, f"o.{field.name}", 4)
+        self._line("        p = end")
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def compile_writer(self) -> Writer:
+        for run in _runs(self.plain):
+            if _is_fixed(run[0]):
+                pack = self._name(struct.Struct(">" + "".join(FORMATS[str(f.kind)] for f in run)).pack)
+                self._line(f"out += {pack}({', '.join(f'o.{f.name}' for f in run)})")
+            else:
+                self._write_value(run[0], f"o.{run[0].name}", 1)
+        if self.flexible:
+            self._write_tags()
+        self._line("pass")
+        return self._compile("o, out")  # type: ignore[no-any-return]
+
+    def _write_value(self, field: Field, source: str, indent: int) -> None:
+        nullable = covers(field.nullable, self.version)
+        self._line(f"v = {source}", indent)
+        if nullable and isinstance(field.kind, type) and not field.array:
+            self._line("if v is None: out.append(255)", indent)
+            self._line(f"else: out.append(1); {self._writer_of(field.kind)}(v, out)", indent)
+            return
+        if nullable:
+            layout = "h" if field.kind == "string" and not field.array else "i"
+            null = b"\x00" if self.flexible else struct.pack(">" + layout, -1)
+            self._line(f"if v is None: out += {null!r}", indent)
+            self._line("else:", indent)
+            indent += 1
+        if field.array:
+            self._write_length("i", indent)
+            self._line("for v in v:", indent)
+            self._write_item(field.kind, indent + 1)
+        else:
+            self._write_item(field.kind, indent)
+
+    def _write_item(self, kind: str | type[Message], indent: int) -> None:
+        if isinstance(kind, type):
+            self._line(f"{self._writer_of(kind)}(v, out)", indent)
+        elif kind in FORMATS:
+            self._line(f"out += {self._name(struct.Struct('>' + FORMATS[kind]).pack)}(v)", indent)
+        else:
+            if kind == "string":
+                self._line("v = v.encode()", indent)
+            self._write_length("h" if kind == "string" else "i", indent)
+            self._line("out += v", indent)
+
+    def _write_length(self, layout: str, indent: int) -> None:
+        if self.flexible:
+            self._line("n = len(v) + 1", indent)
+            self._line("if n < 128: out.append(n)", indent)
+            self._line("else: write_uvarint(out, n)", indent)
+        else:
+            self._line(f"out += {self._name(struct.Struct('>' + layout).pack)}(len(v))", indent)
+
+    def _write_tags(self) -> None:
+        if not self.tagged:
+            self._line("out.append(0)")
+            return
+        self._line("whole, tags = out, []")
+        for field in self.tagged:
+            default = self._name(getattr(self.defaults, field.name))
+            self._line(f"if o.{field.name} != {default}:")
+            self._line("    out = bytearray()")
+            self._write_value(field, f"o.{field.name}", 2)
+            self._line(f"    tags.append(({field.tag}, out))")
+        self._line("out = whole")
+        self._line("write_uvarint(out, len(tags))")
+        self._line("for tag, data in tags:")
+        self._line("    write_uvarint(out, tag); write_uvarint(out, len(data)); out += data")
+
+    # -- source --------------------------------------------------------------------------------
+
+    def _line(self, text: str, indent: int = 1) -> None:
+        self.lines.append("    " * indent + text)
+
+    def _name(self, value: Any) -> str:
+        """A name under which the compiled code finds the value."""
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _reader_of(self, kind: type[Message]) -> str:
+        return self._name(reader(kind, self.version))
+
+    def _writer_of(self, kind: type[Message]) -> str:
+        return self._name(writer(kind, self.version))
+
+    def _compile(self, arguments: str) -> Any:
+        source = f"def run({arguments}):\n" + "\n".join(self.lines)
+        exec(compile(source, f"<{self.cls.__name__} v{self.version}>", "exec"), self.names)
+        return self.names["run"]
+
+
+_SLICES = {
+    "string": "str(b[p:p + n], 'utf-8')",
+    "bytes": "bytes(b[p:p + n])",
+    "records": "memoryview(b)[p:p + n]",
+}
+
+
+def _is_fixed(field: Field) -> bool:
+    return not field.array and isinstance(field.kind, str) and field.kind in FORMATS
+
+
+def _runs(fields: list[Field]) -> list[list[Field]]:
+    """Neighbours of fixed size share one struct; anything else stands alone."""
+    runs: list[list[Field]] = []
+    for field in fields:
+        if runs and _is_fixed(field) and _is_fixed(runs[-1][0]):
+            runs[-1].append(field)
+        else:
+            runs.append([field])
+    return runs
