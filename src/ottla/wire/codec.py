@@ -7,7 +7,6 @@ it runs into the end of the buffer at the first missing element, as every elemen
 
 import struct
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 from ottla.errors import InvalidRequest
@@ -75,14 +74,22 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-@cache
 def reader(cls: type[Message], version: int) -> Reader:
-    return _Source(cls, version).compile_reader()
+    found = _READERS.get((cls, version))
+    if found is None:
+        found = _READERS[cls, version] = _Source(cls, version).compile_reader()
+    return found
 
 
-@cache
 def writer(cls: type[Message], version: int) -> Writer:
-    return _Source(cls, version).compile_writer()
+    found = _WRITERS.get((cls, version))
+    if found is None:
+        found = _WRITERS[cls, version] = _Source(cls, version).compile_writer()
+    return found
+
+
+_READERS: dict[tuple[type[Message], int], Reader] = {}
+_WRITERS: dict[tuple[type[Message], int], Writer] = {}
 
 
 class _Source:

@@ -33,7 +33,7 @@ class Field:
 
 
 class Message:
-    """One class for all versions of a message. What a version lacks is not written, and read as its default."""
+    """All versions of a message. What a version lacks is not written, and read as its default."""
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()

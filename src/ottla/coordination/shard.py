@@ -1,0 +1,174 @@
+"""Carries out what a coordinator's machine decides, over one partition of its internal topic.
+
+Append before apply, apply before answer, answer once committed: a failed append leaves nothing to undo, and
+no client hears of what could still be lost. Replies that only read are parked too, until everything applied
+so far is committed. When leadership goes, whoever still waits hears NOT_COORDINATOR.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from ottla.effects import Effects
+from ottla.errors import CoordinatorNotAvailable, MessageTooLarge, NotCoordinator, ProtocolError
+from ottla.ports import Clock, TimerHandle
+from ottla.wire.records import Record
+
+Answer = Callable[[Any], None]
+Decide = Callable[[Hashable, int], Effects]
+
+
+class Machine(Protocol):
+    """A coordinator's state. `apply` alone changes what must survive; the rest is decisions."""
+
+    def apply(self, record: Any, offset: int, producer: tuple[int, int] | None) -> None: ...
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None: ...
+
+    def on_loaded(self, now_ms: int) -> Effects: ...
+
+    def on_timer(self, name: Hashable, now_ms: int) -> Effects: ...
+
+
+class RecordCodec(Protocol):
+    """The machine's records as Kafka's bytes. An unknown record decodes to None and is passed over."""
+
+    def encode(self, record: Any) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
+
+
+class ShardLog(Protocol):
+    """The partition behind a shard."""
+
+    def append(self, records: list[Record], producer: tuple[int, int] | None) -> int:
+        """One atomic batch; the offset behind it. Raises a ProtocolError when it cannot."""
+        ...
+
+    def committed(self) -> int:
+        """The high watermark."""
+        ...
+
+
+class Shard:
+    def __init__(
+        self,
+        machine: Machine,
+        codec: RecordCodec,
+        log: ShardLog,
+        clock: Clock,
+        send: Callable[[Any], None] = lambda message: None,
+    ) -> None:
+        self.machine = machine
+        self._codec, self._log, self._clock, self._send = codec, log, clock, send
+        self._end = 0  # behind the last record applied
+        self._tokens = 0
+        self._waiting: dict[Hashable, Answer] = {}
+        self._parked: deque[tuple[int, Callable[[], None]]] = deque()
+        self._timers: dict[Hashable, TimerHandle] = {}
+        self._closed = False
+
+    def handle(self, decide: Decide, answer: Answer) -> Hashable:
+        """Answers once, now or later, with what the machine replies, or with a ProtocolError."""
+        if self._closed:
+            answer(NotCoordinator())
+            return None
+        self._tokens += 1
+        token = self._tokens
+        self._waiting[token] = answer
+        try:
+            effects = decide(token, self._clock.now_ms())
+        except ProtocolError as error:
+            self._answer(token, error)
+        else:
+            self.carry_out(effects)
+        return token
+
+    def forget(self, token: Hashable) -> None:
+        """Nobody listens any more: its connection is gone."""
+        self._waiting.pop(token, None)
+
+    def carry_out(self, effects: Effects) -> None:
+        if effects.records:
+            try:
+                self._append(effects)
+            except ProtocolError as error:
+                self._refuse(effects, error)
+                return
+        for timer in effects.timers:
+            self._arm(timer.name, timer.delay_ms)
+        for reply in effects.replies:
+            self._when_committed(partial(self._answer, reply.token, reply.answer))
+        for message in effects.sends:
+            self._when_committed(partial(self._send, message))
+        self.on_committed()
+
+    def on_committed(self) -> None:
+        """The high watermark may have moved."""
+        committed = self._log.committed()
+        while self._parked and self._parked[0][0] <= committed:
+            self._parked.popleft()[1]()
+
+    def on_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
+        """A transaction's marker was written to this partition."""
+        self.machine.apply_marker(producer_id, producer_epoch, committed, offset)
+        self._end = offset + 1
+
+    def replay(self, records: Iterable[Record], producer: tuple[int, int] | None) -> None:
+        """One batch of the log, at start; `loaded` ends it."""
+        for record in records:
+            if record.key is not None:
+                decoded = self._codec.decode(record.key, record.value)
+                if decoded is not None:
+                    self.machine.apply(decoded, record.offset, producer)
+            self._end = record.offset + 1
+
+    def loaded(self) -> None:
+        self.carry_out(self.machine.on_loaded(self._clock.now_ms()))
+
+    def close(self) -> None:
+        """Leadership is gone: the next leader replays."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._parked.clear()
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            answer(NotCoordinator())
+
+    def _append(self, effects: Effects) -> None:
+        now_ms = self._clock.now_ms()
+        batch = [Record(i, now_ms, *self._codec.encode(each)) for i, each in enumerate(effects.records)]
+        end = self._log.append(batch, effects.producer)
+        base = end - len(batch)
+        for i, record in enumerate(effects.records):
+            self.machine.apply(record, base + i, effects.producer)
+        self._end = end
+
+    def _refuse(self, effects: Effects, error: ProtocolError) -> None:
+        """Nothing happened. What is not the client's fault is worth another try."""
+        if not isinstance(error, MessageTooLarge | NotCoordinator):
+            error = CoordinatorNotAvailable(error.message)
+        for reply in effects.replies:
+            self._answer(reply.token, error)
+
+    def _when_committed(self, action: Callable[[], None]) -> None:
+        self._parked.append((self._end, action))
+
+    def _answer(self, token: Hashable, value: Any) -> None:
+        answer = self._waiting.pop(token, None)
+        if answer is not None:
+            answer(value)
+
+    def _arm(self, name: Hashable, delay_ms: int | None) -> None:
+        running = self._timers.pop(name, None)
+        if running is not None:
+            running.cancel()
+        if delay_ms is not None:
+            self._timers[name] = self._clock.call_later(delay_ms, lambda: self._on_timer(name))
+
+    def _on_timer(self, name: Hashable) -> None:
+        self._timers.pop(name, None)
+        self.carry_out(self.machine.on_timer(name, self._clock.now_ms()))
