@@ -1,0 +1,94 @@
+"""The cluster itself: its brokers, their folders, what they serve."""
+
+import asyncio
+from dataclasses import dataclass
+
+from ottla import errors
+from ottla.client.cluster import Broker, Cluster
+from ottla.client.dialogue import check
+from ottla.client.errors import NotSupported
+from ottla.client.values import TopicPartition
+from ottla.wire.messages import APIS
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    id: str | None
+    controller: int
+    brokers: tuple[Broker, ...]
+    features: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A folder of a broker; sizes by partition. Totals are -1 where the broker does not tell."""
+
+    broker: int
+    path: str
+    error: str | None
+    total_bytes: int
+    usable_bytes: int
+    sizes: dict[TopicPartition, int]
+
+
+async def describe(cluster: Cluster) -> ClusterInfo:
+    async def attempt() -> ClusterInfo:
+        connection = await cluster.any_connection()
+        features = dict(connection.dialogue.features)
+        try:
+            told = await connection.ask(DescribeClusterRequest(endpoint_type=1))
+        except NotSupported:
+            await cluster.refresh([])
+            image = cluster.image
+            return ClusterInfo(image.cluster_id, image.controller, tuple(image.brokers.values()), features)
+        check(told)
+        brokers = tuple(Broker(b.broker_id, b.host, b.port, b.rack) for b in told.brokers)
+        return ClusterInfo(told.cluster_id, told.controller_id, brokers, features)
+
+    return await cluster.retrying(attempt, "the cluster could not be described")
+
+
+async def log_dirs(cluster: Cluster) -> list[LogDir]:
+    """Every folder of every broker."""
+    request = DescribeLogDirsRequest()
+    request.topics = None
+
+    async def ask(node: int) -> list[LogDir]:
+        answer = await cluster.ask(request, node)
+        if getattr(answer, "error_code", 0):
+            check(answer)
+        return [
+            LogDir(
+                node,
+                told.log_dir,
+                errors.NAMES.get(told.error_code) if told.error_code else None,
+                told.total_bytes,
+                told.usable_bytes,
+                {
+                    TopicPartition(t.name, p.partition_index): p.partition_size
+                    for t in told.topics
+                    for p in t.partitions
+                },
+            )
+            for told in answer.results
+        ]
+
+    async def attempt() -> list[LogDir]:
+        await cluster.refresh([])
+        found = await asyncio.gather(*(ask(node) for node in sorted(cluster.image.brokers)))
+        return [folder for folders in found for folder in folders]
+
+    return await cluster.retrying(attempt, "folders could not be described")
+
+
+async def api_versions(cluster: Cluster, broker: int | None = None) -> dict[str, tuple[int, int]]:
+    """The APIs that a broker serves, with their versions."""
+
+    async def attempt() -> dict[str, tuple[int, int]]:
+        connection = await (cluster.any_connection() if broker is None else cluster.connection(broker))
+        served = connection.dialogue.versions
+        return {APIS[key].name if key in APIS else f"API {key}": served[key] for key in sorted(served)}
+
+    return await cluster.retrying(attempt, "versions could not be read")

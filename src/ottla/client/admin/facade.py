@@ -1,0 +1,207 @@
+"""`Admin`: every administrative call, blocking. Each is one line over a function that runs on the loop."""
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ottla.client import offsets as offsets_api
+from ottla.client.admin import brokers, configs, groups, topics, transactions
+from ottla.client.cluster import Cluster, Topic
+from ottla.client.engine import Engine
+from ottla.client.settings import Settings
+from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.errors import OttlaError
+
+T = TypeVar("T")
+
+
+class Admin:
+    """`Admin({"bootstrap.servers": "127.0.0.1:9092"})`, or the same as keyword arguments with underscores."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        self.settings = Settings.parse(settings or {}, **more)
+        self.cluster = Cluster(self.settings)
+        self._engine = Engine("admin")
+
+    def close(self) -> None:
+        if not self._engine.is_closed:
+            self._engine.run(self.cluster.close())
+            self._engine.close()
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def create_topics(
+        self, new: Iterable[topics.NewTopic], *, validate_only: bool = False
+    ) -> list[topics.CreatedTopic]:
+        return self._run(topics.create(self.cluster, new, validate_only=validate_only))
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> topics.CreatedTopic:
+        new = topics.NewTopic(name, partitions, replication_factor, configs or {})
+        return self.create_topics([new])[0]
+
+    def delete_topics(self, names: Iterable[str] = (), *, ids: Iterable[bytes] = ()) -> None:
+        self._run(topics.delete(self.cluster, names, ids=ids))
+
+    def list_topics(self, *, internal: bool = True) -> dict[str, Topic]:
+        return self._run(topics.list_topics(self.cluster, internal=internal))
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        return self._run(topics.describe(self.cluster, names))
+
+    def add_partitions(
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        work = topics.add_partitions(
+            self.cluster, topic, count, assignments=assignments, validate_only=validate_only
+        )
+        self._run(work)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._run(topics.delete_records(self.cluster, before))
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, OttlaError | None]:
+        return self._run(topics.elect_leaders(self.cluster, partitions, unclean=unclean))
+
+    def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+        self._run(topics.reassign(self.cluster, targets))
+
+    def reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, topics.Reassignment]:
+        return self._run(topics.reassignments(self.cluster, partitions))
+
+    # -- offsets -----------------------------------------------------------------------------------
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, committed_only: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """By timestamp in ms, or -1 for the end, -2 for the beginning, -3 for the highest timestamp."""
+        return self._run(offsets_api.list_offsets(self.cluster, wanted, committed_only=committed_only))
+
+    def group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        work = offsets_api.committed(self.cluster, group, partitions, require_stable=require_stable)
+        return self._run(work)
+
+    def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._run(groups.alter_offsets(self.cluster, group, offsets))
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OttlaError | None]:
+        return self._run(groups.delete_offsets(self.cluster, group, partitions))
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[groups.ListedGroup]:
+        return self._run(groups.list_groups(self.cluster, states=states, types=types))
+
+    def describe_group(self, group: str) -> groups.Group:
+        return self._run(groups.describe(self.cluster, group))
+
+    def delete_group(self, group: str) -> None:
+        self._run(groups.delete(self.cluster, group))
+
+    def remove_members(self, group: str, members: Iterable[groups.Member]) -> None:
+        self._run(groups.remove_members(self.cluster, group, members))
+
+    # -- settings ----------------------------------------------------------------------------------
+
+    def describe_configs(
+        self, kind: str, name: str, *, keys: Iterable[str] | None = None, documentation: bool = False
+    ) -> dict[str, configs.Config]:
+        work = configs.describe(self.cluster, kind, name, keys=keys, documentation=documentation)
+        return self._run(work)
+
+    def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        *,
+        set_: Mapping[str, str] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        work = configs.alter(
+            self.cluster,
+            kind,
+            name,
+            set_=set_,
+            delete=delete,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+        )
+        self._run(work)
+
+    # -- the cluster -------------------------------------------------------------------------------
+
+    def describe_cluster(self) -> brokers.ClusterInfo:
+        return self._run(brokers.describe(self.cluster))
+
+    def log_dirs(self) -> list[brokers.LogDir]:
+        return self._run(brokers.log_dirs(self.cluster))
+
+    def api_versions(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
+        return self._run(brokers.api_versions(self.cluster, broker))
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def list_transactions(
+        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = -1
+    ) -> list[transactions.ListedTransaction]:
+        work = transactions.list_transactions(
+            self.cluster, states=states, producer_ids=producer_ids, longer_than_ms=longer_than_ms
+        )
+        return self._run(work)
+
+    def describe_transaction(self, transactional_id: str) -> transactions.Transaction:
+        return self._run(transactions.describe(self.cluster, transactional_id))
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[transactions.ActiveProducer]]:
+        return self._run(transactions.producers(self.cluster, partitions))
+
+    def find_hanging_transactions(
+        self, topics: Iterable[str] | None = None, *, older_than_ms: int | None = None
+    ) -> list[transactions.Hanging]:
+        limit_ms = transactions.MAX_TRANSACTION_TIMEOUT_MS if older_than_ms is None else older_than_ms
+        return self._run(transactions.find_hanging(self.cluster, topics=topics, older_than_ms=limit_ms))
+
+    def abort_transaction(self, partition: TopicPartition, start_offset: int) -> None:
+        self._run(transactions.abort(self.cluster, TopicPartition(*partition), start_offset))
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        work = transactions.end(
+            self.cluster, transactional_id, producer_id, producer_epoch, committed=committed
+        )
+        self._run(work)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._engine.run(work)

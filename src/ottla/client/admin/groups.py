@@ -1,0 +1,187 @@
+"""Groups: who is in them, what they own, what they have committed."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla import errors
+from ottla.client.cluster import GROUP, Cluster
+from ottla.client.dialogue import check
+from ottla.client.errors import NotSupported
+from ottla.client.offsets import by_topic, commit
+from ottla.client.subscriptions import decode_assignment
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.errors import OttlaError, error_for
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    members: tuple[Member, ...]
+    epoch: int = -1
+
+    def owner_of(self, partition: TopicPartition) -> Member | None:
+        return next((member for member in self.members if partition in member.assignment), None)
+
+
+async def list_groups(
+    cluster: Cluster, *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[ListedGroup]:
+    """All groups of all brokers: each broker knows those that it coordinates."""
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    at_least = 5 if request.types_filter else 4 if request.states_filter else 0
+
+    async def ask(node: int) -> list[ListedGroup]:
+        answer = await cluster.ask(request, node, at_least=at_least)
+        check(answer)
+        return [ListedGroup(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in answer.groups]
+
+    async def attempt() -> list[ListedGroup]:
+        await cluster.refresh([])
+        found = await asyncio.gather(*(ask(node) for node in cluster.image.brokers))
+        return sorted((group for groups in found for group in groups), key=lambda group: group.id)
+
+    return await cluster.retrying(attempt, "groups could not be listed")
+
+
+async def describe(cluster: Cluster, group: str) -> Group:
+    """By the new protocol's question first, by the old one where the group or the broker is classic."""
+    try:
+        return await _describe_consumer(cluster, group)
+    except (NotSupported, errors.GroupIdNotFound, errors.UnsupportedVersion):
+        return await _describe_classic(cluster, group)
+
+
+async def delete(cluster: Cluster, group: str) -> None:
+    async def attempt() -> None:
+        answer = await cluster.ask_coordinator(GROUP, group, DeleteGroupsRequest(groups_names=[group]))
+        for told in answer.results:
+            if told.error_code:
+                raise error_for(told.error_code, f"group {group}: {errors.NAMES.get(told.error_code)}")
+
+    await cluster.retrying(attempt, f"group {group} could not be deleted")
+
+
+async def alter_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Commits for a group that has no members at the moment."""
+    try:
+        await commit(cluster, GroupMetadata(group), offsets)
+    except (errors.UnknownMemberId, errors.IllegalGeneration, errors.StaleMemberEpoch) as error:
+        raise errors.NonEmptyGroup(
+            f"group {group} has members; stop them before changing its offsets"
+        ) from error
+
+
+async def delete_offsets(
+    cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, OttlaError | None]:
+    """Forgets commits; what became of each partition."""
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in indexes]
+        )
+        for topic, indexes in by_topic(partitions).items()
+    ]
+    request = OffsetDeleteRequest(group_id=group, topics=topics)
+
+    async def attempt() -> dict[TopicPartition, OttlaError | None]:
+        answer = await cluster.ask_coordinator(GROUP, group, request)
+        check(answer)
+        return {
+            TopicPartition(t.name, p.partition_index): error_for(p.error_code) if p.error_code else None
+            for t in answer.topics
+            for p in t.partitions
+        }
+
+    return await cluster.retrying(attempt, f"offsets of group {group} could not be deleted")
+
+
+async def remove_members(cluster: Cluster, group: str, members: Iterable[Member]) -> None:
+    """Puts members out of a group, static ones too."""
+    leaving = [MemberIdentity(member_id=m.id, group_instance_id=m.instance_id) for m in members]
+
+    async def attempt() -> None:
+        request = LeaveGroupRequest(group_id=group, members=leaving)
+        answer = await cluster.ask_coordinator(GROUP, group, request, at_least=3)
+        check(answer)
+
+    await cluster.retrying(attempt, f"members of group {group} could not be removed")
+
+
+async def _describe_consumer(cluster: Cluster, group: str) -> Group:
+    async def attempt() -> Group:
+        request = ConsumerGroupDescribeRequest(group_ids=[group])
+        told = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
+        check(told)
+        members = tuple(
+            Member(
+                m.member_id,
+                m.client_id,
+                m.client_host,
+                m.instance_id,
+                tuple(
+                    TopicPartition(t.topic_name, p)
+                    for t in m.assignment.topic_partitions
+                    for p in t.partitions
+                ),
+            )
+            for m in told.members
+        )
+        return Group(
+            group, told.group_state, "consumer", "consumer", told.assignor_name, members, told.group_epoch
+        )
+
+    return await cluster.retrying(attempt, f"group {group} could not be described")
+
+
+async def _describe_classic(cluster: Cluster, group: str) -> Group:
+    async def attempt() -> Group:
+        request = DescribeGroupsRequest(groups=[group])
+        told = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
+        check(told)
+        members = tuple(
+            Member(
+                m.member_id,
+                m.client_id,
+                m.client_host,
+                m.group_instance_id,
+                tuple(decode_assignment(m.member_assignment)) if told.protocol_type == "consumer" else (),
+            )
+            for m in told.members
+        )
+        return Group(group, told.group_state, "classic", told.protocol_type, told.protocol_data, members)
+
+    return await cluster.retrying(attempt, f"group {group} could not be described")

@@ -1,0 +1,298 @@
+"""The cluster as one client sees it: brokers, topics, leaders, coordinators; and the connections to them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ottla import errors
+from ottla.client.connection import Connection
+from ottla.client.dialogue import check
+from ottla.client.errors import BrokersUnreachable, ConnectionLost
+from ottla.client.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
+from ottla.client.settings import Settings
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.schema import Message
+
+T = TypeVar("T")
+GROUP, TRANSACTION = 0, 1
+ZERO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: bytes
+    internal: bool
+    partitions: dict[int, Partition]
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class Image:
+    """What the last Metadata answers said. Of two leaders of one topic id the one with the higher epoch counts."""
+
+    cluster_id: str | None = None
+    controller: int = -1
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+    def update(self, answer: MetadataResponse) -> None:
+        self.cluster_id, self.controller = answer.cluster_id, answer.controller_id
+        self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
+        for told in answer.topics:
+            name = told.name if told.name is not None else self.names.get(told.topic_id)
+            if name is None:
+                continue
+            if told.error_code == errors.UnknownTopicOrPartition.code:
+                self.topics.pop(name, None)
+                continue
+            self._keep(name, told)
+
+    def _keep(self, name: str, told: Any) -> None:
+        before = self.topics.get(name)
+        partitions: dict[int, Partition] = {}
+        for p in told.partitions:
+            new = Partition(
+                p.partition_index,
+                p.leader_id,
+                p.leader_epoch,
+                tuple(p.replica_nodes),
+                tuple(p.isr_nodes),
+                tuple(p.offline_replicas),
+                p.error_code,
+            )
+            old = before.partitions.get(new.index) if before and before.id == told.topic_id else None
+            partitions[new.index] = old if old and old.leader_epoch > new.leader_epoch else new
+        self.topics[name] = Topic(name, told.topic_id, told.is_internal, partitions, told.error_code)
+        if told.topic_id != ZERO_ID:
+            self.names[told.topic_id] = name
+
+    def leader_of(self, topic: str, partition: int) -> Partition:
+        """The partition with its leader, or the error that asks for a refresh."""
+        known = self.topics.get(topic)
+        if known is None or (known.error_code and not known.partitions):
+            raise (
+                errors.error_for(known.error_code)
+                if known
+                else errors.UnknownTopicOrPartition(f"topic {topic} is not there")
+            )
+        if partition not in known.partitions:
+            raise errors.UnknownTopicOrPartition(f"{topic} has no partition {partition}")
+        found = known.partitions[partition]
+        if found.leader < 0 or found.leader not in self.brokers:
+            raise errors.LeaderNotAvailable(f"{topic}-{partition} has no leader at the moment")
+        return found
+
+
+class Cluster:
+    """Connections, by broker, and the image. Everything runs on one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.image = Image()
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._opening: dict[tuple[str, int], asyncio.Task[Connection]] = {}
+        self._not_before: dict[tuple[str, int], tuple[float, Backoff]] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._refreshing: dict[tuple[str, ...] | None, asyncio.Task[None]] = {}
+        self._refreshed: dict[str, float] = {}
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    async def ask(self, request: Message, node: int | None = None, **options: Any) -> Any:
+        """One request to a broker, or to any; no retry."""
+        connection = await (self.any_connection() if node is None else self.connection(node))
+        return await connection.ask(request, **options)
+
+    async def ask_controller(self, request: Message, **options: Any) -> Any:
+        if self.image.controller not in self.image.brokers:
+            await self.refresh([])
+        node = self.image.controller if self.image.controller in self.image.brokers else None
+        return await self.ask(request, node, **options)
+
+    async def ask_coordinator(self, kind: int, key: str, request: Message, **options: Any) -> Any:
+        return await self.ask(request, await self.coordinator(kind, key), **options)
+
+    async def retrying(
+        self, operation: Callable[[], Awaitable[T]], what: str, *, timeout_ms: int | None = None
+    ) -> T:
+        """Retries with fresh metadata and coordinators until `default.api.timeout.ms`."""
+        return await retrying(
+            operation,
+            timeout_ms=timeout_ms or self.settings.default_api_timeout_ms,
+            backoff=self.backoff(),
+            what=what,
+            on_error=self.forget_stale,
+        )
+
+    def backoff(self) -> Backoff:
+        return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+
+    def forget_stale(self, error: BaseException) -> None:
+        """What an error shows to be out of date is asked anew at the next use."""
+        if isinstance(error, STALE_METADATA):
+            self._refreshed.clear()
+            self.image.controller = -1
+        if isinstance(error, STALE_COORDINATOR):
+            self._coordinators.clear()
+
+    # -- metadata ----------------------------------------------------------------------------------
+
+    async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
+        """Asks for these topics (None: all). Callers that ask the same at the same time share one request."""
+        key = None if topics is None else (*sorted(set(topics)), *(["\0create"] if create else []))
+        if key not in self._refreshing:
+            task = asyncio.ensure_future(self._refresh(key, create))
+            self._refreshing[key] = task
+            task.add_done_callback(lambda _: self._refreshing.pop(key, None))
+        await asyncio.shield(self._refreshing[key])
+
+    async def topic(self, name: str, *, create: bool = False) -> Topic:
+        """A topic that is known well enough, else asked for; raises what the broker says about it."""
+        age = time.monotonic() - self._refreshed.get(name, float("-inf"))
+        if name not in self.image.topics or age * 1000 > self.settings.metadata_max_age_ms:
+            await self.refresh([name], create=create)
+        found = self.image.topics.get(name)
+        if found is None:
+            raise errors.UnknownTopicOrPartition(f"topic {name} is not there; create it first")
+        if found.error_code:
+            self._refreshed.pop(name, None)
+            raise errors.error_for(found.error_code, f"topic {name}: {errors.NAMES.get(found.error_code)}")
+        return found
+
+    async def leader(self, topic: str, partition: int) -> Partition:
+        await self.topic(topic)
+        return self.image.leader_of(topic, partition)
+
+    async def by_leader(self, partitions: Iterable[tuple[str, int]]) -> dict[int, list[tuple[str, int]]]:
+        """The partitions grouped by the broker that leads them."""
+        wanted = list(partitions)
+        stale = {t for t, _ in wanted if t not in self._refreshed}
+        if stale:
+            await self.refresh(stale)
+        groups: dict[int, list[tuple[str, int]]] = {}
+        for topic, partition in wanted:
+            groups.setdefault((await self.leader(topic, partition)).leader, []).append((topic, partition))
+        return groups
+
+    async def _refresh(self, key: tuple[str, ...] | None, create: bool) -> None:
+        names = None if key is None else [name for name in key if name != "\0create"]
+        request = MetadataRequest(allow_auto_topic_creation=create)
+        request.topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        answer = await (await self.any_connection()).ask(request, at_least=1)
+        check(answer)
+        if names is None:
+            self.image.topics.clear()
+        self.image.update(answer)
+        now = time.monotonic()
+        self._refreshed.update((name, now) for name in (self.image.topics if names is None else names))
+
+    # -- coordinators ------------------------------------------------------------------------------
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        """The broker that coordinates a group or a transactional id."""
+        known = self._coordinators.get((kind, key))
+        if known is not None and known in self.image.brokers:
+            return known
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        answer = await (await self.any_connection()).ask(request, at_least=kind)
+        told = answer.coordinators[0] if answer.coordinators else answer
+        check(told)
+        if told.node_id not in self.image.brokers:
+            self.image.brokers[told.node_id] = Broker(told.node_id, told.host, told.port)
+        self._coordinators[kind, key] = told.node_id
+        return int(told.node_id)
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    # -- connections -------------------------------------------------------------------------------
+
+    async def connection(self, node: int) -> Connection:
+        broker = self.image.brokers.get(node)
+        if broker is None:
+            await self.refresh([])
+            broker = self.image.brokers.get(node)
+        if broker is None:
+            raise errors.BrokerNotAvailable(f"broker {node} is not in the cluster")
+        return await self._connect((broker.host, broker.port))
+
+    async def any_connection(self) -> Connection:
+        """An open one if there is; else known brokers, then the bootstrap addresses, each tried once."""
+        alive = [each for each in self._connections.values() if each.is_open]
+        if alive:
+            return min(alive, key=lambda each: each.in_flight)
+        known = [(each.host, each.port) for each in self.image.brokers.values()]
+        random.shuffle(known)
+        problems: list[str] = []
+        for address in dict.fromkeys([*known, *self.settings.bootstrap()]):
+            try:
+                return await self._connect(address)
+            except ConnectionLost as error:
+                problems.append(str(error))
+        raise BrokersUnreachable(
+            "; ".join(problems) + ". Is the broker running, and bootstrap.servers right?"
+        )
+
+    async def close(self) -> None:
+        for task in [*self._opening.values(), *self._refreshing.values()]:
+            task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await asyncio.sleep(0)
+
+    async def _connect(self, address: tuple[str, int]) -> Connection:
+        current = self._connections.get(address)
+        if current is not None and current.is_open:
+            return current
+        if address not in self._opening:
+            task = asyncio.ensure_future(self._open(address))
+            self._opening[address] = task
+            task.add_done_callback(lambda _: self._opening.pop(address, None))
+        return await asyncio.shield(self._opening[address])
+
+    async def _open(self, address: tuple[str, int]) -> Connection:
+        """Waits out the back-off of an address that failed lately, so that nobody hammers a dead broker."""
+        loop = asyncio.get_running_loop()
+        not_before, backoff = self._not_before.get(
+            address,
+            (0.0, Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms)),
+        )
+        if not_before > loop.time():
+            await asyncio.sleep(not_before - loop.time())
+        try:
+            connection = await Connection.open(*address, self.settings)
+        except ConnectionLost:
+            self._not_before[address] = (loop.time() + backoff.next_ms() / 1000, backoff)
+            raise
+        self._not_before.pop(address, None)
+        self._connections[address] = connection
+        return connection

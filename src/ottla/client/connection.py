@@ -1,0 +1,201 @@
+"""One connection to one broker: opened, negotiated, authenticated; requests in flight; lost cleanly."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version as package_version
+from typing import Any
+
+from ottla.client import security
+from ottla.client.dialogue import Dialogue, Frames, check
+from ottla.client.errors import ConnectionLost
+from ottla.client.settings import Settings
+from ottla.errors import OttlaError, SaslAuthenticationFailed, UnsupportedVersion
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.schema import Message
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Requests may overlap; each answer finds its request by id. After a loss everything in flight fails."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.dialogue = Dialogue(settings.client_id)
+        self._settings = settings
+        self._frames = Frames(settings.receive_message_max_bytes)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._lost: Exception | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @classmethod
+    async def open(cls, host: str, port: int, settings: Settings) -> "Connection":
+        """Connects, learns what the broker serves, authenticates. Any failure is a `ConnectionLost` or final."""
+        loop = asyncio.get_running_loop()
+        name = f"{host}:{port}"
+        context = security.tls_context(settings)
+        try:
+            async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
+                _, connection = await loop.create_connection(
+                    lambda: cls(name, settings), host, port, ssl=context
+                )
+                try:
+                    await connection._begin()
+                except BaseException:
+                    connection.close()
+                    raise
+        except OSError as error:  # TimeoutError and TLS failures are OSErrors too
+            raise ConnectionLost(f"cannot connect to {name}: {error or 'timed out'}") from error
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and self._lost is None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    async def ask(
+        self,
+        request: Message,
+        *,
+        at_least: int = 0,
+        at_most: int = 32767,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """The answer to a request in the newest form that both sides know."""
+        version = self.dialogue.version_for(type(request), at_least, at_most)
+        await self._writable.wait()
+        return await self.send(request, version, timeout_ms=timeout_ms)
+
+    def send(self, request: Message, version: int, *, timeout_ms: int | None = None) -> "asyncio.Future[Any]":
+        """Sends at once, in call order. A connection that misses an answer is given up: its order is lost."""
+        self._ensure_open()
+        correlation_id, data = self.dialogue.request(request, version)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._waiting[correlation_id] = future
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        timer = loop.call_later(
+            limit_ms / 1000,
+            self._give_up,
+            correlation_id,
+            f"{self.name} did not answer {type(request).__name__} in {limit_ms} ms",
+        )
+        future.add_done_callback(lambda _: timer.cancel())
+        self._transport.write(data)  # type: ignore[union-attr]
+        return future
+
+    def tell(self, request: Message, version: int) -> None:
+        """Sends what is never answered (a produce with acks=0)."""
+        self._ensure_open()
+        self._transport.write(self.dialogue.request(request, version, answered=False)[1])  # type: ignore[union-attr]
+
+    async def drained(self) -> None:
+        """Waits until the socket takes more."""
+        await self._writable.wait()
+
+    def close(self, error: Exception | None = None) -> None:
+        self._fail(error or ConnectionLost(f"the connection to {self.name} was closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio's side ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._lost is not None:
+            return
+        try:
+            for frame in self._frames.received(nbytes):
+                correlation_id, response = self.dialogue.response(frame)
+                future = self._waiting.pop(correlation_id)
+                if not future.done():
+                    future.set_result(response)
+        except OttlaError as error:
+            self.close(ConnectionLost(f"{self.name} sent something that is no answer: {error}"))
+
+    def eof_received(self) -> None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f"{self.name} closed the connection" + (f": {exc}" if exc else "")
+        self._fail(ConnectionLost(reason))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # -- the beginning -----------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        self.dialogue.learn(await self._api_versions())
+        if self._settings.security_protocol.startswith("SASL"):
+            await self._authenticate()
+
+    async def _api_versions(self) -> ApiVersionsResponse:
+        """Our newest form first; a broker that does not know it tells its own newest."""
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=_our_version())
+        answer: ApiVersionsResponse = await self.send(request, ApiVersionsRequest.VERSIONS[1])
+        if answer.error_code == UnsupportedVersion.code:
+            theirs = max((a.max_version for a in answer.api_keys if a.api_key == request.API_KEY), default=0)
+            answer = await self.send(request, min(theirs, ApiVersionsRequest.VERSIONS[1]))
+        check(answer)
+        return answer
+
+    async def _authenticate(self) -> None:
+        from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+        from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+        mechanism = self._settings.sasl_mechanism
+        greeted = await self.ask(SaslHandshakeRequest(mechanism=mechanism), at_least=1)
+        if greeted.error_code:
+            raise SaslAuthenticationFailed(
+                f"{self.name} does not offer {mechanism}; it offers {', '.join(greeted.mechanisms) or 'nothing'}"
+            )
+        exchange = security.exchange(self._settings)
+        message = next(exchange)
+        with contextlib.suppress(StopIteration):
+            while True:
+                answer = await self.ask(SaslAuthenticateRequest(auth_bytes=message))
+                check(answer)
+                message = exchange.send(answer.auth_bytes)
+
+    def _give_up(self, correlation_id: int, reason: str) -> None:
+        if correlation_id in self._waiting:
+            self.close(ConnectionLost(reason))
+
+    def _fail(self, error: Exception) -> None:
+        if self._lost is not None:
+            return
+        self._lost = error
+        self._writable.set()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def _ensure_open(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        if self._transport is None:
+            raise ConnectionLost(f"not connected to {self.name}")
+
+
+Opener = Callable[[str, int, Settings], Any]
+
+
+def _our_version() -> str:
+    try:
+        return package_version("ottla")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,61 @@
+"""Asks each partition's leader, and asks again for those partitions alone that are worth another try."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.retries import retrying
+from ottla.client.values import TopicPartition
+from ottla.errors import OttlaError, ProtocolError
+
+R = TypeVar("R")
+Answers = Mapping[TopicPartition, R | OttlaError]
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    partitions: Iterable[tuple[str, int]],
+    ask: Callable[[int, list[TopicPartition]], Awaitable[Answers[R]]],
+    what: str,
+    *,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, R]:
+    """The answer of every partition's leader. One final error fails the whole."""
+    pending = {TopicPartition(*each) for each in partitions}
+    done: dict[TopicPartition, R] = {}
+
+    async def attempt() -> None:
+        groups = await cluster.by_leader(sorted(pending))
+        asked = [ask(node, [TopicPartition(*each) for each in group]) for node, group in groups.items()]
+        failure: OttlaError | None = None
+        for answers in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answers, BaseException):
+                if not isinstance(answers, OttlaError):
+                    raise answers
+                failure = answers
+                continue
+            for partition, answer in answers.items():
+                if isinstance(answer, OttlaError):
+                    failure = _named(partition, answer)
+                else:
+                    done[partition] = answer
+                    pending.discard(partition)
+        if failure is not None:
+            raise failure
+
+    await retrying(
+        attempt,
+        timeout_ms=timeout_ms or cluster.settings.default_api_timeout_ms,
+        backoff=cluster.backoff(),
+        what=what,
+        on_error=cluster.forget_stale,
+    )
+    return done
+
+
+def _named(partition: TopicPartition, error: OttlaError) -> OttlaError:
+    if isinstance(error, ProtocolError) and str(partition) not in error.message:
+        return type(error)(f"{partition}: {error.message}")
+    return error if isinstance(error, ProtocolError) else ClientError(f"{partition}: {error}")

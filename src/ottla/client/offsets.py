@@ -1,0 +1,197 @@
+"""Where partitions begin and end, what lies at a time, and what groups have committed."""
+
+from collections.abc import Iterable, Mapping
+
+from ottla.client.cluster import GROUP, Cluster
+from ottla.client.dialogue import check
+from ottla.client.leaders import ask_leaders
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.errors import OttlaError, error_for
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+# Special timestamps came with versions of their own.
+_AT_LEAST = {MAX_TIMESTAMP: 7}
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, committed_only: bool = False
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """For each partition the first offset at or after a timestamp (or EARLIEST, LATEST, MAX_TIMESTAMP).
+
+    The offset is -1 when there is no such record.
+    """
+    at_least = max([_AT_LEAST.get(stamp, 1) for stamp in wanted.values()] + [2 if committed_only else 1])
+
+    async def ask(
+        node: int, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | OttlaError]:
+        topics = [
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(partition_index=p, timestamp=wanted[TopicPartition(topic, p)])
+                    for p in indexes
+                ],
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ]
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(committed_only),
+            topics=topics,
+            timeout_ms=cluster.settings.request_timeout_ms,
+        )
+        answer = await cluster.ask(request, node, at_least=at_least)
+        return {
+            TopicPartition(topic.name, p.partition_index): error_for(p.error_code)
+            if p.error_code
+            else OffsetAndTimestamp(p.offset, p.timestamp, p.leader_epoch)
+            for topic in answer.topics
+            for p in topic.partitions
+        }
+
+    return await ask_leaders(cluster, wanted, ask, "offsets could not be listed")
+
+
+async def committed(
+    cluster: Cluster,
+    group: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool = False,
+    member_id: str | None = None,
+    member_epoch: int = -1,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a group has committed, for some partitions or (None) all. Partitions without a commit are left out."""
+    topics = None if partitions is None else by_topic(partitions)
+    request = OffsetFetchRequest(group_id=group, require_stable=require_stable)
+    request.topics = None
+    asked = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=member_epoch)
+    asked.topics = None
+    if topics is not None:
+        request.topics = [OffsetFetchRequestTopic(name=t, partition_indexes=i) for t, i in topics.items()]
+        asked.topics = [OffsetFetchRequestTopics(name=t, partition_indexes=i) for t, i in topics.items()]
+    request.groups = [asked]
+
+    async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+        # Version 10 speaks of topic ids alone; names outlive them in what was committed.
+        answer = await cluster.ask_coordinator(GROUP, group, request, at_least=2, at_most=9)
+        told = answer.groups[0] if answer.groups else answer
+        check(told)
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic in told.topics:
+            for p in topic.partitions:
+                if p.error_code:
+                    raise error_for(p.error_code, f"{topic.name}-{p.partition_index}")
+                if p.committed_offset >= 0:
+                    found[TopicPartition(topic.name, p.partition_index)] = OffsetAndMetadata(
+                        p.committed_offset, p.metadata or "", p.committed_leader_epoch
+                    )
+        return found
+
+    return await cluster.retrying(attempt, f"the offsets of group {group} could not be read")
+
+
+async def commit(
+    cluster: Cluster,
+    member: GroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    timeout_ms: int | None = None,
+) -> None:
+    """Commits for a member of a group, or (generation -1) from outside an empty one."""
+    if not offsets:
+        return
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=p,
+                    committed_offset=offsets[TopicPartition(topic, p)].offset,
+                    committed_leader_epoch=offsets[TopicPartition(topic, p)].leader_epoch,
+                    committed_metadata=offsets[TopicPartition(topic, p)].metadata,
+                )
+                for p in indexes
+            ],
+        )
+        for topic, indexes in by_topic(offsets).items()
+    ]
+    request = OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        retention_time_ms=-1,
+        topics=topics,
+    )
+
+    async def attempt() -> None:
+        answer = await cluster.ask_coordinator(GROUP, member.group_id, request, at_most=9)
+        for topic in answer.topics:
+            for p in topic.partitions:
+                if p.error_code:
+                    raise error_for(p.error_code, None)
+
+    await cluster.retrying(
+        attempt, f"offsets of group {member.group_id} could not be committed", timeout_ms=timeout_ms
+    )
+
+
+async def end_offsets_of_epochs(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """For each partition where its leader says that a leader epoch ended: (epoch, end offset); (-1, -1) unknown."""
+    from ottla.wire.messages.offset_for_leader_epoch import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
+    )
+
+    async def ask(
+        node: int, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int] | OttlaError]:
+        topics = [
+            OffsetForLeaderTopic(
+                topic=topic,
+                partitions=[
+                    OffsetForLeaderPartition(
+                        partition=p,
+                        current_leader_epoch=cluster.image.leader_of(topic, p).leader_epoch,
+                        leader_epoch=epochs[TopicPartition(topic, p)],
+                    )
+                    for p in indexes
+                ],
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ]
+        answer = await cluster.ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics), node)
+        return {
+            TopicPartition(t.topic, p.partition): error_for(p.error_code)
+            if p.error_code
+            else (p.leader_epoch, p.end_offset)
+            for t in answer.topics
+            for p in t.partitions
+        }
+
+    return await ask_leaders(cluster, epochs, ask, "leader epochs could not be checked")
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """Partitions as requests carry them: indexes under their topic."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics

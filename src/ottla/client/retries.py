@@ -1,0 +1,76 @@
+"""Which failures are worth another try, how long to wait before it, and when to stop."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ottla import errors
+from ottla.client.errors import TimedOut
+
+T = TypeVar("T")
+
+# After these the client asks anew who leads the partition.
+STALE_METADATA = (
+    errors.NotLeaderOrFollower,
+    errors.UnknownTopicOrPartition,
+    errors.LeaderNotAvailable,
+    errors.FencedLeaderEpoch,
+    errors.UnknownLeaderEpoch,
+    errors.UnknownTopicId,
+    errors.InconsistentTopicId,
+    errors.ReplicaNotAvailable,
+    errors.KafkaStorageError,
+    errors.ListenerNotFound,
+    errors.NetworkException,
+    errors.NotController,
+)
+# After these the client asks anew who coordinates the group or the transaction.
+STALE_COORDINATOR = (errors.NotCoordinator, errors.CoordinatorNotAvailable, errors.NetworkException)
+
+
+def is_retriable(error: BaseException) -> bool:
+    return isinstance(error, errors.ProtocolError) and error.retriable
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits that double up to a bound, each up to a fifth longer or shorter so that clients do not march in step."""
+
+    base_ms: int = 100
+    max_ms: int = 1_000
+    attempts: int = 0
+
+    def next_ms(self, spread: Callable[[], float] = random.random) -> float:
+        plain = min(self.max_ms, self.base_ms * (1 << min(self.attempts, 20)))
+        self.attempts += 1
+        return plain * (0.8 + 0.4 * spread())
+
+    def reset(self) -> None:
+        self.attempts = 0
+
+
+async def retrying(
+    operation: Callable[[], Awaitable[T]],
+    *,
+    timeout_ms: int,
+    backoff: Backoff,
+    what: str,
+    on_error: Callable[[Exception], None] = lambda error: None,
+) -> T:
+    """Tries until it works, the error is final or the time is up; then the last error is told."""
+    last: Exception | None = None
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            while True:
+                try:
+                    return await operation()
+                except errors.ProtocolError as error:
+                    on_error(error)
+                    if not error.retriable:
+                        raise
+                    last = error
+                await asyncio.sleep(backoff.next_ms() / 1000)
+    except TimeoutError:
+        raise TimedOut(f"{what}: gave up after {timeout_ms} ms; last: {last or 'no answer'}") from last

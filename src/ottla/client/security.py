@@ -1,0 +1,87 @@
+"""TLS settings, and the client's half of SASL PLAIN and SCRAM (RFC 5802), as exchanges of bytes."""
+
+import base64
+import hashlib
+import hmac
+import os
+import ssl
+from collections.abc import Generator
+
+from ottla.client.errors import SettingError
+from ottla.client.settings import Settings
+from ottla.errors import SaslAuthenticationFailed
+
+# What a mechanism sends and is sent: yields a client message, is sent the server's answer.
+Exchange = Generator[bytes, bytes, None]
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """The TLS context that the settings describe, or none."""
+    if not settings.security_protocol.endswith("SSL"):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_location or _pem_truststore(settings))
+        if not settings.ssl_endpoint_identification_algorithm:
+            context.check_hostname = False
+        if settings.ssl_certificate_location:
+            context.load_cert_chain(
+                settings.ssl_certificate_location, settings.ssl_key_location, settings.ssl_key_password
+            )
+    except OSError as error:
+        raise SettingError(f"TLS files cannot be used: {error}") from error
+    return context
+
+
+def exchange(settings: Settings) -> Exchange:
+    """The authentication that the settings describe."""
+    user, password = settings.credentials()
+    match settings.sasl_mechanism:
+        case "PLAIN":
+            return plain(user, password)
+        case "SCRAM-SHA-256":
+            return scram("sha256", user, password)
+        case "SCRAM-SHA-512":
+            return scram("sha512", user, password)
+        case other:
+            raise SettingError(f"sasl.mechanism {other} is not supported")
+
+
+def plain(user: str, password: str) -> Exchange:
+    yield b"\0" + user.encode() + b"\0" + password.encode()
+
+
+def scram(digest: str, user: str, password: str, nonce: str | None = None) -> Exchange:
+    """Proves that both sides know the password; neither learns it from the exchange."""
+    nonce = nonce or base64.b64encode(os.urandom(24)).decode()
+    bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    server_first = (yield f"n,,{bare}".encode()).decode()
+    fields = _fields(server_first)
+    if not fields.get("r", "").startswith(nonce) or "s" not in fields or not fields.get("i", "").isdigit():
+        raise SaslAuthenticationFailed("the broker's SCRAM challenge is not an answer to ours")
+    # RFC 5802 leaves the upper bound open; without one a broker could keep us busy for hours.
+    iterations = int(fields["i"])
+    if not 1 <= iterations <= 10_000_000:
+        raise SaslAuthenticationFailed(f"the broker asks for {iterations} SCRAM iterations")
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(fields["s"]), iterations)
+    without_proof = f"c=biws,r={fields['r']}"
+    to_sign = f"{bare},{server_first},{without_proof}".encode()
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), to_sign, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    server_final = (yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), to_sign, digest)
+    told = _fields(server_final)
+    if "e" in told:
+        raise SaslAuthenticationFailed(f"the broker refused: {told['e']}")
+    if not hmac.compare_digest(base64.b64decode(told.get("v", "")), expected):
+        raise SaslAuthenticationFailed("the broker could not prove that it knows the password")
+
+
+def _pem_truststore(settings: Settings) -> str | None:
+    if settings.ssl_truststore_location and settings.ssl_truststore_type != "PEM":
+        raise SettingError("only PEM trust stores can be read; set ssl.ca.location to a PEM file")
+    return settings.ssl_truststore_location
+
+
+def _fields(message: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in message.split(",") if "=" in part)  # type: ignore[misc]

@@ -1,0 +1,251 @@
+"""Client settings under Kafka's names, with dots or underscores, checked before anything is sent."""
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ottla.client.errors import SettingError
+
+# Settings of other clients that mean nothing here: taken without a word so that their files work.
+IGNORED = frozenset(
+    "enable_metrics_push metric_reporters metrics_recording_level metrics_num_samples auto_include_jmx_reporter "
+    "client_dns_lookup socket_connection_setup_timeout_max_ms interceptor_classes key_serializer_class "
+    "value_serializer_class log_level debug broker_version_fallback api_version_request".split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What every client needs: where the brokers are, how to reach and prove oneself to them, how long to try."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    client_id: str = "ottla"
+    client_rack: str = ""
+    security_protocol: str = "PLAINTEXT"
+    ssl_ca_location: str | None = None
+    ssl_truststore_location: str | None = None
+    ssl_truststore_type: str = "PEM"
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = None
+    ssl_endpoint_identification_algorithm: str = "https"
+    sasl_mechanism: str = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+    sasl_jaas_config: str | None = None
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    receive_message_max_bytes: int = 256 * 1024 * 1024
+    allow_auto_create_topics: bool = True
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any], /, **more: Any) -> Self:
+        """Settings by Kafka's names. An unknown name is an error with the nearest one beside it."""
+        fields = {each.name: each for each in dataclasses.fields(cls)}
+        hints = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for name, value in {**given, **more}.items():
+            key = name.replace(".", "_").replace("-", "_")
+            if key in fields:
+                values[key] = _convert(name, value, hints[key])
+            elif key not in IGNORED:
+                near = difflib.get_close_matches(key, fields, n=1)
+                hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
+                raise SettingError(f"unknown setting {name}{hint}")
+        return cls(**values).checked()
+
+    def checked(self) -> Self:
+        """This, or an error that says which value cannot be."""
+        self._one_of("security_protocol", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        if self.security_protocol.startswith("SASL"):
+            self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        self.bootstrap()
+        return self
+
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """Addresses to try first."""
+        found = [_address(each.strip()) for each in self.bootstrap_servers.split(",") if each.strip()]
+        if not found:
+            raise SettingError("bootstrap.servers is empty; give host:port")
+        return found
+
+    def credentials(self) -> tuple[str, str]:
+        """User and password, from their own settings or from Java's login line."""
+        if self.sasl_username is not None and self.sasl_password is not None:
+            return self.sasl_username, self.sasl_password
+        login = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', self.sasl_jaas_config or ""))
+        if "username" in login and "password" in login:
+            return login["username"], login["password"]
+        raise SettingError(f"{self.security_protocol} needs sasl.username and sasl.password")
+
+    def _one_of(self, key: str, *allowed: str) -> None:
+        if getattr(self, key) not in allowed:
+            name = key.replace("_", ".")
+            raise SettingError(f"{name} is {getattr(self, key)!r}; it must be one of {', '.join(allowed)}")
+
+    def _at_least(self, key: str, least: int) -> None:
+        if getattr(self, key) < least:
+            raise SettingError(
+                f"{key.replace('_', '.')} is {getattr(self, key)}; it must be at least {least}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(Settings):
+    """How records are gathered, sent and acknowledged."""
+
+    acks: str = "all"
+    enable_idempotence: bool | None = None
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    batch_size: int = 16_384
+    linger_ms: int = 5
+    buffer_memory: int = 32 * 1024 * 1024
+    max_block_ms: int = 60_000
+    max_request_size: int = 1_048_576
+    max_in_flight_requests_per_connection: int = 5
+    compression_type: str = "none"
+    compression_level: int | None = None
+    delivery_timeout_ms: int = 120_000
+    retries: int = 2_147_483_647
+    partitioner: str | Callable[..., int] = "default"
+    key_serializer: Any = None
+    value_serializer: Any = None
+
+    def checked(self) -> Self:
+        Settings.checked(self)
+        self._one_of("acks", "0", "1", "-1", "all")
+        self._one_of("compression_type", "none", "gzip", "snappy", "lz4", "zstd")
+        if isinstance(self.partitioner, str):
+            self._one_of("partitioner", "default", "round_robin")
+        for key in (
+            "batch_size",
+            "buffer_memory",
+            "max_request_size",
+            "max_in_flight_requests_per_connection",
+        ):
+            self._at_least(key, 1)
+        if self.transactional_id is not None and not self.idempotent:
+            raise SettingError("transactional.id needs acks=all and enable.idempotence=true")
+        if self.enable_idempotence and (self.required_acks != -1 or self.in_flight > 5):
+            raise SettingError("enable.idempotence needs acks=all and at most 5 requests in flight")
+        if self.delivery_timeout_ms < self.linger_ms:
+            raise SettingError("delivery.timeout.ms must not be below linger.ms")
+        return self
+
+    @property
+    def required_acks(self) -> int:
+        return -1 if self.acks == "all" else int(self.acks)
+
+    @property
+    def in_flight(self) -> int:
+        return self.max_in_flight_requests_per_connection
+
+    @property
+    def idempotent(self) -> bool:
+        """On unless turned off or made impossible by another setting, as in Kafka."""
+        if self.enable_idempotence is not None:
+            return self.enable_idempotence
+        return self.required_acks == -1 and self.in_flight <= 5 and self.retries > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(Settings):
+    """What is read, from where, and as which member of which group."""
+
+    group_id: str | None = None
+    group_protocol: str | None = None
+    group_instance_id: str | None = None
+    group_remote_assignor: str | None = None
+    partition_assignment_strategy: str = "range"
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    auto_offset_reset: str = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    isolation_level: str = "read_uncommitted"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1_048_576
+    check_crcs: bool = True
+    key_deserializer: Any = None
+    value_deserializer: Any = None
+
+    def checked(self) -> Self:
+        Settings.checked(self)
+        self._one_of("isolation_level", "read_uncommitted", "read_committed")
+        self._one_of("auto_offset_reset", "earliest", "latest", "none")
+        if self.group_protocol is not None:
+            self._one_of("group_protocol", "classic", "consumer")
+        for key in ("max_poll_records", "fetch_max_bytes", "max_partition_fetch_bytes"):
+            self._at_least(key, 1)
+        return self
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A settings file in Java's form: `name=value` lines, `#` starts a comment."""
+    found: dict[str, str] = {}
+    for line in text.replace("\\\n", "").splitlines():
+        line = line.strip()
+        if line and line[0] not in "#!":
+            name, _, value = line.partition("=")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise SettingError(f"{text!r} is no address; write host:port, for example 127.0.0.1:9092")
+    return host.strip("[]"), int(port)
+
+
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """`value` as the setting's type; texts come from files and command lines."""
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None or Any in allowed:
+        return value
+    try:
+        if bool in allowed:
+            return _boolean(value)
+        if int in allowed:
+            return int(value)
+    except ValueError:
+        raise SettingError(f"{name} is {value!r}; it must be {_wanted(allowed)}") from None
+    if str in allowed and not callable(value):
+        return str(value)
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    match str(value).lower():
+        case "true" | "1" | "yes":
+            return True
+        case "false" | "0" | "no":
+            return False
+        case _:
+            raise ValueError(value)
+
+
+def _wanted(allowed: tuple[Any, ...]) -> str:
+    return "true or false" if bool in allowed else "a whole number"
