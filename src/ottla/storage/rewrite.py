@@ -1,0 +1,186 @@
+"""One batch in, what compaction leaves of it out: untouched, with fewer records, emptied, or not at all."""
+
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ottla.ports import Buffer
+from ottla.storage.key_map import KeyMap
+from ottla.wire import compression, kernel
+from ottla.wire.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, assemble
+from ottla.wire.batch import payload as payload_of
+
+# How many records are looked at before the event loop gets a turn.
+RECORDS_PER_STEP = 2048
+# Larger batches are unpacked and packed in a thread.
+INLINE_BYTES_MAX = 64 * 1024
+
+_FIELDS = kernel.INDEX_FIELDS
+_TIMESTAMP, _VALUE_START, _START, _END = 1, 4, 7, 8
+
+T = TypeVar("T")
+# A step: nothing (the event loop may take a turn), or work for a thread, after which the generator goes on.
+Job = Callable[[], None]
+Steps = Generator[Job | None, None, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What is decided for a batch as a whole, before its records are looked at."""
+
+    discard: bool = False  # no record stays
+    keep_empty: bool = False  # the header stays even so
+    horizon_ms: int | None = None  # the horizon to set when there is none and something will need it
+    is_spent_marker: bool = False  # a marker whose transaction is gone: it needs a horizon as tombstones do
+
+
+def rewrite(
+    batch: memoryview, header: BatchHeader, fate: Fate, keys: KeyMap, *, now_ms: int, bytes_max: int
+) -> Steps[bytes | None]:
+    """The bytes that stay of a batch, or None."""
+    if fate.discard and not fate.keep_empty:
+        return None
+    if fate.discard or header.count == 0:
+        return emptied(header) if fate.keep_empty else None
+    payload, rows = yield from unpacked(batch, header, bytes_max)
+    if header.is_control:
+        kept = list(range(header.count))
+    else:
+        kept = yield from _survivors(payload, rows, header, keys, now_ms)
+    if not kept:
+        return emptied(header) if fate.keep_empty else None
+    horizon_ms = None
+    if not header.has_delete_horizon and (fate.is_spent_marker or _has_tombstone(rows, kept, header)):
+        horizon_ms = fate.horizon_ms
+    if len(kept) == header.count and horizon_ms is None:
+        return bytes(batch)
+    return (
+        yield from _inline_or_not(lambda: _rebuilt(payload, rows, kept, header, horizon_ms), len(payload))
+    )
+
+
+def unpacked(batch: memoryview, header: BatchHeader, bytes_max: int) -> Steps[tuple[Buffer, array[int]]]:
+    """The records of a batch, decompressed, and the kernel's index of them: nine numbers a record."""
+    return (yield from _inline_or_not(lambda: _unpack(batch, header, bytes_max), header.size))
+
+
+def emptied(header: BatchHeader) -> bytes:
+    """Only the header of a batch: its offsets, producer and sequence live on."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+    return bytes(assemble(replace(header, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b""))
+
+
+def _inline_or_not(work: Callable[[], T], size: int) -> Steps[T]:
+    if size <= INLINE_BYTES_MAX:
+        return work()
+    results: list[T] = []
+    yield lambda: results.append(work())
+    return results[0]
+
+
+def _unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buffer, array[int]]:
+    payload = payload_of(batch, 0, header, limit=bytes_max)
+    rows = array("q")
+    rows.frombytes(kernel.index(payload, header.count))
+    return payload, rows
+
+
+def _survivors(
+    payload: Buffer, rows: array[int], header: BatchHeader, keys: KeyMap, now_ms: int
+) -> Steps[list[int]]:
+    """The numbers of the records that stay: the newest of their key, and no tombstone past its horizon.
+
+    What lies beyond the map is not known to be old, so it stays. Records without a key go.
+    """
+    tombstones_stay = not header.has_delete_horizon or now_ms < header.base_timestamp
+    kept: list[int] = []
+    for first in range(0, header.count, RECORDS_PER_STEP):
+        if first:
+            yield None
+        part = rows[first * _FIELDS : (first + RECORDS_PER_STEP) * _FIELDS]
+        columns = zip(part[0::_FIELDS], part[2::_FIELDS], part[3::_FIELDS], part[4::_FIELDS], strict=True)
+        for number, (delta, key_start, key_end, value_start) in enumerate(columns, start=first):
+            offset = header.base_offset + delta
+            if offset > keys.latest_offset:
+                kept.append(number)
+            elif key_start < 0 or (value_start < 0 and not tombstones_stay):
+                continue
+            elif offset >= keys.offset_of(bytes(payload[key_start:key_end])):
+                kept.append(number)
+    return kept
+
+
+def _has_tombstone(rows: array[int], kept: Sequence[int], header: BatchHeader) -> bool:
+    return not header.is_control and any(rows[number * _FIELDS + _VALUE_START] < 0 for number in kept)
+
+
+def _rebuilt(
+    payload: Buffer, rows: array[int], kept: Sequence[int], header: BatchHeader, horizon_ms: int | None
+) -> bytes:
+    """The kept records in a batch of the same offsets, sequence and codec.
+
+    A delete horizon takes the place of the base timestamp (KIP-534), so only then are records written anew.
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if horizon_ms is None:
+        records = b"".join(_runs(payload, rows, kept))
+    else:
+        attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
+        shift = header.base_timestamp - horizon_ms
+        records = b"".join(_shifted(payload, rows, number, shift) for number in kept)
+    max_timestamp = header.max_timestamp
+    if not header.log_append_time:
+        max_timestamp = header.base_timestamp + max(rows[number * _FIELDS + _TIMESTAMP] for number in kept)
+    if header.codec != compression.NONE:
+        records = compression.compress(header.codec, records)
+    changed = replace(
+        header,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=len(kept),
+    )
+    return bytes(assemble(changed, records))
+
+
+def _runs(payload: Buffer, rows: array[int], kept: Sequence[int]) -> list[memoryview]:
+    """Neighbours in one slice."""
+    view = memoryview(payload)
+    runs: list[memoryview] = []
+    start, end = rows[kept[0] * _FIELDS + _START], rows[kept[0] * _FIELDS + _START]
+    for number in kept:
+        record_start, record_end = rows[number * _FIELDS + _START], rows[number * _FIELDS + _END]
+        if record_start != end:
+            runs.append(view[start:end])
+            start = record_start
+        end = record_end
+    runs.append(view[start:end])
+    return runs
+
+
+def _shifted(payload: Buffer, rows: array[int], number: int, shift: int) -> bytes:
+    """A record whose timestamp delta is `shift` larger; all else is copied."""
+    start, end = rows[number * _FIELDS + _START], rows[number * _FIELDS + _END]
+    attributes_at = _after_varint(payload, start)
+    delta = _varint(rows[number * _FIELDS + _TIMESTAMP] + shift)
+    rest = bytes(payload[_after_varint(payload, attributes_at + 1) : end])
+    body = bytes(payload[attributes_at : attributes_at + 1]) + delta + rest
+    return _varint(len(body)) + body
+
+
+def _after_varint(payload: Buffer, position: int) -> int:
+    while payload[position] & 0x80:
+        position += 1
+    return position + 1
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag, seven bits a byte."""
+    left = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
