@@ -126,9 +126,15 @@ class ConfigKey:
             case Type.DOUBLE:
                 return self._double(text)
             case Type.LIST:
-                return tuple(part.strip() for part in text.split(",")) if text else ()
+                return self._list(text)
             case _:
                 return text
+
+    def _list(self, text: str) -> tuple[str, ...]:
+        parts = dict.fromkeys(part.strip() for part in text.split(",")) if text else {}
+        if "" in parts:
+            raise errors.InvalidConfig(f"Configuration '{self.name}' values must not be empty.")
+        return tuple(parts)
 
     def _integer(self, text: str) -> int:
         bits = {Type.INT: 31, Type.SHORT: 15, Type.LONG: 63}[self.type]

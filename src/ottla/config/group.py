@@ -1,0 +1,84 @@
+"""The settings of one group, and the broker's bounds for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla import errors
+from ottla.config.definitions import ConfigKey, Synonym, Type, at_least, by_name
+
+if TYPE_CHECKING:
+    from ottla.config.settings import Config
+
+_BOUNDED = (
+    "consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms",
+    "consumer.assignment.interval.ms",
+)
+
+
+def _key(name: str, default: int, low: int, documentation: str) -> ConfigKey:
+    return ConfigKey(
+        name, Type.INT, default, documentation, at_least(low), synonyms=(Synonym(f"group.{name}"),)
+    )
+
+
+GROUP_KEYS: dict[str, ConfigKey] = by_name(
+    (
+        _key("consumer.session.timeout.ms", 45_000, 1, "A member of this group silent for this long is out."),
+        _key("consumer.heartbeat.interval.ms", 5000, 1, "How often its members send heartbeats."),
+        _key("consumer.assignment.interval.ms", 1000, 0, "Its assignments are at least this far apart."),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Effective settings of one group of the consumer protocol."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5000
+    assignment_interval_ms: int = 1000
+
+    @classmethod
+    def from_settings(cls, overrides: Mapping[str, str], broker: "Config") -> "GroupConfig":
+        """The broker's bounds may have moved since the group's values were set: they win."""
+        session, heartbeat, assignment = (_bounded(name, overrides, broker) for name in _BOUNDED)
+        return cls(session, heartbeat, assignment)
+
+
+def group_key(name: str) -> ConfigKey:
+    key = GROUP_KEYS.get(name)
+    if key is None:
+        raise errors.InvalidConfig(f"Unknown group config name: {name}")
+    return key
+
+
+def check_group(overrides: Mapping[str, str], broker: "Config") -> None:
+    """Refuse a group's settings unless every name is known and every value within the broker's bounds."""
+    values: dict[str, Any] = {name: group_key(name).parse(text) for name, text in overrides.items()}
+    for name, value in values.items():
+        low, high = _bounds(name)
+        if value < broker[low]:
+            raise errors.InvalidConfig(f"{name} must be greater than or equal to {low}")
+        if value > broker[high]:
+            raise errors.InvalidConfig(f"{name} must be less than or equal to {high}")
+    session, heartbeat, _ = (values.get(name, broker[f"group.{name}"]) for name in _BOUNDED)
+    if session <= heartbeat:
+        raise errors.InvalidConfig(
+            "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+        )
+
+
+def _bounded(name: str, overrides: Mapping[str, str], broker: "Config") -> int:
+    if name not in overrides:
+        value: int = broker[f"group.{name}"]
+        return value
+    low, high = _bounds(name)
+    wanted: Any = GROUP_KEYS[name].parse(overrides[name])
+    return int(max(broker[low], min(broker[high], wanted)))
+
+
+def _bounds(name: str) -> tuple[str, str]:
+    setting = name.removeprefix("consumer.")
+    return f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
