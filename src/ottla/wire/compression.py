@@ -170,7 +170,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(data: Buffer, limit: int) -> bytes:
-    import lz4.frame  # type: ignore[import-untyped]
+    import lz4.frame
 
     if bytes(data[:4]) != _LZ4_MAGIC or len(data) < 5:
         raise _corrupt(LZ4, "not a frame")

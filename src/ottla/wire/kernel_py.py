@@ -159,7 +159,7 @@ def encode(
     payload = bytearray()
     count, last, max_timestamp = 0, -1, -1
     for count, (offset, timestamp, key, value, headers) in enumerate(tuple(records), 1):
-        if not -_INT64_MAX <= timestamp <= _INT64_MAX:
+        if not ~_INT64_MAX <= timestamp <= _INT64_MAX:
             raise ValueError("a timestamp does not fit in 64 bits")
         delta = last + 1 if offset == -1 else offset - base_offset
         if not last < delta <= _INT32_MAX:
