@@ -1,0 +1,334 @@
+"""What the cluster looks like: the sum of the metadata log. Only `apply` changes it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ottla.metadata.records import (
+    NO_LEADER,
+    RECOVERED,
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerStopping,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    ClusterCreated,
+    ConfigSet,
+    ControllerChanged,
+    Endpoint,
+    FeatureSet,
+    Ints,
+    PartitionChanged,
+    PartitionCreated,
+    ProducerIdsAllocated,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition as the controller decided it; replaced as a whole by every change."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+    replicas: Ints
+    isr: Ints
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    elr: Ints = ()
+    last_known_elr: Ints = ()
+    adding: Ints = ()
+    removing: Ints = ()
+    directories: tuple[bytes, ...] = ()
+    recovery_state: int = RECOVERED
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    topic_id: bytes
+    partitions: list[Partition] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    broker_id: int
+    epoch: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    directories: tuple[bytes, ...] = ()
+    fenced: bool = True
+    stopping: bool = False
+
+    @property
+    def may_lead(self) -> bool:
+        return not self.fenced and not self.stopping
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((each for each in self.endpoints if each.name == listener), None)
+
+
+class Image:
+    """Topics, partitions, brokers, settings, features and producer ids.
+
+    `version` counts applied records; `position` is the number of the next entry of the log.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.position = 0
+        self.cluster_id = ""
+        self.controller_id = -1
+        self.controller_epoch = 0
+        self.features: dict[str, int] = {}
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.partition_count = 0
+        self.next_producer_id = 0
+        self._settings: dict[tuple[int, str], dict[str, str]] = {}
+        self._alike: dict[str, set[str]] = {}
+        self._watchers: list[Callable[[Record], None]] = []
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and self._state() == other._state()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Questions
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        found = self.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        return found.partitions[index]
+
+    def partitions(self) -> Iterator[Partition]:
+        for topic in self.topics.values():
+            yield from topic.partitions
+
+    def settings(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What was set for a resource while running; the broker resource "" is the default of all brokers."""
+        return self._settings.get((resource_type, name), _NO_SETTINGS)
+
+    def resources(self, resource_type: int) -> list[str]:
+        """Names of the resources of a type that have settings of their own."""
+        return [name for kind, name in self._settings if kind == resource_type]
+
+    def topics_alike(self, name: str) -> set[str]:
+        """Topics whose metric names are the same, because dots and underscores are one there."""
+        return self._alike.get(_folded(name), set())
+
+    def may_lead(self, broker_id: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.may_lead
+
+    def watch(self, callback: Callable[[Record], None]) -> None:
+        """Called after every applied record, in order."""
+        self._watchers.append(callback)
+
+    # The one way to change
+
+    def apply_entry(self, position: int, records: Iterable[Record]) -> None:
+        """An entry of the log, or a snapshot of all before `position + 1`."""
+        for record in records:
+            self.apply(record)
+        self.position = position + 1
+
+    def apply(self, record: Record) -> None:
+        self._apply(record)
+        self.version += 1
+        for callback in self._watchers:
+            callback(record)
+
+    def records(self) -> Iterator[Record]:
+        """What rebuilds this image when applied to an empty one: a snapshot."""
+        if self.cluster_id:
+            yield ClusterCreated(self.cluster_id)
+        yield ControllerChanged(self.controller_id, self.controller_epoch)
+        yield from (FeatureSet(name, level) for name, level in self.features.items())
+        for broker in self.brokers.values():
+            yield BrokerRegistered(
+                broker.broker_id,
+                broker.epoch,
+                broker.incarnation,
+                broker.endpoints,
+                broker.rack,
+                broker.directories,
+            )
+            if not broker.fenced:
+                yield BrokerUnfenced(broker.broker_id)
+            if broker.stopping:
+                yield BrokerStopping(broker.broker_id)
+        for topic in self.topics.values():
+            yield TopicCreated(topic.name, topic.topic_id)
+            yield from (created(partition) for partition in topic.partitions)
+        for (kind, name), settings in self._settings.items():
+            yield from (ConfigSet(kind, name, key, value) for key, value in settings.items())
+        yield ProducerIdsAllocated(-1, self.next_producer_id)
+
+    def _apply(self, record: Record) -> None:
+        match record:
+            case PartitionChanged():
+                topic = self.topics_by_id[record.topic_id]
+                topic.partitions[record.partition] = _partition(topic.name, record)
+            case PartitionCreated():
+                topic = self.topics_by_id[record.topic_id]
+                topic.partitions.append(_partition(topic.name, record))
+                self.partition_count += 1
+            case TopicCreated():
+                topic = Topic(record.name, record.topic_id)
+                self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+                self._alike.setdefault(_folded(record.name), set()).add(record.name)
+            case TopicDeleted():
+                self._delete_topic(record.topic_id)
+            case ConfigSet():
+                self._set(record)
+            case ProducerIdsAllocated():
+                self.next_producer_id = record.next_producer_id
+            case FeatureSet():
+                self.features[record.name] = record.level
+                if record.level == 0:
+                    del self.features[record.name]
+            case ClusterCreated():
+                self.cluster_id = record.cluster_id
+            case ControllerChanged():
+                self.controller_id, self.controller_epoch = record.controller_id, record.epoch
+            case _:
+                self._apply_broker(record)
+
+    def _apply_broker(self, record: Record) -> None:
+        match record:
+            case BrokerRegistered():
+                self.brokers[record.broker_id] = Broker(
+                    record.broker_id,
+                    record.epoch,
+                    record.incarnation,
+                    record.endpoints,
+                    record.rack,
+                    record.directories,
+                )
+            case BrokerUnregistered():
+                del self.brokers[record.broker_id]
+            case BrokerFenced():
+                self._set_broker(record.broker_id, fenced=True, stopping=False)
+            case BrokerUnfenced():
+                self._set_broker(record.broker_id, fenced=False, stopping=False)
+            case BrokerStopping():
+                broker = self.brokers[record.broker_id]
+                self._set_broker(record.broker_id, fenced=broker.fenced, stopping=True)
+            case _:
+                raise TypeError(f"{record!r} is no metadata record")
+
+    def _set_broker(self, broker_id: int, *, fenced: bool, stopping: bool) -> None:
+        broker = self.brokers[broker_id]
+        self.brokers[broker_id] = Broker(
+            broker_id,
+            broker.epoch,
+            broker.incarnation,
+            broker.endpoints,
+            broker.rack,
+            broker.directories,
+            fenced,
+            stopping,
+        )
+
+    def _delete_topic(self, topic_id: bytes) -> None:
+        topic = self.topics_by_id.pop(topic_id)
+        del self.topics[topic.name]
+        self.partition_count -= len(topic.partitions)
+        self._settings.pop((TOPIC_RESOURCE, topic.name), None)
+        alike = self._alike[_folded(topic.name)]
+        alike.discard(topic.name)
+        if not alike:
+            del self._alike[_folded(topic.name)]
+
+    def _set(self, record: ConfigSet) -> None:
+        resource = record.resource_type, record.resource_name
+        settings = self._settings.setdefault(resource, {})
+        if record.value is None:
+            settings.pop(record.name, None)
+        else:
+            settings[record.name] = record.value
+        if not settings:
+            del self._settings[resource]
+
+    def _state(self) -> tuple[object, ...]:
+        return (
+            self.cluster_id,
+            self.controller_id,
+            self.controller_epoch,
+            self.features,
+            self.brokers,
+            self.topics,
+            self.partition_count,
+            self.next_producer_id,
+            self._settings,
+            self._alike,
+        )
+
+
+def created(partition: Partition) -> PartitionCreated:
+    return PartitionCreated(**_fields(partition))
+
+
+def changed(partition: Partition) -> PartitionChanged:
+    return PartitionChanged(**_fields(partition))
+
+
+def _fields(partition: Partition) -> dict[str, Any]:
+    return {
+        "topic_id": partition.topic_id,
+        "partition": partition.index,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "elr": partition.elr,
+        "last_known_elr": partition.last_known_elr,
+        "adding": partition.adding,
+        "removing": partition.removing,
+        "directories": partition.directories,
+        "recovery_state": partition.recovery_state,
+    }
+
+
+def _partition(topic: str, record: PartitionCreated | PartitionChanged) -> Partition:
+    return Partition(
+        topic=topic,
+        topic_id=record.topic_id,
+        index=record.partition,
+        replicas=record.replicas,
+        isr=record.isr,
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        elr=record.elr,
+        last_known_elr=record.last_known_elr,
+        adding=record.adding,
+        removing=record.removing,
+        directories=record.directories,
+        recovery_state=record.recovery_state,
+    )
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")
+
+
+__all__ = ["NO_LEADER", "Broker", "Image", "Partition", "Topic", "changed", "created"]

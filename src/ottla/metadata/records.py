@@ -1,0 +1,159 @@
+"""The records of the metadata log: everything the cluster knows is what these add up to."""
+
+from dataclasses import dataclass
+
+NO_LEADER = -1
+RECOVERED = 0
+RECOVERING = 1
+
+Ints = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCreated:
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChanged:
+    """The first record under each controller epoch."""
+
+    controller_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSet:
+    """A finalized feature; level 0 removes it."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """A broker is known, and fenced until it has caught up with this log."""
+
+    broker_id: int
+    epoch: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    directories: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFenced:
+    """Lost, or not there yet: leads nothing and is in no ISR."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnfenced:
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStopping:
+    """In a clean shutdown: may answer, but leads nothing new."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    name: str
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """The topic, its partitions and its settings."""
+
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCreated:
+    topic_id: bytes
+    partition: int
+    replicas: Ints
+    isr: Ints
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    elr: Ints = ()
+    last_known_elr: Ints = ()
+    adding: Ints = ()
+    removing: Ints = ()
+    directories: tuple[bytes, ...] = ()
+    recovery_state: int = RECOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanged:
+    """The whole new state of a partition, not a difference: whoever reads it needs nothing before it."""
+
+    topic_id: bytes
+    partition: int
+    replicas: Ints
+    isr: Ints
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    elr: Ints = ()
+    last_known_elr: Ints = ()
+    adding: Ints = ()
+    removing: Ints = ()
+    directories: tuple[bytes, ...] = ()
+    recovery_state: int = RECOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSet:
+    """One setting of a resource (the protocol's resource types); None unsets it."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsAllocated:
+    """Ids below `next_producer_id` are given away; the block before it belongs to this broker."""
+
+    broker_id: int
+    next_producer_id: int
+
+
+Record = (
+    ClusterCreated
+    | ControllerChanged
+    | FeatureSet
+    | BrokerRegistered
+    | BrokerUnregistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | BrokerStopping
+    | TopicCreated
+    | TopicDeleted
+    | PartitionCreated
+    | PartitionChanged
+    | ConfigSet
+    | ProducerIdsAllocated
+)

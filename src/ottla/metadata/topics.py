@@ -1,0 +1,278 @@
+"""Decisions on topics: create, delete, add partitions. The rules and words are Apache Kafka's."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla import errors
+from ottla.config.settings import Config
+from ottla.config.topic import check_topic
+from ottla.errors import ProtocolError
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import TOPIC_RESOURCE, Image, Topic
+from ottla.metadata.names import CLUSTER_METADATA, check_name
+from ottla.metadata.placement import place
+from ottla.metadata.records import (
+    NO_LEADER,
+    ConfigSet,
+    Ints,
+    PartitionCreated,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+NO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What became of one topic of a request; `partitions` and below are of a topic that was made."""
+
+    name: str | None
+    topic_id: bytes = NO_ID
+    error: ProtocolError | None = None
+    partitions: int = -1
+    replication_factor: int = -1
+
+
+def create_topics(
+    topics: Iterable[Any], image: Image, config: Config, new_id: Callable[[], bytes]
+) -> Decision[list[TopicResult]]:
+    """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
+    wanted = list(topics)
+    names = Counter(topic.name for topic in wanted)
+    records: list[Record] = []
+    results: list[TopicResult] = []
+    left = PARTITIONS_PER_REQUEST_MAX
+    for name in names:
+        topic = next(each for each in wanted if each.name == name)
+        try:
+            if names[name] > 1:
+                raise errors.InvalidRequest("Duplicate topic name.")
+            replicas = _replicas_of_new(topic, image, config)
+            left -= len(replicas)
+            if left < 0:
+                raise errors.PolicyViolation("Excessively large number of partitions per request.")
+            _check_limits(image, config, len(results), PARTITIONS_PER_REQUEST_MAX - left)
+            made = _records_of_new(topic, replicas, image, new_id())
+        except ProtocolError as error:
+            results.append(TopicResult(name, error=error))
+        else:
+            records += made
+            topic_id = made[0].topic_id  # type: ignore[union-attr]
+            results.append(TopicResult(name, topic_id, None, len(replicas), len(replicas[0])))
+    return Decision(tuple(records), results)
+
+
+def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
+    """`topics` have `name` or `topic_id` (DeleteTopicState)."""
+    wanted = list(topics)
+    names = Counter(topic.name for topic in wanted if topic.name is not None)
+    ids = Counter(topic.topic_id for topic in wanted if topic.topic_id != NO_ID)
+    records: dict[bytes, TopicDeleted] = {}
+    results: dict[tuple[str | None, bytes], TopicResult] = {}
+    for topic in wanted:
+        try:
+            found = _to_delete(topic.name, topic.topic_id, image, config)
+            if names[topic.name] > 1 or found.topic_id in records and names[topic.name]:
+                raise errors.InvalidRequest("Duplicate topic name.")
+            if ids[topic.topic_id] > 1 or found.topic_id in records:
+                raise errors.InvalidRequest("Duplicate topic id.")
+        except ProtocolError as error:
+            results[topic.name, topic.topic_id] = TopicResult(topic.name, topic.topic_id, error)
+        else:
+            records[found.topic_id] = TopicDeleted(found.topic_id)
+            results[topic.name, topic.topic_id] = TopicResult(found.name, found.topic_id)
+    return Decision(tuple(records.values()), list(results.values()))
+
+
+def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
+    """`topics` are CreatePartitionsTopic."""
+    wanted = list(topics)
+    names = Counter(topic.name for topic in wanted)
+    records: list[Record] = []
+    results: list[TopicResult] = []
+    for name in names:
+        topic = next(each for each in wanted if each.name == name)
+        try:
+            if names[name] > 1:
+                raise errors.InvalidRequest("Duplicate topic name.")
+            made = _more_partitions(topic, image, config, len(records))
+        except ProtocolError as error:
+            results.append(TopicResult(name, error=error))
+        else:
+            records += made
+            results.append(TopicResult(name))
+    return Decision(tuple(records), results)
+
+
+def new_partition(topic_id: bytes, index: int, replicas: Ints, image: Image) -> PartitionCreated:
+    """In sync are those that live; the first of them leads."""
+    isr = tuple(each for each in replicas if image.may_lead(each))
+    leader = isr[0] if isr else NO_LEADER
+    return PartitionCreated(topic_id, index, replicas, isr, leader)
+
+
+def check_assignment(replicas: Sequence[int], image: Image) -> None:
+    """What holds for every list of replicas that somebody wrote by hand."""
+    if not replicas:
+        raise errors.InvalidReplicaAssignment(
+            "The manual partition assignment includes an empty replica list."
+        )
+    for broker in sorted(replicas):
+        if broker not in image.brokers:
+            raise errors.InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+    twice = [broker for broker, count in Counter(replicas).items() if count > 1]
+    if twice:
+        raise errors.InvalidReplicaAssignment(
+            f"The manual partition assignment includes the broker {twice[0]} more than once."
+        )
+
+
+def _replicas_of_new(topic: Any, image: Image, config: Config) -> list[Ints]:
+    if topic.name == CLUSTER_METADATA:
+        raise errors.InvalidRequest(f"Creation of internal topic {topic.name} is prohibited.")
+    check_name(topic.name)
+    if topic.name in image.topics:
+        raise errors.TopicAlreadyExists(f"Topic '{topic.name}' already exists.")
+    alike = image.topics_alike(topic.name)
+    if alike:
+        raise errors.InvalidTopicException(
+            f"Topic '{topic.name}' collides with existing topic: {sorted(alike)[0]}"
+        )
+    _check_settings(topic)
+    if topic.assignments:
+        return _by_hand(topic, image)
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        raise errors.InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise errors.InvalidReplicationFactor(
+            "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    partitions = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise errors.PolicyViolation("Excessively large number of partitions per request.")
+    factor = topic.replication_factor
+    replicas = config.default_replication_factor if factor == -1 else factor
+    return place(image.brokers.values(), partitions, replicas, start=image.partition_count)
+
+
+def _check_settings(topic: Any) -> None:
+    missing = [setting.name for setting in topic.configs if setting.value is None]
+    if missing:
+        raise errors.InvalidConfig(f"Null value not supported for topic configs: {','.join(missing)}")
+    check_topic({setting.name: setting.value for setting in topic.configs})
+
+
+def _by_hand(topic: Any, image: Image) -> list[Ints]:
+    if topic.num_partitions != -1:
+        raise errors.InvalidRequest(
+            "A manual partition assignment was specified, but numPartitions was not set to -1."
+        )
+    if topic.replication_factor != -1:
+        raise errors.InvalidRequest(
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+    assigned: dict[int, Ints] = {}
+    for each in topic.assignments:
+        if each.partition_index in assigned:
+            raise errors.InvalidReplicaAssignment(
+                f"Found multiple manual partition assignments for partition {each.partition_index}"
+            )
+        check_assignment(each.broker_ids, image)
+        assigned[each.partition_index] = tuple(each.broker_ids)
+    if sorted(assigned) != list(range(len(assigned))):
+        raise errors.InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+    if len({len(replicas) for replicas in assigned.values()}) > 1:
+        raise errors.InvalidReplicaAssignment("All partitions of a topic need the same number of replicas.")
+    replicas = [assigned[index] for index in range(len(assigned))]
+    _check_somebody_lives(replicas, image)
+    return replicas
+
+
+def _check_somebody_lives(assignments: Iterable[Ints], image: Image) -> None:
+    for replicas in assignments:
+        if not any(image.may_lead(broker) for broker in replicas):
+            raise errors.InvalidReplicaAssignment(
+                "All brokers specified in the manual partition assignment are fenced or in controlled shutdown."
+            )
+
+
+def _check_limits(image: Image, config: Config, topics: int, partitions: int) -> None:
+    if len(image.topics) + topics >= config.ottla_topics_max:
+        raise errors.PolicyViolation(f"There may be no more than {config.ottla_topics_max} topics.")
+    if image.partition_count + partitions > config.ottla_partitions_max:
+        raise errors.PolicyViolation(f"There may be no more than {config.ottla_partitions_max} partitions.")
+
+
+def _records_of_new(topic: Any, replicas: list[Ints], image: Image, topic_id: bytes) -> list[Record]:
+    settings = {setting.name: setting.value for setting in topic.configs}
+    return [
+        TopicCreated(topic.name, topic_id),
+        *(ConfigSet(TOPIC_RESOURCE, topic.name, name, value) for name, value in settings.items()),
+        *(new_partition(topic_id, index, each, image) for index, each in enumerate(replicas)),
+    ]
+
+
+def _to_delete(name: str | None, topic_id: bytes, image: Image, config: Config) -> Topic:
+    if not config.delete_topic_enable:
+        raise errors.TopicDeletionDisabled
+    if name is None and topic_id == NO_ID:
+        raise errors.InvalidRequest("Neither topic name nor id were specified.")
+    if name is not None and topic_id != NO_ID:
+        raise errors.InvalidRequest("You may not specify both topic name and topic id.")
+    if name is not None:
+        found = image.topics.get(name)
+        if found is None:
+            raise errors.UnknownTopicOrPartition("This server does not host this topic-partition.")
+        return found
+    found = image.topics_by_id.get(topic_id)
+    if found is None:
+        raise errors.UnknownTopicId("This server does not host this topic ID.")
+    return found
+
+
+def _more_partitions(topic: Any, image: Image, config: Config, made: int) -> list[Record]:
+    found = image.topics.get(topic.name)
+    if found is None:
+        raise errors.UnknownTopicOrPartition
+    have = len(found.partitions)
+    if topic.count == have:
+        raise errors.InvalidPartitions(f"Topic already has {have} partition(s).")
+    if topic.count < have:
+        raise errors.InvalidPartitions(
+            f"The topic {topic.name} currently has {have} partition(s); {topic.count} would not be an increase."
+        )
+    more = topic.count - have
+    if made + more > PARTITIONS_PER_REQUEST_MAX:
+        raise errors.PolicyViolation("Excessively large number of partitions per request.")
+    _check_limits(image, config, 0, made + more)
+    factor = len(found.partitions[0].replicas)
+    if topic.assignments is None:
+        replicas = place(image.brokers.values(), more, factor, start=image.partition_count)
+    else:
+        replicas = _more_by_hand(topic.assignments, more, factor, image)
+    return [new_partition(found.topic_id, have + index, each, image) for index, each in enumerate(replicas)]
+
+
+def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Image) -> list[Ints]:
+    if len(assignments) != more:
+        raise errors.InvalidReplicaAssignment(
+            f"Attempted to add {more} additional partition(s), "
+            f"but only {len(assignments)} assignment(s) were specified."
+        )
+    for each in assignments:
+        check_assignment(each.broker_ids, image)
+        if len(each.broker_ids) != factor:
+            raise errors.InvalidReplicaAssignment(
+                f"The manual partition assignment includes a partition with {len(each.broker_ids)} replica(s), "
+                f"but this is not consistent with previous partitions, which have {factor} replica(s)."
+            )
+    replicas = [tuple(each.broker_ids) for each in assignments]
+    _check_somebody_lives(replicas, image)
+    return replicas
