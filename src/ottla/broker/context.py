@@ -1,0 +1,28 @@
+"""What a handler knows of the request beside its message."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+@dataclass(slots=True)
+class Client:
+    """Who is at the other end of a connection."""
+
+    host: str
+    port: int
+    listener: str = "PLAINTEXT"
+    principal: str = "User:ANONYMOUS"
+    software: str = ""
+
+
+@dataclass(slots=True)
+class Context:
+    broker: "Broker"
+    client: Client
+    client_id: str
+    api_version: int
+    appended: Callable[[], None]  # from here on the request only waits: the next one may start

@@ -1,0 +1,114 @@
+"""From a frame to an answer: header, route, body, handler, response; and what each kind of failure becomes."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.context import Client, Context
+from ottla.broker.pipeline import Slot
+from ottla.broker.refusals import refusal
+from ottla.broker.responses import encode
+from ottla.broker.routes import ROUTES, Handler, Route
+from ottla.broker.waits import Running
+from ottla.errors import OttlaError, ProtocolError, UnknownServerError, UnsupportedVersion
+from ottla.ports import Buffer
+from ottla.wire import codec
+from ottla.wire.frames import API_VERSIONS, RequestHeader, read_request_header, skip_tags
+from ottla.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+log = logging.getLogger("ottla.broker")
+
+
+class CloseConnection(OttlaError):
+    """The connection cannot go on; the message says why, for the log."""
+
+
+class Observer(Protocol):
+    """Sees each request that was understood; may stand in for its handler: metrics, and faults in tests."""
+
+    def on_request(self, header: RequestHeader, request: Message, handler: Handler) -> Handler: ...
+
+    def on_answer(self, header: RequestHeader, response: Message | None, frame_bytes: int) -> None: ...
+
+
+class Dispatcher:
+    def __init__(self, broker: "Broker", observer: Observer) -> None:
+        self._broker, self.observer = broker, observer
+
+    def begin(self, frame: Buffer, slot: Slot, client: Client, close: Callable[[str], None]) -> None:
+        """Starts the request; the slot gets the answer, or `close` the reason why there is none."""
+        try:
+            header, position = read_request_header(frame)
+            route = _route_of(header)
+            if route is None:
+                self._answer_api_versions_v0(header, slot, client)
+                return
+            if header.api_version >= route.api.flexible_from:
+                position = skip_tags(frame, position)
+            request, end = codec.read(route.request, header.api_version, frame, position)
+            if end != len(frame):
+                raise codec.Malformed(f"{len(frame) - end} bytes too many behind {route.api.name}")
+        except (ProtocolError, CloseConnection) as error:
+            close(f"{client.host}:{client.port}: {error}")
+            return
+        self._run(route, header, request, slot, client, close, len(frame))
+
+    def _run(
+        self,
+        route: Route,
+        header: RequestHeader,
+        request: Message,
+        slot: Slot,
+        client: Client,
+        close: Callable[[str], None],
+        frame_bytes: int,
+    ) -> None:
+        handler = self.observer.on_request(header, request, route.handler)
+        context = Context(self._broker, client, header.client_id or "", header.api_version, slot.release)
+
+        def finished(response: Message | None, error: BaseException | None) -> None:
+            if error is not None:
+                if isinstance(error, CloseConnection):
+                    close(f"{client.host}:{client.port} {header.client_id}: {error}")
+                    return
+                response = self._refuse(route, header, request, error)
+            self.observer.on_answer(header, response, frame_bytes)
+            if response is None:
+                slot.answer([])
+            else:
+                slot.answer(encode(route.api, header.api_version, header.correlation_id, response))
+
+        slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
+        slot.running.step()
+
+    def _refuse(
+        self, route: Route, header: RequestHeader, request: Message, error: BaseException
+    ) -> Message:
+        if not isinstance(error, ProtocolError):
+            log.error(
+                "%s v%d of %s failed", route.api.name, header.api_version, header.client_id, exc_info=error
+            )
+            error = UnknownServerError()
+        return refusal(route.api, request, error)
+
+    def _answer_api_versions_v0(self, header: RequestHeader, slot: Slot, client: Client) -> None:
+        """A client newer than us asks what we speak: told in the oldest words (KIP-511)."""
+        from ottla.broker.handlers.cluster import served_versions
+
+        response = served_versions(self._broker)
+        response.error_code = UnsupportedVersion.code
+        api = ROUTES[API_VERSIONS].api
+        slot.answer(encode(api, 0, header.correlation_id, response))
+
+
+def _route_of(header: RequestHeader) -> Route | None:
+    """None for an ApiVersions request of an unknown version, the one that is answered all the same."""
+    route = ROUTES.get(header.api_key)
+    if route is not None and route.version_min <= header.api_version <= route.version_max:
+        return route
+    if header.api_key == API_VERSIONS:
+        return None
+    raise CloseConnection(f"API {header.api_key} version {header.api_version} is not served")

@@ -1,0 +1,47 @@
+"""The response that says one error for a whole request: for failures that no handler answers itself.
+
+Most responses have an error code on top. The others carry one for each thing asked for, and mirror the
+request: arrays for arrays, names for names.
+"""
+
+from ottla.errors import ProtocolError
+from ottla.wire.schema import Api, Field, Message
+
+
+def refusal(api: Api, request: Message, error: ProtocolError) -> Message:
+    return _mirror(request, api.response(), error)
+
+
+def _mirror(source: Message, kind: type[Message], error: ProtocolError) -> Message:
+    target = kind()
+    arrays = [getattr(source, f.name) for f in source.FIELDS if f.array and getattr(source, f.name)]
+    for field in kind.FIELDS:
+        if field.name == "error_code":
+            target.error_code = error.code  # type: ignore[attr-defined]
+        elif field.name == "error_message":
+            target.error_message = error.message  # type: ignore[attr-defined]
+        elif field.array and isinstance(field.kind, type) and arrays:
+            items = getattr(source, field.name, None) or arrays[0]
+            setattr(target, field.name, [_mirror_item(item, field.kind, error) for item in items])
+        elif not field.array and isinstance(field.kind, str):
+            _copy(source, target, field)
+    return target
+
+
+def _copy(source: Message, target: Message, field: Field) -> None:
+    """A field of the same name, or a partition under its other name."""
+    for name in (field.name, field.name.removesuffix("_index"), field.name + "_index"):
+        if name in source.__slots__:
+            setattr(target, field.name, getattr(source, name))
+            return
+
+
+def _mirror_item(item: object, kind: type[Message], error: ProtocolError) -> Message:
+    if isinstance(item, Message):
+        return _mirror(item, kind, error)
+    made = _mirror(Message(), kind, error)
+    for field in kind.FIELDS:  # a bare name or number: the first field that can hold it
+        if field.name != "error_code" and isinstance(getattr(made, field.name), type(item)):
+            setattr(made, field.name, item)
+            break
+    return made

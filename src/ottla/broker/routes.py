@@ -1,0 +1,47 @@
+"""Every API that is served, in which versions, by which handler. ApiVersions answers from this table alone."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from ottla.wire.messages import BY_NAME
+from ottla.wire.schema import Api, Message
+
+Handler = Callable[[Any, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """`module` is a name in broker.handlers: imported at the first request, as most brokers never see most APIs."""
+
+    api: Api
+    module: str
+    function: str
+    version_min: int
+    version_max: int
+
+    @cached_property
+    def handler(self) -> Handler:
+        handler: Handler = getattr(import_module(f"ottla.broker.handlers.{self.module}"), self.function)
+        return handler
+
+    @cached_property
+    def request(self) -> type[Message]:
+        return self.api.request()
+
+
+def _route(name: str, module: str, function: str, version_max: int | None = None) -> Route:
+    api = BY_NAME[name]
+    return Route(api, module, function, api.version_min, version_max or api.version_max)
+
+
+_TABLE = (
+    _route("Produce", "produce", "produce"),
+    _route("Fetch", "fetch", "fetch"),
+    _route("ListOffsets", "offsets", "list_offsets"),
+    _route("Metadata", "cluster", "metadata"),
+    _route("ApiVersions", "cluster", "api_versions"),
+)
+ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -1,0 +1,70 @@
+"""The one place where callbacks become awaits: handlers await a `Wait`, whoever has the news sets it.
+
+No event loop is needed: `Running` drives a handler from one Wait to the next. A handler that never waits is a
+plain call.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Wait(Generic[T]):
+    """A value, or an error, that comes once. Later ones are ignored: a deadline and the event may race."""
+
+    __slots__ = ("_callback", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | BaseException | None = None
+        self._callback: Callable[[], None] | None = None
+
+    def set(self, value: T | BaseException) -> None:
+        if self.done:
+            return
+        self.done, self._value = True, value
+        if self._callback is not None:
+            callback, self._callback = self._callback, None
+            callback()
+
+    def on_done(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+
+    def __await__(self) -> Generator["Wait[T]", None, T]:
+        if not self.done:
+            yield self
+        if isinstance(self._value, BaseException):
+            raise self._value
+        return self._value  # type: ignore[return-value]
+
+
+class Running:
+    """A handler under way. `finished(result, error)` is called once, unless it is cancelled."""
+
+    __slots__ = ("_coroutine", "_finished")
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Wait[Any], None, Any],
+        finished: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        self._coroutine, self._finished = coroutine, finished
+
+    def step(self) -> None:
+        while True:
+            try:
+                wait = self._coroutine.send(None)
+            except StopIteration as stop:
+                self._finished(stop.value, None)
+                return
+            except Exception as error:
+                self._finished(None, error)
+                return
+            if not wait.done:
+                wait.on_done(self.step)
+                return
+
+    def cancel(self) -> None:
+        """Nobody wants the answer any more; the handler's `finally` takes it off whatever it waits for."""
+        self._coroutine.close()

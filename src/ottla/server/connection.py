@@ -1,0 +1,142 @@
+"""One client's connection: bytes in, frames cut, answers out. Bounded in what it holds, whatever the client does."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, cast
+
+from ottla.broker.context import Client
+from ottla.broker.pipeline import Buffers, Pipeline, Slot
+from ottla.ports import Buffer
+from ottla.wire.frames import LENGTH
+
+if TYPE_CHECKING:
+    from ottla.server.listener import Listener
+
+log = logging.getLogger("ottla.server")
+
+IDLE_BUFFER_BYTES = 4 << 10
+STEP_BYTES = 256 << 10  # a buffer grows by at most its own size or this: an announced length costs nothing
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self._buffer = bytearray(IDLE_BUFFER_BYTES)
+        self._start = self._end = 0  # what is received and not yet cut into frames
+        self._reading = True
+        self._writable = True
+        self._transport: asyncio.Transport
+        self.client: Client
+        self.last_used_ms = 0
+        self._pipeline = Pipeline(self._begin, self._write, self._cut)
+
+    # -- what asyncio calls ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.client = Client(host, port, self._listener.name)
+        self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)
+        refused = self._listener.on_connected(self)
+        if refused:
+            self.close(refused)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._end == len(self._buffer):
+            self._make_room()
+        return memoryview(self._buffer)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self._cut()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pipeline.close()
+        self._listener.on_disconnected(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._cut()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        """Whole frames go to the pipeline while it takes them; reading pauses when it does not."""
+        self.last_used_ms = self._listener.clock.monotonic_ms()
+        while self._writable and self._pipeline.ready and not self._transport.is_closing():
+            received = self._end - self._start
+            if received < LENGTH.size:
+                break
+            (size,) = LENGTH.unpack_from(self._buffer, self._start)
+            if not 0 < size <= self._listener.request_bytes_max:
+                self.close(f"a frame of {size} bytes, limit {self._listener.request_bytes_max}")
+                return
+            if received < LENGTH.size + size:
+                break
+            self._pipeline.on_frame(self._take(size))
+        if self._start == self._end:
+            self._start = self._end = 0
+        if self._writable and self._pipeline.ready:
+            self._resume()
+        else:
+            self._pause()
+
+    def _take(self, size: int) -> Buffer:
+        begin = self._start + LENGTH.size
+        self._start = begin + size
+        if self._start == self._end and size > IDLE_BUFFER_BYTES:
+            # The frame fills what was received: handed over as it is, without a copy.
+            frame = memoryview(self._buffer)[begin : self._start]
+            self._buffer = bytearray(IDLE_BUFFER_BYTES)
+            self._start = self._end = 0
+            return frame
+        return bytes(memoryview(self._buffer)[begin : self._start])
+
+    def _make_room(self) -> None:
+        """Moves the open frame to the front, and grows towards its length as its bytes arrive."""
+        open_frame = self._buffer[self._start : self._end]
+        size = IDLE_BUFFER_BYTES
+        if len(open_frame) >= LENGTH.size:
+            wanted = LENGTH.size + LENGTH.unpack_from(open_frame)[0]
+            size = max(size, min(wanted, len(open_frame) + max(len(open_frame), STEP_BYTES)))
+        if size <= len(open_frame):  # several frames wait behind one that is held back
+            size = len(open_frame) + IDLE_BUFFER_BYTES
+        self._buffer = open_frame + bytes(size - len(open_frame))
+        self._start, self._end = 0, len(open_frame)
+
+    def _pause(self) -> None:
+        if self._reading and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if not self._reading and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _begin(self, frame: Buffer, slot: Slot) -> None:
+        self._listener.dispatcher.begin(frame, slot, self.client, self.close)
+
+    def _write(self, buffers: Buffers) -> None:
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        else:
+            self._transport.writelines(buffers)
+
+    @property
+    def idle(self) -> bool:
+        return self._pipeline.idle
+
+    def close(self, reason: str) -> None:
+        if not self._transport.is_closing():
+            log.info("connection closed: %s", reason)
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
