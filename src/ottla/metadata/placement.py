@@ -1,4 +1,4 @@
-"""Where replicas go: leaders in turn over the brokers, followers on other brokers and, if there are, other racks."""
+"""Where replicas go: leaders in turn over the brokers, followers on other brokers and other racks."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest

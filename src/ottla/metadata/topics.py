@@ -42,13 +42,12 @@ def create_topics(
     topics: Iterable[Any], image: Image, config: Config, new_id: Callable[[], bytes]
 ) -> Decision[list[TopicResult]]:
     """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
-    wanted = list(topics)
-    names = Counter(topic.name for topic in wanted)
+    wanted = {topic.name: topic for topic in (given := list(topics))}
+    names = Counter(topic.name for topic in given)
     records: list[Record] = []
     results: list[TopicResult] = []
     left = PARTITIONS_PER_REQUEST_MAX
-    for name in names:
-        topic = next(each for each in wanted if each.name == name)
+    for name, topic in wanted.items():
         try:
             if names[name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
@@ -77,7 +76,7 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
     for topic in wanted:
         try:
             found = _to_delete(topic.name, topic.topic_id, image, config)
-            if names[topic.name] > 1 or found.topic_id in records and names[topic.name]:
+            if names[topic.name] > 1 or (found.topic_id in records and topic.name is not None):
                 raise errors.InvalidRequest("Duplicate topic name.")
             if ids[topic.topic_id] > 1 or found.topic_id in records:
                 raise errors.InvalidRequest("Duplicate topic id.")
@@ -91,12 +90,11 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
 
 def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
     """`topics` are CreatePartitionsTopic."""
-    wanted = list(topics)
-    names = Counter(topic.name for topic in wanted)
+    wanted = {topic.name: topic for topic in (given := list(topics))}
+    names = Counter(topic.name for topic in given)
     records: list[Record] = []
     results: list[TopicResult] = []
-    for name in names:
-        topic = next(each for each in wanted if each.name == name)
+    for name, topic in wanted.items():
         try:
             if names[name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
@@ -199,7 +197,8 @@ def _check_somebody_lives(assignments: Iterable[Ints], image: Image) -> None:
     for replicas in assignments:
         if not any(image.may_lead(broker) for broker in replicas):
             raise errors.InvalidReplicaAssignment(
-                "All brokers specified in the manual partition assignment are fenced or in controlled shutdown."
+                "All brokers specified in the manual partition assignment are fenced or "
+                "in controlled shutdown."
             )
 
 
@@ -246,7 +245,8 @@ def _more_partitions(topic: Any, image: Image, config: Config, made: int) -> lis
         raise errors.InvalidPartitions(f"Topic already has {have} partition(s).")
     if topic.count < have:
         raise errors.InvalidPartitions(
-            f"The topic {topic.name} currently has {have} partition(s); {topic.count} would not be an increase."
+            f"The topic {topic.name} currently has {have} partition(s); "
+            f"{topic.count} would not be an increase."
         )
     more = topic.count - have
     if made + more > PARTITIONS_PER_REQUEST_MAX:
@@ -270,8 +270,8 @@ def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Ima
         check_assignment(each.broker_ids, image)
         if len(each.broker_ids) != factor:
             raise errors.InvalidReplicaAssignment(
-                f"The manual partition assignment includes a partition with {len(each.broker_ids)} replica(s), "
-                f"but this is not consistent with previous partitions, which have {factor} replica(s)."
+                "The manual partition assignment includes a partition with "
+                f"{len(each.broker_ids)} replica(s), but this is not consistent with previous partitions, which have {factor} replica(s)."
             )
     replicas = [tuple(each.broker_ids) for each in assignments]
     _check_somebody_lives(replicas, image)

@@ -1,0 +1,149 @@
+"""Decisions on brokers: they register, catch up, stop cleanly, vanish; and what that does to partitions."""
+
+from collections.abc import Callable, Iterator
+
+from ottla import errors
+from ottla.config.settings import Config
+from ottla.metadata import leadership
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import Broker, Image, Partition, changed
+from ottla.metadata.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerStopping,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    Endpoint,
+    ProducerIdsAllocated,
+    Record,
+)
+
+PRODUCER_ID_BLOCK = 1000
+PRODUCER_ID_MAX = 2**63 - 1
+
+
+def register(
+    broker_id: int,
+    incarnation: bytes,
+    endpoints: tuple[Endpoint, ...],
+    rack: str | None,
+    image: Image,
+    config: Config,
+    *,
+    clean: bool,
+    directories: tuple[bytes, ...] = (),
+) -> Decision[int]:
+    """A broker that starts; its epoch. Without its mark of a clean stop it may have lost what was not synced."""
+    known = image.brokers.get(broker_id)
+    if known is not None and known.incarnation == incarnation:
+        return Decision((), known.epoch)
+    epoch = image.position
+    registered = BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories)
+    records: list[Record] = [registered]
+    if known is not None:
+        lost = frozenset() if clean else frozenset({broker_id})
+        records += _without(broker_id, image, config, lost)
+    return Decision(tuple(records), epoch)
+
+
+def unfence(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[None]:
+    """It has read the log up to its registration: it may lead now, and partitions without a leader get one."""
+    broker = _known(broker_id, epoch, image)
+    if not broker.fenced and not broker.stopping:
+        return Decision((), None)
+    may_lead = _also(broker_id, image)
+    records: list[Record] = [BrokerUnfenced(broker_id)]
+    for before in image.partitions():
+        if broker_id in before.replicas and not may_lead(before.leader):
+            unclean = leadership.unclean_allowed(before, image, config)
+            records += _changes(before, leadership.elected(before, may_lead, unclean=unclean))
+    return Decision(tuple(records), None)
+
+
+def lost(broker_id: int, image: Image, config: Config) -> Decision[None]:
+    """Its session is over or its port refuses: others lead from now on. Its log is believed to be there."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return Decision((), None)
+    changes = _without(broker_id, image, config, frozenset())
+    return Decision((BrokerFenced(broker_id), *changes), None)
+
+
+def stop(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[bool]:
+    """A clean stop: leaders move away while the broker still serves. True when nothing holds it any more."""
+    broker = _known(broker_id, epoch, image)
+    records: list[Record] = [] if broker.stopping else [BrokerStopping(broker_id)]
+    may_lead = _except(broker_id, image)
+    held = False
+    for before in _led_or_in_sync(broker_id, image):
+        if not any(may_lead(each) for each in before.isr):
+            # The last in sync goes on serving until it stops; then its partitions wait for it.
+            held = held or any(may_lead(each) for each in before.replicas)
+            continue
+        isr = tuple(each for each in before.isr if each != broker_id)
+        after = leadership.with_isr(before, isr, leadership.min_isr(before, image, config))
+        records += _changes(before, leadership.elected(after, may_lead))
+    return Decision(tuple(records), not held)
+
+
+def unregister(broker_id: int, image: Image, config: Config) -> Decision[None]:
+    """A broker that will not come back."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise errors.BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+    changes = _without(broker_id, image, config, frozenset({broker_id}))
+    return Decision((*changes, BrokerUnregistered(broker_id)), None)
+
+
+def allocate_producer_ids(broker_id: int, epoch: int, image: Image) -> Decision[range]:
+    """A block of producer ids for a broker to give out."""
+    _known(broker_id, epoch, image)
+    first = image.next_producer_id
+    if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK:
+        raise errors.UnknownServerError("Producer ids are used up.")
+    end = first + PRODUCER_ID_BLOCK
+    return Decision((ProducerIdsAllocated(broker_id, end),), range(first, end))
+
+
+def _known(broker_id: int, epoch: int, image: Image) -> Broker:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise errors.BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+    if broker.epoch != epoch:
+        raise errors.StaleBrokerEpoch
+    return broker
+
+
+def _without(broker_id: int, image: Image, config: Config, lost: frozenset[int]) -> Iterator[Record]:
+    """The broker out of every ISR and lead; out of the eligible ones too when its data may be lost."""
+    may_lead = _except(broker_id, image)
+    for before in _led_or_in_sync(broker_id, image, eligible=bool(lost)):
+        isr = tuple(each for each in before.isr if each != broker_id)
+        least = leadership.min_isr(before, image, config)
+        after = leadership.with_isr(before, isr, least, lost=lost)
+        unclean = leadership.unclean_allowed(before, image, config)
+        yield from _changes(before, leadership.elected(after, may_lead, unclean=unclean))
+
+
+def _led_or_in_sync(broker_id: int, image: Image, *, eligible: bool = False) -> Iterator[Partition]:
+    for partition in image.partitions():
+        if (
+            partition.leader == broker_id
+            or broker_id in partition.isr
+            or (eligible and broker_id in partition.elr)
+        ):
+            yield partition
+
+
+def _changes(before: Partition, after: Partition) -> Iterator[Record]:
+    final = leadership.with_epochs(before, after)
+    if final is not None:
+        yield changed(final)
+
+
+def _also(broker_id: int, image: Image) -> Callable[[int], bool]:
+    return lambda other: other == broker_id or image.may_lead(other)
+
+
+def _except(broker_id: int, image: Image) -> Callable[[int], bool]:
+    return lambda other: other != broker_id and image.may_lead(other)

@@ -1,0 +1,116 @@
+"""Decisions on settings: AlterConfigs and IncrementalAlterConfigs of topics, brokers and groups."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla import errors
+from ottla.config.alter import Alteration, altered, check_dynamic_broker, replaced
+from ottla.config.definitions import ConfigKey
+from ottla.config.group import GROUP_KEYS, check_group
+from ottla.config.settings import Config, broker_key
+from ottla.config.topic import TOPIC_KEYS, check_topic
+from ottla.errors import ProtocolError
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.metadata.names import check_name
+from ottla.metadata.records import ConfigSet, Record
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    resource_type: int
+    resource_name: str
+    error: ProtocolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAlterations:
+    """What one resource of a request asks for."""
+
+    resource_type: int
+    resource_name: str
+    alterations: tuple[Alteration, ...]
+
+
+def alter_configs(
+    resources: Iterable[ResourceAlterations], image: Image, config: Config, *, incremental: bool
+) -> Decision[list[ResourceResult]]:
+    """`incremental` changes what is named; else what is not named is unset (the older AlterConfigs)."""
+    records: list[Record] = []
+    results: list[ResourceResult] = []
+    seen: set[tuple[int, str]] = set()
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            if (kind, name) in seen:
+                raise errors.InvalidRequest("Each resource must appear at most once.")
+            seen.add((kind, name))
+            before = image.settings(kind, name)
+            after = _altered(resource, before, image, config, incremental)
+        except ProtocolError as error:
+            results.append(ResourceResult(kind, name, error))
+        else:
+            records += _differences(kind, name, before, after)
+            results.append(ResourceResult(kind, name))
+    return Decision(tuple(records), results)
+
+
+def _altered(
+    resource: ResourceAlterations,
+    before: Mapping[str, str],
+    image: Image,
+    config: Config,
+    incremental: bool,
+) -> dict[str, str]:
+    key_of, inherited = _ways_of(resource.resource_type, config)
+    _check_resource(resource, image)
+    if incremental:
+        after = altered(before, resource.alterations, key_of, inherited)
+    else:
+        after = replaced((each.name, each.value) for each in resource.alterations)
+    match resource.resource_type:
+        case 2:
+            check_topic(after)
+        case 4:
+            check_dynamic_broker(before, after, one_broker=bool(resource.resource_name))
+        case _:
+            check_group(after, config)
+    return after
+
+
+def _ways_of(
+    kind: int, config: Config
+) -> tuple[Callable[[str], ConfigKey | None], Callable[[ConfigKey], str | None]]:
+    if kind == TOPIC_RESOURCE:
+        return TOPIC_KEYS.get, lambda key: key.format(config.topic_default(key.name))
+    if kind == BROKER_RESOURCE:
+        return broker_key, lambda key: key.format(config[key.name])
+    if kind == GROUP_RESOURCE:
+        return GROUP_KEYS.get, lambda key: key.format(config[f"group.{key.name}"])
+    raise errors.InvalidRequest(f"Unknown resource type {kind}")
+
+
+def _check_resource(resource: ResourceAlterations, image: Image) -> None:
+    name = resource.resource_name
+    match resource.resource_type:
+        case 2:
+            if not name:
+                raise errors.InvalidRequest("Default topic resources are not allowed.")
+            check_name(name)
+            if name not in image.topics:
+                raise errors.UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        case 4:
+            if name and not name.removeprefix("-").isdecimal():
+                raise errors.InvalidRequest(f"Node id must be an integer, but it is: {name}")
+            if name and int(name) not in image.brokers:
+                raise errors.InvalidRequest(f"Broker {name} is not registered.")
+        case _:
+            if not name:
+                raise errors.InvalidRequest("Default group resources are not allowed.")
+
+
+def _differences(kind: int, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Record]:
+    gone: list[Record] = [ConfigSet(kind, name, key, None) for key in before if key not in after]
+    return gone + [
+        ConfigSet(kind, name, key, value) for key, value in after.items() if before.get(key) != value
+    ]

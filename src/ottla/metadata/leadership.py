@@ -1,0 +1,121 @@
+"""Who leads a partition and who is in sync: elections, and the rules of KIP-966 for the last replicas.
+
+A replica that leaves the ISR while it falls below `min.insync.replicas` stays an eligible leader (ELR):
+the high watermark cannot have moved on without it. `last_known_elr` is who led last, when nobody is left.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ottla.config.settings import Config
+from ottla.config.topic import TOPIC_KEYS
+from ottla.metadata.image import TOPIC_RESOURCE, Image, Partition
+from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, Ints
+
+MayLead = Callable[[int], bool]
+
+
+def min_isr(partition: Partition, image: Image, config: Config) -> int:
+    """A partition with fewer replicas than min.insync.replicas asks for all that it has."""
+    wanted = _topic_value(partition.topic, "min.insync.replicas", image, config)
+    return min(int(wanted), len(partition.replicas))
+
+
+def unclean_allowed(partition: Partition, image: Image, config: Config) -> bool:
+    return bool(_topic_value(partition.topic, "unclean.leader.election.enable", image, config))
+
+
+def with_isr(
+    partition: Partition, isr: Iterable[int], min_isr: int, *, lost: Iterable[int] = ()
+) -> Partition:
+    """The partition with this ISR; `lost` are replicas whose data cannot be trusted any more (unclean stop)."""
+    new = _in_order(partition.replicas, isr)
+    gone = frozenset(lost)
+    if len(new) >= min_isr:
+        return replace(partition, isr=new, elr=(), last_known_elr=())
+    eligible = {*partition.isr, *partition.elr} - {*new} - gone
+    elr = _in_order(partition.replicas, eligible)
+    last = partition.last_known_elr
+    if not new and not elr:
+        last = last or _last_known(partition)
+    return replace(partition, isr=new, elr=elr, last_known_elr=last)
+
+
+def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -> Partition:
+    """Keep the leader if it may lead; else the first replica in sync, else an eligible one, else nobody.
+
+    `unclean` takes any replica that lives rather than nobody: records may be lost.
+    """
+    if partition.leader in partition.isr and may_lead(partition.leader):
+        return partition
+    in_sync = [each for each in partition.replicas if each in partition.isr and may_lead(each)]
+    if in_sync:
+        return replace(partition, leader=in_sync[0])
+    eligible = [each for each in partition.replicas if each in partition.elr and may_lead(each)]
+    if eligible:
+        return _led_by_eligible(partition, eligible[0])
+    if unclean:
+        living = [each for each in partition.replicas if may_lead(each)]
+        # Whoever led last knows most.
+        living.sort(key=lambda each: each not in partition.last_known_elr)
+        if living:
+            return _led_uncleanly(partition, living[0])
+    return replace(partition, leader=NO_LEADER)
+
+
+def preferred(partition: Partition, may_lead: MayLead) -> Partition:
+    """Led by its first replica, if that is in sync and may lead."""
+    first = partition.replicas[0]
+    if partition.leader == first or first not in partition.isr or not may_lead(first):
+        return partition
+    return replace(partition, leader=first)
+
+
+def with_epochs(before: Partition, after: Partition) -> Partition | None:
+    """The new state under its epochs; None when nothing changed.
+
+    The leader epoch moves with the leader, and when the set of replicas shrinks: the leader must notice
+    that somebody it may be waiting for is gone.
+    """
+    if before == after:
+        return None
+    new_epoch = after.leader != before.leader or bool(set(before.replicas) - set(after.replicas))
+    return replace(
+        after,
+        leader_epoch=before.leader_epoch + new_epoch,
+        partition_epoch=before.partition_epoch + 1,
+    )
+
+
+def _led_by_eligible(partition: Partition, leader: int) -> Partition:
+    """It has everything that was committed, so it is in sync by definition."""
+    isr = _in_order(partition.replicas, {*partition.isr, leader})
+    elr = tuple(each for each in partition.elr if each != leader)
+    return replace(partition, leader=leader, isr=isr, elr=elr, recovery_state=RECOVERED)
+
+
+def _led_uncleanly(partition: Partition, leader: int) -> Partition:
+    return replace(
+        partition,
+        leader=leader,
+        isr=(leader,),
+        elr=(),
+        last_known_elr=(),
+        recovery_state=RECOVERING,
+    )
+
+
+def _last_known(partition: Partition) -> Ints:
+    if partition.leader != NO_LEADER:
+        return (partition.leader,)
+    return partition.isr[:1] or partition.elr[:1]
+
+
+def _in_order(replicas: Ints, members: Iterable[int]) -> Ints:
+    wanted = frozenset(members)
+    return tuple(each for each in replicas if each in wanted)
+
+
+def _topic_value(topic: str, name: str, image: Image, config: Config) -> object:
+    text = image.settings(TOPIC_RESOURCE, topic).get(name)
+    return TOPIC_KEYS[name].parse(text) if text is not None else config.topic_default(name)

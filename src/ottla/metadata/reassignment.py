@@ -1,0 +1,114 @@
+"""Moving replicas: the old and the new ones live side by side until the new ones are in sync."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ottla import errors
+from ottla.config.settings import Config
+from ottla.errors import ProtocolError
+from ottla.metadata import leadership
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import Image, Partition, changed
+from ottla.metadata.records import Record
+from ottla.metadata.topics import check_assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`replicas` is where the partition shall be; None gives the running move up."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[int] | None
+
+
+def alter_reassignments(
+    moves: Iterable[Move], image: Image, config: Config, *, allow_factor_change: bool = True
+) -> Decision[list[tuple[Move, ProtocolError | None]]]:
+    records: list[Record] = []
+    results: list[tuple[Move, ProtocolError | None]] = []
+    for move in moves:
+        try:
+            before = _find(move, image)
+            if move.replicas is None:
+                after = _given_up(before, image)
+            else:
+                check_assignment(move.replicas, image)
+                _check_factor(before, move.replicas, allow_factor_change)
+                after = _begun(before, move.replicas)
+            after = settled(after, image, config)
+        except ProtocolError as error:
+            results.append((move, error))
+        else:
+            final = leadership.with_epochs(before, after)
+            records += [changed(final)] if final is not None else []
+            results.append((move, None))
+    return Decision(tuple(records), results)
+
+
+def reassignments(image: Image) -> list[Partition]:
+    """Partitions on the move."""
+    return [partition for partition in image.partitions() if partition.is_reassigning]
+
+
+def settled(partition: Partition, image: Image, config: Config) -> Partition:
+    """A move comes to its end when all that were added are in sync and somebody that stays is."""
+    if not partition.is_reassigning or not set(partition.adding) <= set(partition.isr):
+        return partition
+    stay = tuple(each for each in partition.replicas if each not in partition.removing)
+    isr = tuple(each for each in partition.isr if each in stay)
+    if not isr:
+        return partition
+    elr = tuple(each for each in partition.elr if each in stay)
+    last = tuple(each for each in partition.last_known_elr if each in stay)
+    done = replace(partition, replicas=stay, isr=isr, elr=elr, last_known_elr=last, adding=(), removing=())
+    done = leadership.with_isr(done, isr, leadership.min_isr(done, image, config))
+    return leadership.elected(done, image.may_lead)
+
+
+def _find(move: Move, image: Image) -> Partition:
+    if move.topic not in image.topics:
+        raise errors.UnknownTopicOrPartition(f"Unable to find a topic named {move.topic}.")
+    found = image.partition(move.topic, move.partition)
+    if found is None:
+        raise errors.UnknownTopicOrPartition(f"Unable to find partition {move.topic}:{move.partition}.")
+    return found
+
+
+def _check_factor(before: Partition, target: Sequence[int], allowed: bool) -> None:
+    now = len(before.replicas) - len(before.adding)
+    if not allowed and len(target) != now:
+        raise errors.InvalidReplicationFactor(
+            f"The replication factor is changed from {now} to {len(target)}"
+        )
+
+
+def _begun(before: Partition, target: Sequence[int]) -> Partition:
+    """A new goal replaces the one before; what was being added and is not wanted any more is removed."""
+    adding = tuple(each for each in target if each not in before.replicas or each in before.adding)
+    removing = tuple(each for each in before.replicas if each not in target)
+    return replace(before, replicas=(*target, *removing), adding=adding, removing=removing)
+
+
+def _given_up(before: Partition, image: Image) -> Partition:
+    if not before.is_reassigning:
+        raise errors.NoReassignmentInProgress
+    replicas = tuple(each for each in before.replicas if each not in before.adding)
+    isr = tuple(each for each in before.isr if each in replicas)
+    if not isr:
+        raise errors.InvalidReplicaAssignment(
+            f"Unable to revert partition {before.topic}-{before.index}: "
+            "none of its former replicas is in sync."
+        )
+    # The former order, and with it the preferred leader: those that were to go came last.
+    stayed = [each for each in replicas if each not in before.removing]
+    ordered = (*before.removing, *stayed) if before.removing else replicas
+    reverted = replace(
+        before,
+        replicas=ordered,
+        isr=tuple(each for each in ordered if each in isr),
+        elr=tuple(each for each in before.elr if each in ordered),
+        adding=(),
+        removing=(),
+    )
+    return leadership.elected(reverted, image.may_lead)
