@@ -779,15 +779,19 @@ static PyObject *py_scan(PyObject *module, PyObject *args, PyObject *names)
         return NULL;
     const uint8_t *at = start_at(&buffer, position), *end = end_of(&buffer);
     PyObject *found = at ? PyList_New(0) : NULL;
+    int failed = 0;
     for (; found && limit > 0 && end - at >= HEADER_BYTES; at += batch.size, limit--) {
-        int failed = read_batch(module, at, end, &batch);
-        if (!failed && batch.size > end - at)
+        failed = read_batch(module, at, end, &batch);
+        if (failed && PyList_Size(found)) { /* what is good is told first */
+            PyErr_Clear();
+            failed = 0;
             break;
-        if (failed || append_header(found, &buffer, &batch)) {
-            Py_DECREF(found);
-            found = NULL;
         }
+        if (failed || batch.size > end - at || (failed = append_header(found, &buffer, &batch)))
+            break;
     }
+    if (failed)
+        Py_CLEAR(found);
     PyBuffer_Release(&buffer);
     return found;
 }

@@ -72,6 +72,8 @@ def _gunzip(data: Buffer, limit: int) -> bytes:
     out = bytearray()
     pieces = _pieces(data)
     rest = next(pieces, b"")
+    if not rest:
+        raise _corrupt(GZIP, "cut short")
     try:
         while rest:  # members may follow one another
             member = zlib.decompressobj(31)

@@ -117,12 +117,20 @@ def read_header(buffer: Buffer, position: int = 0) -> Header:
 
 
 def scan(buffer: Buffer, position: int = 0, limit: int = 1024) -> list[tuple[int, Header]]:
-    """Positions and headers of up to `limit` whole batches; stops at a partial one."""
+    """Positions and headers of up to `limit` whole batches; stops at a partial one.
+
+    An implausible header is only an error when it comes first: what is good before it is told first.
+    """
     found: list[tuple[int, Header]] = []
     end = len(buffer)
     position = _from(position)
     while len(found) < limit and position <= end - HEADER_BYTES:
-        header = read_header(buffer, position)
+        try:
+            header = read_header(buffer, position)
+        except CorruptBatch:
+            if found:
+                break
+            raise
         if header[1] > end - position:
             break
         found.append((position, header))
