@@ -1,0 +1,191 @@
+"""Opening the segments of a folder. After an unclean stop, what follows the recovery point is checked and cut.
+
+No byte behind the recovery point is trusted before its CRC was checked. What is cut although valid batches stand
+behind it is kept beside, with the suffix `.corrupt`, and every cut is reported.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.config.log import LogConfig
+from ottla.ports import Disk
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.files import (
+    CORRUPT,
+    LOG,
+    OFFSET_INDEX,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    FileCache,
+    base_offset_of,
+)
+from ottla.storage.segment import Segment
+from ottla.wire.batch import HEADER_BYTES, BatchHeader, CorruptBatch, check, read_header
+
+_CHUNK_BYTES = 1 << 20
+_RESYNC_BYTES_MAX = 16 << 20
+_MAGIC_AT = 16
+_MAGIC = b"\x02"
+_OFFSETS_AHEAD_MAX = 1 << 31
+_TRUST_ALL = 1 << 63
+
+
+@dataclass(slots=True)
+class Recovered:
+    """Segments in order, the last one open for appends; empty for a new log. `rebuilt_from` is the base offset
+    of the first segment whose indexes were made anew."""
+
+    segments: list[Segment]
+    rebuilt_from: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    position: int
+    reason: str
+
+
+class Recovery:
+    def __init__(
+        self,
+        disk: Disk,
+        files: FileCache,
+        folder: str,
+        config: LogConfig,
+        epochs: LeaderEpochs,
+        *,
+        now_ms: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._folder = folder
+        self._interval = config.index_interval_bytes
+        self._epochs = epochs
+        self._now_ms = now_ms
+        self._report = report
+        self._rebuilt_from = _TRUST_ALL
+
+    def run(self, *, clean: bool, recovery_point: int) -> Recovered:
+        segments = self._found()
+        trusted = _TRUST_ALL if clean else recovery_point
+        for at, segment in enumerate(segments):
+            is_last = at == len(segments) - 1
+            if segment.next_offset <= trusted and not is_last:
+                self._ensure_indexes(segment)
+                continue
+            cut = self._walk(segment, trusted)
+            if cut is not None:
+                self._cut(segment, cut, segments[at + 1 :])
+                return Recovered(segments[: at + 1], self._rebuilt_from)
+            if not is_last:
+                segment.seal()
+        return Recovered(segments, self._rebuilt_from)
+
+    def _found(self) -> list[Segment]:
+        names = self._disk.list(self._folder)
+        bases = [base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None]
+        for name in names:  # indexes without a log: a crash while deleting
+            if (
+                name.endswith((OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX))
+                and base_offset_of(name) not in bases
+            ):
+                self._disk.remove(f"{self._folder}/{name}")
+        return [
+            Segment.sealed(
+                self._disk, self._files, self._folder, base, next_offset=next_base, created_ms=self._now_ms
+            )
+            for base, next_base in zip(bases, [*bases[1:], _TRUST_ALL], strict=False)
+        ]
+
+    def _ensure_indexes(self, segment: Segment) -> None:
+        if not all(self._disk.exists(segment.path(kind)) for kind in (OFFSET_INDEX, TIME_INDEX)):
+            next_offset = segment.next_offset
+            cut = self._walk(segment, _TRUST_ALL)
+            if cut is not None:
+                self._report(
+                    f"{segment.path(LOG)}: corrupt at position {cut.position}: {cut.reason}; left as it is"
+                )
+            segment.seal()
+            segment.size_bytes = self._disk.size(segment.path(LOG))
+            segment.next_offset = next_offset
+
+    def _walk(self, segment: Segment, trusted: int) -> _Cut | None:
+        """Note every batch; CRCs count from the offset `trusted` on. Where it has to be cut, if it has to."""
+        size = segment.size_bytes
+        if not segment.resume(trusted):
+            self._rebuilt_from = min(self._rebuilt_from, segment.base_offset)
+        file = segment.open_for_append()
+        buffer, start = b"", 0
+        while (position := segment.size_bytes) < size:
+            at = position - start
+            if at + HEADER_BYTES > len(buffer):
+                buffer, start, at = file.read(position, _CHUNK_BYTES), position, 0
+            try:
+                header = read_header(buffer, at)
+                if position + header.size > size:
+                    return _Cut(position, "the batch is not whole")
+                if header.last_offset >= trusted:
+                    if at + header.size > len(buffer):
+                        buffer, start, at = file.read(position, max(header.size, _CHUNK_BYTES)), position, 0
+                    check(buffer, at)
+            except CorruptBatch as error:
+                return _Cut(position, error.message)
+            if header.base_offset < segment.next_offset or header.last_offset_delta < 0:
+                return _Cut(position, f"offset {header.base_offset} comes after {segment.next_offset - 1}")
+            self._note(segment, header)
+        return None
+
+    def _note(self, segment: Segment, header: BatchHeader) -> None:
+        segment.note(header.size, header.last_offset, header.max_timestamp, self._interval)
+        if header.leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+
+    def _cut(self, segment: Segment, cut: _Cut, later: list[Segment]) -> None:
+        path = segment.path(LOG)
+        file = segment.open_for_append()
+        removed_bytes = file.size() - cut.position
+        kept = ""
+        if later or self._holds_valid_batch(segment, cut.position):
+            kept = f"{path}.{cut.position}{CORRUPT}"
+            self._copy_tail(segment, cut.position, kept)
+        segment.cut(cut.position, segment.next_offset)
+        self._report(
+            f"{path}: cut at position {cut.position}, {removed_bytes} bytes from offset {segment.next_offset} on "
+            f"are gone: {cut.reason}" + (f"; they are kept in {kept}" if kept else "")
+        )
+        for each in later:
+            each.rename(CORRUPT)
+            self._report(f"{each.path(LOG)}: taken out of the log, the segment before it is corrupt")
+
+    def _holds_valid_batch(self, segment: Segment, position: int) -> bool:
+        """Is there a good batch behind the bad one? Then it was no torn write, and a person wants to see it."""
+        file = segment.open_for_append()
+        tail = file.read(position, _RESYNC_BYTES_MAX)
+        at = tail.find(_MAGIC, _MAGIC_AT + 1)
+        while at >= 0:
+            if self._is_valid(tail, at - _MAGIC_AT, segment.next_offset):
+                return True
+            at = tail.find(_MAGIC, at + 1)
+        return False
+
+    def _is_valid(self, tail: bytes, at: int, next_offset: int) -> bool:
+        try:
+            header = read_header(tail, at)
+            if not next_offset <= header.base_offset < next_offset + _OFFSETS_AHEAD_MAX:
+                return False
+            check(tail, at)
+        except CorruptBatch:
+            return False
+        return True
+
+    def _copy_tail(self, segment: Segment, position: int, path: str) -> None:
+        self._disk.remove(path)
+        source, target = segment.open_for_append(), self._disk.open(path, create=True)
+        try:
+            while data := source.read(position, _CHUNK_BYTES):
+                target.append((data,))
+                position += len(data)
+            target.sync()
+        finally:
+            target.close()

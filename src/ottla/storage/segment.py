@@ -1,0 +1,526 @@
+"""One segment: a file of batches with its sparse indexes.
+
+The last segment of a log is open: its file is held, its indexes grow in memory. `seal` closes it: its indexes are
+written, and from then on files and indexes are opened on demand through the cache. Compaction writes new segments
+with the suffix `.cleaned` through the same class.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from ottla.config.log import LogConfig
+from ottla.ports import Buffer, Disk, File
+from ottla.storage.files import (
+    LOG,
+    OFFSET_INDEX,
+    SEGMENT_KINDS,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    FileCache,
+    file_name,
+)
+from ottla.storage.indexes import (
+    RELATIVE_OFFSET_MAX,
+    AbortedTransaction,
+    BadIndex,
+    Indexes,
+    OffsetIndex,
+    TimeIndex,
+    dump_aborted,
+    load_aborted,
+)
+from ottla.wire.batch import HEADER_BYTES, BatchHeader, CorruptBatch, read_header
+
+# Base offset, length, then (behind epoch, magic, CRC and attributes) the last offset delta.
+_EXTENT = struct.Struct(">qi11xi")
+_LENGTH_STARTS_AT = 12
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+_CHUNK_BYTES = 1 << 20
+_NO_TIMESTAMP = -1
+
+
+class Slice(NamedTuple):
+    """Whole batches. `next_offset` is where to read on."""
+
+    data: Buffer
+    next_offset: int
+
+
+class IndexWrite(NamedTuple):
+    path: str
+    position: int
+    data: bytes
+
+
+class Segment:
+    __slots__ = (
+        "_aborted",
+        "_aborted_written",
+        "_file",
+        "_first_timestamp",
+        "_hint",
+        "_indexes",
+        "_max_timestamp",
+        "_offset_entries_written",
+        "_since_index_bytes",
+        "_time_entries_written",
+        "base_offset",
+        "created_ms",
+        "disk",
+        "files",
+        "folder",
+        "max_timestamp_offset",
+        "next_offset",
+        "size_bytes",
+        "suffix",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: FileCache,
+        folder: str,
+        base_offset: int,
+        *,
+        suffix: str = "",
+        created_ms: int = 0,
+    ) -> None:
+        """A new and empty one; nothing is on disk before the first append."""
+        self.disk = disk
+        self.files = files
+        self.folder = folder
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.created_ms = created_ms
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self.max_timestamp_offset = base_offset
+        self._max_timestamp: int | None = _NO_TIMESTAMP
+        self._first_timestamp: int | None = None
+        self._file: File | None = None
+        self._indexes: Indexes | None = Indexes()
+        self._aborted: list[AbortedTransaction] | None = []
+        self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
+        self._since_index_bytes = 0
+        self._hint = (-1, 0)  # where the last read ended: the next one mostly starts there
+
+    @classmethod
+    def sealed(
+        cls,
+        disk: Disk,
+        files: FileCache,
+        folder: str,
+        base_offset: int,
+        *,
+        next_offset: int,
+        suffix: str = "",
+        created_ms: int = 0,
+    ) -> "Segment":
+        """One that is on disk already, with its indexes."""
+        segment = cls(disk, files, folder, base_offset, suffix=suffix, created_ms=created_ms)
+        segment.next_offset = next_offset
+        segment.size_bytes = disk.size(segment.path(LOG))
+        segment._indexes = segment._aborted = segment._max_timestamp = None
+        return segment
+
+    def path(self, kind: str) -> str:
+        return f"{self.folder}/{file_name(self.base_offset, kind, self.suffix)}"
+
+    @property
+    def is_sealed(self) -> bool:
+        return self._indexes is None
+
+    # Writing.
+
+    def append(
+        self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, interval: int
+    ) -> None:
+        """One batch in one gathered write. An OSError leaves the segment as it was."""
+        file = self._file
+        if file is None:
+            file = self.open_for_append()
+        file.append(buffers)
+        self.note(size, last_offset, max_timestamp, interval)
+
+    def append_many(self, data: Buffer, headers: Sequence[BatchHeader], interval: int) -> None:
+        """Several batches in one write."""
+        (self._file or self.open_for_append()).append((data,))
+        for header in headers:
+            self.note(header.size, header.last_offset, header.max_timestamp, interval)
+
+    def note(self, size: int, last_offset: int, max_timestamp: int, interval: int) -> None:
+        """A batch stands at the end of the file: take it into account and into the indexes."""
+        if max_timestamp > self._max_timestamp:  # type: ignore[operator]
+            self._max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._since_index_bytes > interval:
+            indexes = self._indexes
+            assert indexes is not None, "only an open segment is written to"
+            indexes.offset.append(last_offset - self.base_offset, self.size_bytes)
+            indexes.time.maybe_append(self._max_timestamp, self.max_timestamp_offset - self.base_offset)  # type: ignore[arg-type]
+            self._since_index_bytes = 0
+        self._since_index_bytes += size
+        self.size_bytes += size
+        self.next_offset = last_offset + 1
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        assert self._aborted is not None, "only an open segment is written to"
+        self._aborted.append(transaction)
+
+    def open_for_append(self) -> File:
+        if self._file is None:
+            self.disk.make_folder(self.folder)
+            self._file = self.disk.open(self.path(LOG), create=True)
+        return self._file
+
+    def should_roll(
+        self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int
+    ) -> bool:
+        """Is a batch of this size, offset and timestamp one too many? As Kafka asks it."""
+        if self.size_bytes > config.segment_bytes - size:
+            return True
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if self.size_bytes == 0:
+            return False
+        if self._waited_ms(max_timestamp, now_ms) > segment_ms(config, self.base_offset):
+            return True
+        indexes = self._indexes
+        assert indexes is not None
+        full_bytes = config.segment_index_bytes
+        return (
+            len(indexes.offset) >= full_bytes // OffsetIndex.ENTRY_BYTES
+            or len(indexes.time) >= full_bytes // TimeIndex.ENTRY_BYTES - 1
+        )
+
+    def seal(self) -> None:
+        """No more appends. The last entry of the time index tells the newest timestamp."""
+        if self._indexes is None:
+            return
+        self.finish_time_index()
+        if self.size_bytes or self._file is not None:
+            for write in self.index_writes():
+                self._write(write)
+        self.close()
+        if self.disk.exists(self.path(LOG)):
+            self._indexes = self._aborted = None
+
+    def finish_time_index(self) -> None:
+        self.indexes.time.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def index_writes(self) -> list[IndexWrite]:
+        """What the index files do not have yet; from now on it counts as written."""
+        indexes, aborted = self.indexes, self.aborted
+        writes = [
+            IndexWrite(
+                self.path(OFFSET_INDEX),
+                self._offset_entries_written * OffsetIndex.ENTRY_BYTES,
+                indexes.offset.dump(self._offset_entries_written),
+            ),
+            IndexWrite(
+                self.path(TIME_INDEX),
+                self._time_entries_written * TimeIndex.ENTRY_BYTES,
+                indexes.time.dump(self._time_entries_written),
+            ),
+        ]
+        if len(aborted) > self._aborted_written:
+            position = len(dump_aborted(aborted[: self._aborted_written]))
+            data = dump_aborted(aborted[self._aborted_written :])
+            writes.append(IndexWrite(self.path(TRANSACTION_INDEX), position, data))
+        self._offset_entries_written = len(indexes.offset)
+        self._time_entries_written = len(indexes.time)
+        self._aborted_written = len(aborted)
+        return writes
+
+    @property
+    def index_entries_unwritten(self) -> int:
+        return 0 if self._indexes is None else len(self._indexes.offset) - self._offset_entries_written
+
+    def cut(self, position: int, next_offset: int) -> None:
+        """Forget what stands from `position` on. Of an open segment only; see `reopen`."""
+        self._hint = (-1, 0)
+        file = self.open_for_append()
+        file.truncate(position)
+        indexes, aborted = self.indexes, self.aborted
+        indexes.offset.truncate(position)
+        indexes.time.truncate(next_offset - self.base_offset)
+        self._aborted = [each for each in aborted if each.last_offset < next_offset]
+        self._rewrite_indexes()
+        self.size_bytes = position
+        self.next_offset = next_offset
+        self._rescan_tail()
+
+    def reopen(self) -> None:
+        """Sealed before, to be appended to again (after a truncation)."""
+        if self._indexes is None:
+            indexes, aborted = self.indexes, self.aborted
+            self.files.forget(self.disk, self.path(LOG))
+            self._indexes, self._aborted = indexes, aborted
+            self._rewrite_indexes()
+            self._rescan_tail()
+
+    def resume(self, offset: int) -> bool:
+        """Before a walk over the file: keep of the indexes what tells of batches below `offset`, and be as it
+        was before the batch of the last entry. Without usable indexes be empty; False says so."""
+        try:
+            indexes = Indexes(
+                OffsetIndex.load(self.disk.read_whole(self.path(OFFSET_INDEX))),
+                TimeIndex.load(self.disk.read_whole(self.path(TIME_INDEX))),
+            )
+            aborted = self._load_aborted()
+            position = indexes.offset.lookup(min(offset - 1 - self.base_offset, RELATIVE_OFFSET_MAX))
+            base_offset = self._check_entry(indexes.offset, position)
+        except (FileNotFoundError, BadIndex, CorruptBatch):
+            self._start_anew()
+            return False
+        self.files.forget(self.disk, self.path(LOG))
+        indexes.offset.truncate(position)
+        indexes.time.truncate(base_offset - self.base_offset)
+        self._indexes, self._aborted = indexes, aborted
+        self._load_max_timestamp()
+        self.size_bytes, self.next_offset = position, base_offset
+        # The batch at `position` had an entry, so it gets one again.
+        self._since_index_bytes = RELATIVE_OFFSET_MAX if position else 0
+        self._rewrite_indexes()
+        return True
+
+    def _check_entry(self, index: OffsetIndex, position: int) -> int:
+        """The base offset of the batch that the entry of this position points at, if it does."""
+        if position == 0:
+            return self.base_offset
+        header = read_header(self.read_at(position, HEADER_BYTES))
+        entry = index.positions.index(position)
+        if header.last_offset != self.base_offset + index.offsets[entry]:
+            raise BadIndex("it is of another log")
+        return header.base_offset
+
+    def _start_anew(self) -> None:
+        """Empty indexes, nothing noted: recovery walks the file from its start."""
+        self.files.forget(self.disk, self.path(LOG))
+        self._indexes, self._aborted = Indexes(), []
+        self.next_offset = self.max_timestamp_offset = self.base_offset
+        self._max_timestamp = _NO_TIMESTAMP
+        self.size_bytes = self._since_index_bytes = 0
+        self._rewrite_indexes()
+
+    def close(self) -> None:
+        self._hint = (-1, 0)
+        self.files.forget(self.disk, self.path(LOG))
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def rename(self, suffix: str) -> list[str]:
+        """Give all its files another suffix (`.swap`, `.deleted`, none); the new paths."""
+        self.close()
+        old = [self.path(kind) for kind in SEGMENT_KINDS]
+        self.suffix = suffix
+        renamed = []
+        for kind, path in zip(SEGMENT_KINDS, old, strict=True):
+            if self.disk.exists(path):
+                self.disk.rename(path, self.path(kind))
+                renamed.append(self.path(kind))
+        return renamed
+
+    # Reading.
+
+    def read_at(self, position: int, length: int) -> bytes:
+        file = self._file
+        if file is None:
+            if self.size_bytes == 0:
+                return b""
+            file = self.files.file(self.disk, self.path(LOG))
+        return file.read(position, length)
+
+    def read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> Slice | None:
+        """Whole batches from the one that holds `offset` on, below `up_to`; None when there is none."""
+        hint_offset, position = self._hint
+        if hint_offset != offset:
+            position = self.indexes.offset.lookup(offset - self.base_offset)
+        wanted = max_bytes if hint_offset == offset else max_bytes + 2 * 4096
+        buffer = self.read_at(position, min(wanted, self.size_bytes - position))
+        found = self._find(buffer, position, offset)
+        if found is None:
+            return None
+        buffer, position, start = found
+        base_offset, length, delta = _EXTENT.unpack_from(buffer, start)
+        if base_offset >= up_to:
+            return Slice(b"", offset)
+        first_bytes = length + _LENGTH_STARTS_AT
+        if first_bytes > max_bytes:
+            if not at_least_one:
+                return Slice(b"", offset)
+            max_bytes = first_bytes
+        if start + max_bytes > len(buffer) and position + len(buffer) < self.size_bytes:
+            buffer, position, start = self.read_at(position + start, max_bytes), position + start, 0
+        end, next_offset = self._cut(buffer, position, start, max_bytes, up_to)
+        if end == start:  # nothing but the first one, which may be larger than the rest of the walk saw
+            end, next_offset = start + first_bytes, base_offset + delta + 1
+        self._hint = (next_offset, position + end)
+        if start == 0 and end == len(buffer):
+            return Slice(buffer, next_offset)
+        return Slice(memoryview(buffer)[start:end], next_offset)
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each whole batch from `position` on; CorruptBatch where there is none."""
+        buffer, start = b"", position
+        while position + HEADER_BYTES <= self.size_bytes:
+            at = position - start
+            if at + HEADER_BYTES > len(buffer):
+                buffer, start, at = self.read_at(position, _CHUNK_BYTES), position, 0
+            header = read_header(buffer, at)
+            if position + header.size > self.size_bytes:
+                return
+            yield position, header
+            position += header.size
+
+    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, from the batch on that holds `offset`, or the next one."""
+        position = self.indexes.offset.lookup(offset - self.base_offset)
+        for position, header in self.headers(position):
+            if header.last_offset >= offset:
+                yield position, header
+
+    @property
+    def indexes(self) -> Indexes:
+        if self._indexes is not None:
+            return self._indexes
+        return cast(Indexes, self.files.index(self.disk, self.path(LOG), self._load_indexes))
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """Transactions whose abort marker is in this segment."""
+        if self._aborted is None:
+            self._aborted = self._load_aborted()
+        return self._aborted
+
+    @property
+    def max_timestamp(self) -> int:
+        """-1 when no record has one."""
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """For retention: a segment without timestamps is as old as its file."""
+        if self.max_timestamp >= 0 or self.size_bytes == 0:
+            return self.max_timestamp
+        return self.disk.modified_ms(self.path(LOG))
+
+    @property
+    def first_timestamp(self) -> int:
+        """The newest timestamp of the first batch: segment.ms counts from it."""
+        if self._first_timestamp is None:
+            if self.size_bytes < HEADER_BYTES:
+                return _NO_TIMESTAMP
+            (self._first_timestamp,) = _MAX_TIMESTAMP.unpack_from(
+                self.read_at(0, HEADER_BYTES), _MAX_TIMESTAMP_AT
+            )
+        return self._first_timestamp
+
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self.first_timestamp
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def _find(self, buffer: bytes, position: int, offset: int) -> tuple[bytes, int, int] | None:
+        """Walk to the first batch that ends at or behind `offset`: (buffer, its position, start in it)."""
+        at, unpack = 0, _EXTENT.unpack_from
+        while True:
+            if at + HEADER_BYTES > len(buffer):
+                position += at
+                if position + HEADER_BYTES > self.size_bytes:
+                    return None
+                buffer, at = self.read_at(position, _CHUNK_BYTES // 16), 0
+                if len(buffer) < HEADER_BYTES:
+                    return None
+            base_offset, length, delta = unpack(buffer, at)
+            if base_offset + delta >= offset:
+                return buffer, position, at
+            at += length + _LENGTH_STARTS_AT
+
+    def _cut(self, buffer: bytes, position: int, start: int, max_bytes: int, up_to: int) -> tuple[int, int]:
+        """Where in the buffer the last whole batch within the bounds ends, and the offset behind it."""
+        limit = min(start + max_bytes, len(buffer))
+        if position + limit == self.size_bytes and up_to >= self.next_offset:
+            return limit, self.next_offset
+        # A start of a batch that is surely within the bounds; from there on it is a short walk.
+        index = self.indexes.offset
+        known = index.position_at_most(position + limit)
+        if up_to < self.next_offset:
+            known = min(known, index.lookup(up_to - 1 - self.base_offset))
+        at, next_offset = max(start, known - position), -1
+        while at + HEADER_BYTES <= limit:
+            base_offset, length, delta = _EXTENT.unpack_from(buffer, at)
+            if at + length + _LENGTH_STARTS_AT > limit or base_offset >= up_to:
+                next_offset = base_offset
+                break
+            at += length + _LENGTH_STARTS_AT
+            next_offset = base_offset + delta + 1
+        if next_offset < 0 and at != start:
+            next_offset = _EXTENT.unpack_from(self.read_at(position + at, HEADER_BYTES))[0]
+        return at, next_offset
+
+    def _load_indexes(self) -> Indexes:
+        """From the files; walked anew from the log when they are missing or wrong."""
+        try:
+            offset = OffsetIndex.load(self.disk.read_whole(self.path(OFFSET_INDEX)))
+            time = TimeIndex.load(self.disk.read_whole(self.path(TIME_INDEX)))
+            if not offset.positions or offset.positions[-1] < self.size_bytes:
+                return Indexes(offset, time)
+        except (FileNotFoundError, BadIndex):
+            pass
+        return self._walked_indexes()
+
+    def _walked_indexes(self) -> Indexes:
+        twin = Segment(self.disk, self.files, self.folder, self.base_offset, suffix=self.suffix)
+        for _, header in self.headers():
+            twin.note(header.size, header.last_offset, header.max_timestamp, 4096)
+        indexes = twin.indexes
+        indexes.time.maybe_append(twin.max_timestamp, twin.max_timestamp_offset - self.base_offset)
+        return indexes
+
+    def _load_aborted(self) -> list[AbortedTransaction]:
+        path = self.path(TRANSACTION_INDEX)
+        return load_aborted(self.disk.read_whole(path)) if self.disk.exists(path) else []
+
+    def _load_max_timestamp(self) -> None:
+        time = self.indexes.time
+        self._max_timestamp, relative = (
+            (time.timestamps[-1], time.offsets[-1]) if time else (_NO_TIMESTAMP, 0)
+        )
+        self.max_timestamp_offset = self.base_offset + relative
+
+    def _rescan_tail(self) -> None:
+        """Newest timestamp and bytes since the last entry, after a cut or a reopening."""
+        indexes = self.indexes
+        self._first_timestamp = None
+        self._load_max_timestamp()
+        position = indexes.offset.positions[-1] if indexes.offset else 0
+        self._since_index_bytes = self.size_bytes - position
+        for _, header in self.headers(position):
+            if header.max_timestamp > self.max_timestamp:
+                self._max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+
+    def _rewrite_indexes(self) -> None:
+        """What the index files hold is no longer true: they are removed and written anew at the next occasion."""
+        self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
+        for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            self.disk.remove(self.path(kind))
+
+    def _write(self, write: IndexWrite) -> None:
+        file = self.disk.open(write.path, create=True)
+        try:
+            file.write_at(write.position, write.data)
+        finally:
+            file.close()
+
+
+def segment_ms(config: LogConfig, base_offset: int) -> int:
+    """How long a segment may grow. The jitter spreads the rolls of many partitions and needs no randomness."""
+    longest = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+    jitter = min(config.segment_jitter_ms, longest)
+    return longest - (base_offset * 2654435761 % (jitter + 1)) if jitter else longest
