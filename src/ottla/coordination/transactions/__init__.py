@@ -1,1 +1,1 @@
-"""The transaction coordinator and its markers."""
+"""The transaction coordinator: a state machine over one shard of `__transaction_state`."""

@@ -1,0 +1,88 @@
+"""DescribeTransactions and ListTransactions: what is there, for tools that look for hanging transactions."""
+
+from collections.abc import Callable, Iterable
+
+import re2  # type: ignore[import-untyped]
+
+from ottla.coordination.transactions.records import by_topic
+from ottla.coordination.transactions.transaction import BY_TITLE, TopicPartition, Transaction
+from ottla.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
+from ottla.wire.messages import describe_transactions, list_transactions
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+
+def describe(
+    transactional_id: str, transaction: Transaction | None, missing: Iterable[TopicPartition]
+) -> describe_transactions.TransactionState:
+    """Of a transaction that is being completed, only the partitions without a marker are listed."""
+    if not transactional_id:
+        return _not_described(transactional_id, InvalidRequest.code)
+    if transaction is None:
+        return _not_described(transactional_id, TransactionalIdNotFound.code)
+    return describe_transactions.TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[
+            describe_transactions.TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(missing).items()
+        ],
+    )
+
+
+def list_matching(
+    transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
+) -> ListTransactionsResponse:
+    """Filters a shard's transactions. A state that is not known matches none, and is named in the answer."""
+    try:
+        matches_id = _id_filter(request.transactional_id_pattern)
+    except re2.error:
+        return ListTransactionsResponse(error_code=InvalidRegularExpression.code)
+    states = {BY_TITLE[title] for title in request.state_filters if title in BY_TITLE}
+    producer_ids = set(request.producer_id_filters)
+    found = [
+        each
+        for each in transactions
+        if (not request.state_filters or each.state in states)
+        and (not producer_ids or each.producer_id in producer_ids)
+        and (request.duration_filter < 0 or now_ms - each.start_ms > request.duration_filter)
+        and matches_id(each.transactional_id)
+    ]
+    return ListTransactionsResponse(
+        unknown_state_filters=[title for title in request.state_filters if title not in BY_TITLE],
+        transaction_states=[
+            list_transactions.TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state.title,
+            )
+            for each in found
+        ],
+    )
+
+
+def merged(responses: Iterable[ListTransactionsResponse]) -> ListTransactionsResponse:
+    """The answer of a broker from those of its shards; an error of one is the answer of all."""
+    whole = ListTransactionsResponse()
+    for response in responses:
+        if response.error_code:
+            return response
+        whole.unknown_state_filters = response.unknown_state_filters
+        whole.transaction_states.extend(response.transaction_states)
+    return whole
+
+
+def _id_filter(pattern: str | None) -> Callable[[str], bool]:
+    if not pattern:
+        return lambda _: True
+    options = re2.Options()
+    options.log_errors = False  # the client is told; it need not fill our log
+    compiled = re2.compile(pattern, options)
+    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
+
+
+def _not_described(transactional_id: str, code: int) -> describe_transactions.TransactionState:
+    return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=code)

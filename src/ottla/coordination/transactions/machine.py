@@ -1,0 +1,379 @@
+"""The transaction coordinator of one shard of `__transaction_state`: requests in, decisions out.
+
+A decision (commit or abort) is a record. Once that is committed the client has its answer and the markers
+leave; when every partition has its marker, a second record completes the transaction. A coordinator that
+dies in between is replaced by one that reads the decision in the log and sends the markers again.
+
+Version notes: errors for a lost epoch are INVALID_PRODUCER_EPOCH to old clients and PRODUCER_FENCED from
+InitProducerId v4 and AddPartitionsToTxn, AddOffsetsToTxn and EndTxn v2 on. Left to the handlers, who know
+the cluster: InitProducerId without a transactional id, topics that do not exist.
+Not offered: two-phase commit (KIP-939).
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from ottla.coordination.transactions import ending, listing, partitions, producers
+from ottla.coordination.transactions.markers import MarkerQueue, Markers, retry_timer
+from ottla.coordination.transactions.producers import Identity, Step
+from ottla.coordination.transactions.settings import ProducerIds, Settings
+from ottla.coordination.transactions.transaction import (
+    BUMPING_VERSION,
+    NO_PRODUCER_EPOCH,
+    Forgotten,
+    State,
+    TopicPartition,
+    Transaction,
+    completed,
+)
+from ottla.effects import NOTHING, Effects, Reply, Timer
+from ottla.errors import (
+    NONE,
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    PolicyViolation,
+    ProducerFenced,
+    ProtocolError,
+)
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
+
+OFFSETS_TOPIC = "__consumer_offsets"
+EXPIRY_TIMER = "expiry"
+FENCED_SINCE_INIT = 4
+FENCED_SINCE = 2
+
+
+class TransactionMachine:
+    """`coordinator_epoch` is the leader epoch of the shard's partition: an older one's markers are void."""
+
+    def __init__(self, settings: Settings, ids: ProducerIds, coordinator_epoch: int) -> None:
+        self._settings = settings
+        self._ids = ids
+        self.transactions: dict[str, Transaction] = {}
+        # Soft: an epoch whose holder may repeat its InitProducerId. Apache Kafka forgets it at a restart too.
+        self._last_epochs: dict[str, int] = {}
+        self._markers = MarkerQueue(coordinator_epoch, settings.retry_ms, settings.retry_max_ms)
+
+    # The log.
+
+    def apply(self, record: Transaction | Forgotten, offset: int, producer: tuple[int, int] | None) -> None:
+        if isinstance(record, Forgotten):
+            self.transactions.pop(record.transactional_id, None)
+            self._last_epochs.pop(record.transactional_id, None)
+            return
+        self.transactions[record.transactional_id] = record
+        if not record.is_prepared:
+            self._markers.forget(record.transactional_id)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
+        """Nobody writes to `__transaction_state` in a transaction."""
+
+    def on_loaded(self, now_ms: int) -> Effects:
+        """Clocks run again for what is open, and what was decided is carried out."""
+        parts = [Effects(timers=(Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms),))]
+        for transaction in self.transactions.values():
+            if transaction.is_prepared:
+                parts.append(self._carry_out(transaction, now_ms))
+            elif transaction.state is State.ONGOING:
+                parts.append(_run_clock(transaction, now_ms))
+        return _together(parts)
+
+    # Requests of clients. Each one is answered, with an error code if need be.
+
+    def on_init_producer_id(
+        self, request: InitProducerIdRequest, version: int, token: Hashable, now_ms: int
+    ) -> Effects:
+        try:
+            return self._init_producer_id(request, token, now_ms)
+        except ProtocolError as error:
+            code = _code(error, version, FENCED_SINCE_INIT)
+            return _answer(token, InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1))
+
+    def on_add_partitions_to_txn(
+        self, request: AddPartitionsToTxnRequest, version: int, token: Hashable, now_ms: int
+    ) -> Effects:
+        if version >= partitions.BATCHED_REQUEST:
+            return self._add_batched(request, token, now_ms)
+        added = partitions.named_in(request.v3_and_below_topics)
+        holder = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+        effects, code = NOTHING, NONE
+        try:
+            effects = self._add(request.v3_and_below_transactional_id, holder, added, 0, now_ms)
+        except ProtocolError as error:
+            code = _code(error, version, FENCED_SINCE)
+        results = partitions.topic_results(dict.fromkeys(added, code))
+        return effects + _answer(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    def on_add_offsets_to_txn(
+        self,
+        request: AddOffsetsToTxnRequest,
+        version: int,
+        offsets_partition: int,
+        token: Hashable,
+        now_ms: int,
+    ) -> Effects:
+        """`offsets_partition` is where the offsets of the request's group are kept."""
+        added = frozenset({(OFFSETS_TOPIC, offsets_partition)})
+        holder = request.producer_id, request.producer_epoch
+        effects, code = NOTHING, NONE
+        try:
+            effects = self._add(request.transactional_id, holder, added, 0, now_ms)
+        except ProtocolError as error:
+            code = _code(error, version, FENCED_SINCE)
+        return effects + _answer(token, AddOffsetsToTxnResponse(error_code=code))
+
+    def on_end_txn(self, request: EndTxnRequest, version: int, token: Hashable, now_ms: int) -> Effects:
+        decide = self._end_and_bump if version >= ending.BUMPING_REQUEST else self._end
+        try:
+            return decide(request, token, now_ms)
+        except ProtocolError as error:
+            return _answer(token, EndTxnResponse(error_code=_code(error, version, FENCED_SINCE)))
+
+    def on_describe_transactions(
+        self, request: DescribeTransactionsRequest, token: Hashable, now_ms: int
+    ) -> Effects:
+        """For ids of this shard; the handler puts the shards' answers together."""
+        states = [
+            listing.describe(
+                each, transaction, () if transaction is None else self._markers.missing(transaction)
+            )
+            for each in request.transactional_ids
+            for transaction in (self.transactions.get(each),)
+        ]
+        return _answer(token, DescribeTransactionsResponse(transaction_states=states))
+
+    def on_list_transactions(self, request: ListTransactionsRequest, token: Hashable, now_ms: int) -> Effects:
+        """This shard's part; `listing.merged` makes one answer of all."""
+        return _answer(token, listing.list_matching(self.transactions.values(), request, now_ms))
+
+    # Markers and time.
+
+    def on_markers_written(
+        self, markers: Markers, results: Mapping[TopicPartition, int], now_ms: int
+    ) -> Effects:
+        """The report about one of our sends: an error code for each of its partitions (see `markers`)."""
+        effects = self._markers.on_written(markers, results)
+        if effects is not None:
+            return effects
+        return _complete(self.transactions[markers.transactional_id], now_ms)
+
+    def on_timer(self, name: Hashable, now_ms: int) -> Effects:
+        if name == EXPIRY_TIMER:
+            return self._expire(now_ms)
+        assert isinstance(name, tuple)
+        kind, transactional_id = name
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return NOTHING
+        if kind == "markers" and transaction.is_prepared:
+            effects = self._markers.again(transaction)
+            return _complete(transaction, now_ms) if effects is None else effects
+        if kind == "timeout" and transaction.state is State.ONGOING:
+            return self._time_out(transaction, now_ms)
+        return NOTHING
+
+    # Decisions.
+
+    def _init_producer_id(self, request: InitProducerIdRequest, token: Hashable, now_ms: int) -> Effects:
+        transactional_id = request.transactional_id
+        if not transactional_id:
+            raise InvalidRequest("an empty transactional id")
+        holder = producers.identity_of(request.producer_id, request.producer_epoch)
+        if not 0 < request.transaction_timeout_ms <= self._settings.max_timeout_ms:
+            raise InvalidTransactionTimeout
+        transaction = self.transactions.get(transactional_id) or self._new(transactional_id)
+        producers.check_holder(transaction, holder)
+        if transaction.state is State.ONGOING:
+            # Who comes next waits for the abort, and comes again: then the epoch is bumped once more.
+            return self._fence(transaction, now_ms) + _answer(
+                token,
+                InitProducerIdResponse(
+                    error_code=ConcurrentTransactions.code, producer_id=-1, producer_epoch=-1
+                ),
+            )
+        step = producers.initialize(
+            transaction,
+            holder,
+            self._last_epochs.get(transactional_id, NO_PRODUCER_EPOCH),
+            timeout_ms=request.transaction_timeout_ms,
+            now_ms=now_ms,
+            ids=self._ids,
+        )
+        self._last_epochs[transactional_id] = step.last_epoch
+        answer = InitProducerIdResponse(
+            producer_id=step.record.producer_id, producer_epoch=step.record.producer_epoch
+        )
+        return Effects(records=(step.record,), replies=(Reply(token, answer),))
+
+    def _new(self, transactional_id: str) -> Transaction:
+        if len(self.transactions) >= self._settings.ids_max:
+            raise PolicyViolation(f"this coordinator holds {self._settings.ids_max} transactional ids")
+        return Transaction(transactional_id, self._ids.next_producer_id())
+
+    def _add_batched(self, request: AddPartitionsToTxnRequest, token: Hashable, now_ms: int) -> Effects:
+        parts: list[Effects] = []
+        results = []
+        seen: set[str] = set()
+        for each in request.transactions:
+            # Nothing is applied before all is decided, so a second entry for an id would not see the first.
+            if each.transactional_id in seen:
+                codes = dict.fromkeys(partitions.named_in(each.topics), ConcurrentTransactions.code)
+            else:
+                effects, codes = self._add_one(each, now_ms)
+                parts.append(effects)
+            seen.add(each.transactional_id)
+            results.append(
+                AddPartitionsToTxnResult(
+                    transactional_id=each.transactional_id, topic_results=partitions.topic_results(codes)
+                )
+            )
+        parts.append(_answer(token, AddPartitionsToTxnResponse(results_by_transaction=results)))
+        return _together(parts)
+
+    def _add_one(
+        self, each: AddPartitionsToTxnTransaction, now_ms: int
+    ) -> tuple[Effects, dict[TopicPartition, int]]:
+        holder = each.producer_id, each.producer_epoch
+        named = partitions.named_in(each.topics)
+        try:
+            if each.verify_only:
+                return NOTHING, partitions.verify(self._known(each.transactional_id), holder, named)
+            effects = self._add(each.transactional_id, holder, named, BUMPING_VERSION, now_ms)
+            return effects, dict.fromkeys(named, NONE)
+        except ProtocolError as error:
+            return NOTHING, dict.fromkeys(named, error.code)
+
+    def _add(
+        self,
+        transactional_id: str,
+        holder: Identity,
+        added: frozenset[TopicPartition],
+        client_version: int,
+        now_ms: int,
+    ) -> Effects:
+        transaction = self._known(transactional_id)
+        record = partitions.add(transaction, holder, added, version=client_version, now_ms=now_ms)
+        if record is None:
+            return NOTHING
+        effects = Effects(records=(record,))
+        if transaction.state is State.ONGOING:
+            return effects
+        return effects + _run_clock(record, now_ms)
+
+    def _end(self, request: EndTxnRequest, token: Hashable, now_ms: int) -> Effects:
+        transaction = self._known(request.transactional_id)
+        holder = request.producer_id, request.producer_epoch
+        record = ending.end(transaction, holder, commit=request.committed, now_ms=now_ms)
+        effects = NOTHING if record is None else self._decided(record, now_ms)
+        return effects + _answer(token, EndTxnResponse())
+
+    def _end_and_bump(self, request: EndTxnRequest, token: Hashable, now_ms: int) -> Effects:
+        transaction = self._known(request.transactional_id)
+        holder = request.producer_id, request.producer_epoch
+        step = ending.end_and_bump(
+            transaction, holder, commit=request.committed, now_ms=now_ms, ids=self._ids
+        )
+        if step is None:
+            effects, (producer_id, epoch) = NOTHING, transaction.handed_out
+        else:
+            effects, (producer_id, epoch) = self._take(step, now_ms), step.record.handed_out
+        return effects + _answer(token, EndTxnResponse(producer_id=producer_id, producer_epoch=epoch))
+
+    def _fence(self, transaction: Transaction, now_ms: int) -> Effects:
+        version = self._settings.transaction_version
+        step = producers.fence(transaction, transaction_version=version, now_ms=now_ms, ids=self._ids)
+        return self._take(step, now_ms)
+
+    def _take(self, step: Step, now_ms: int) -> Effects:
+        self._last_epochs[step.record.transactional_id] = step.last_epoch
+        return self._decided(step.record, now_ms)
+
+    def _decided(self, record: Transaction, now_ms: int) -> Effects:
+        stop_clock = Timer(timeout_timer(record.transactional_id), None)
+        return Effects(records=(record,), timers=(stop_clock,)) + self._carry_out(record, now_ms)
+
+    def _carry_out(self, transaction: Transaction, now_ms: int) -> Effects:
+        if not transaction.partitions:
+            return _complete(transaction, now_ms)
+        # A retry that still waits belongs to an earlier decision.
+        stop_retry = Timer(retry_timer(transaction.transactional_id), None)
+        return Effects(timers=(stop_retry,)) + self._markers.begin(transaction)
+
+    def _time_out(self, transaction: Transaction, now_ms: int) -> Effects:
+        """Its producer is dead or too slow: abort, and fence it so that it notices."""
+        if now_ms < transaction.deadline_ms:
+            return _run_clock(transaction, now_ms)  # wall clocks may be set back
+        try:
+            return self._fence(transaction, now_ms)
+        except ProtocolError:  # no producer id to be had yet
+            timer = Timer(timeout_timer(transaction.transactional_id), self._settings.retry_max_ms)
+            return Effects(timers=(timer,))
+
+    def _expire(self, now_ms: int) -> Effects:
+        before_ms = now_ms - self._settings.id_expiration_ms
+        doomed = [
+            Forgotten(each.transactional_id)
+            for each in self.transactions.values()
+            if each.is_idle and each.last_update_ms <= before_ms
+        ]
+        some = doomed[: self._settings.tombstones_max]
+        pause_ms = self._settings.expiry_interval_ms if len(some) == len(doomed) else 1
+        return Effects(records=tuple(some), timers=(Timer(EXPIRY_TIMER, pause_ms),))
+
+    def _known(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise InvalidRequest("an empty transactional id")
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMapping
+        return transaction
+
+
+def _complete(transaction: Transaction, now_ms: int) -> Effects:
+    return Effects(records=(completed(transaction, now_ms),))
+
+
+def _together(parts: list[Effects]) -> Effects:
+    """As adding them up, but in one go: there may be very many."""
+    return Effects(
+        tuple(record for part in parts for record in part.records),
+        tuple(reply for part in parts for reply in part.replies),
+        tuple(timer for part in parts for timer in part.timers),
+        tuple(send for part in parts for send in part.sends),
+    )
+
+
+def timeout_timer(transactional_id: str) -> Hashable:
+    return ("timeout", transactional_id)
+
+
+def _run_clock(transaction: Transaction, now_ms: int) -> Effects:
+    delay_ms = min(max(transaction.deadline_ms - now_ms, 0), transaction.timeout_ms)
+    return Effects(timers=(Timer(timeout_timer(transaction.transactional_id), delay_ms),))
+
+
+def _answer(token: Hashable, response: Any) -> Effects:
+    return Effects(replies=(Reply(token, response),))
+
+
+def _code(error: ProtocolError, version: int, fenced_since: int) -> int:
+    """Old clients know only INVALID_PRODUCER_EPOCH for a lost epoch."""
+    if isinstance(error, ProducerFenced) and version < fenced_since:
+        return InvalidProducerEpoch.code
+    return error.code

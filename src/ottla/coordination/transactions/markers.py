@@ -1,0 +1,146 @@
+"""Markers on their way: which partitions of a decided transaction still have to be told.
+
+The machine's `Effects.sends` are `Markers`. Whoever sends them must, for each one,
+
+- write a marker to every partition in it (`request_for` groups them for one leader),
+- report exactly once, by `TransactionMachine.on_markers_written(markers, results, now_ms)`, and only when
+  no attempt of his can arrive any more: with transaction version 1 the next transaction has the same epoch,
+  and a late marker would end it;
+- report NONE for a partition that is gone (its topic was deleted), and an error code for whatever else went
+  wrong (no leader, not the leader, a time-out). The machine sends those again, with a growing delay.
+
+Partitions that the report leaves out count as not written.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.coordination.transactions.records import by_topic
+from ottla.coordination.transactions.transaction import TopicPartition, Transaction
+from ottla.effects import NOTHING, Effects, Timer
+from ottla.errors import NONE
+from ottla.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """The decision for partitions of one transaction. `ticket` tells one sending from another."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: frozenset[TopicPartition]
+    ticket: int
+
+
+@dataclass(slots=True)
+class _Writing:
+    ticket: int
+    missing: frozenset[TopicPartition]
+    attempts: int = 0
+
+
+class MarkerQueue:
+    """Soft state: after a restart every prepared transaction is sent anew, to all of its partitions."""
+
+    def __init__(self, coordinator_epoch: int, retry_ms: int, retry_max_ms: int) -> None:
+        self._coordinator_epoch = coordinator_epoch
+        self._retry_ms = retry_ms
+        self._retry_max_ms = retry_max_ms
+        self._tickets = 0
+        self._writing: dict[str, _Writing] = {}
+
+    def missing(self, transaction: Transaction) -> frozenset[TopicPartition]:
+        writing = self._writing.get(transaction.transactional_id)
+        return writing.missing if writing and transaction.is_prepared else transaction.partitions
+
+    def begin(self, transaction: Transaction) -> Effects:
+        """The decision goes out to every partition of the transaction."""
+        self._writing[transaction.transactional_id] = _Writing(0, transaction.partitions)
+        return self._send(transaction)
+
+    def again(self, transaction: Transaction) -> Effects | None:
+        """The delay is over. None as for `on_written`."""
+        writing = self._writing.get(transaction.transactional_id)
+        if writing is None or writing.ticket:
+            return NOTHING
+        return self._send(transaction) if writing.missing else None
+
+    def on_written(self, markers: Markers, results: Mapping[TopicPartition, int]) -> Effects | None:
+        """None when the last partition has its marker; else what to do about the others."""
+        writing = self._writing.get(markers.transactional_id)
+        if writing is None or (markers.coordinator_epoch, markers.ticket) != (
+            self._coordinator_epoch,
+            writing.ticket,
+        ):
+            return NOTHING  # about an earlier sending; this one has a report of its own to come
+        writing.ticket = 0
+        writing.missing -= {each for each, code in results.items() if code == NONE}
+        if not writing.missing:
+            return None
+        delay_ms = min(self._retry_ms << min(writing.attempts, 20), self._retry_max_ms)
+        writing.attempts += 1
+        return Effects(timers=(Timer(retry_timer(markers.transactional_id), delay_ms),))
+
+    def forget(self, transactional_id: str) -> None:
+        """The transaction is complete."""
+        self._writing.pop(transactional_id, None)
+
+    def _send(self, transaction: Transaction) -> Effects:
+        writing = self._writing[transaction.transactional_id]
+        self._tickets += 1
+        writing.ticket = self._tickets
+        markers = Markers(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            self._coordinator_epoch,
+            transaction.committed,
+            transaction.client_version,
+            writing.missing,
+            writing.ticket,
+        )
+        return Effects(sends=(markers,))
+
+
+def retry_timer(transactional_id: str) -> Hashable:
+    return ("markers", transactional_id)
+
+
+def request_for(leads: Iterable[tuple[Markers, Iterable[TopicPartition]]]) -> WriteTxnMarkersRequest:
+    """One request for one leader: of each decision the partitions that it leads."""
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=markers.producer_id,
+                producer_epoch=markers.producer_epoch,
+                transaction_result=markers.committed,
+                topics=[
+                    WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+                    for topic, indexes in by_topic(partitions).items()
+                ],
+                coordinator_epoch=markers.coordinator_epoch,
+                transaction_version=markers.transaction_version,
+            )
+            for markers, partitions in leads
+        ]
+    )
+
+
+def results_in(response: WriteTxnMarkersResponse) -> dict[int, dict[TopicPartition, int]]:
+    """Error codes by producer id and partition."""
+    results: dict[int, dict[TopicPartition, int]] = {}
+    for marker in response.markers:
+        of_producer = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                of_producer[topic.name, partition.partition_index] = partition.error_code
+    return results
