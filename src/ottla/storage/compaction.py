@@ -6,9 +6,10 @@ event loop can do its work in between. A step that yields a callable wants it ru
 
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ottla.errors import OttlaError
-from ottla.storage.cleanable import Cleanable, ClosedSegment
+from ottla.storage.cleanable import Cleanable
 from ottla.storage.cleaned_segment import CleanedSegment
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.files import LOG, OFFSET_INDEX, TIME_INDEX, file_name
@@ -24,6 +25,13 @@ _READ_BYTES = 256 * 1024
 _BATCH_COST = 32  # what a batch costs besides its records, in records
 _FIELDS = kernel.INDEX_FIELDS
 _KEY_START = 2
+
+
+class _Source(NamedTuple):
+    """A closed segment to read."""
+
+    base_offset: int
+    size_bytes: int
 
 
 class CannotClean(OttlaError):
@@ -54,7 +62,12 @@ class Cleaning:
 
     def steps(self) -> Steps[None]:
         """Raises CannotClean, or the disk's OSError; whatever was not yet swapped in is then removed."""
-        segments = [each for each in self._log.closed_segments() if each.base_offset < self._bound]
+        # As they are now: should one change on the way, the swap finds out by its size.
+        segments = [
+            _Source(each.base_offset, each.size_bytes)
+            for each in self._log.closed_segments()
+            if each.base_offset < self._bound
+        ]
         yield from self._map_keys(segments)
         self.end_offset = max(self._dirty, self._keys.latest_offset + 1)
         todo = [each for each in segments if each.base_offset < self.end_offset]
@@ -65,7 +78,7 @@ class Cleaning:
 
     # First walk: the newest offset of every key.
 
-    def _map_keys(self, segments: Sequence[ClosedSegment]) -> Steps[None]:
+    def _map_keys(self, segments: Sequence[_Source]) -> Steps[None]:
         transactions = CleanedTransactions(self._log.aborted_transactions(self._dirty, self._bound))
         ends = [each.base_offset for each in segments[1:]] + [self._bound]
         for segment, end in zip(segments, ends, strict=True):
@@ -76,7 +89,7 @@ class Cleaning:
                 # Offsets may be missing at the end of a segment.
                 self._keys.latest_offset = max(self._keys.latest_offset, end - 1)
 
-    def _map_segment(self, segment: ClosedSegment, transactions: CleanedTransactions) -> Steps[None]:
+    def _map_segment(self, segment: _Source, transactions: CleanedTransactions) -> Steps[None]:
         cost = 0
         for batch, header in self._batches(segment):
             if header.last_offset < self._dirty:
@@ -107,9 +120,9 @@ class Cleaning:
 
     # Second walk: groups of segments into one each.
 
-    def _groups(self, segments: Sequence[ClosedSegment]) -> Iterator[list[ClosedSegment]]:
+    def _groups(self, segments: Sequence[_Source]) -> Iterator[list[_Source]]:
         """Neighbours that together still make one segment, so that segments do not dwindle."""
-        group: list[ClosedSegment] = []
+        group: list[_Source] = []
         sizes = (0, 0, 0)
         for at, segment in enumerate(segments):
             own = (segment.size_bytes, *self._index_sizes(segment))
@@ -132,12 +145,12 @@ class Cleaning:
             and relative_offset <= RELATIVE_OFFSET_MAX
         )
 
-    def _index_sizes(self, segment: ClosedSegment) -> tuple[int, int]:
+    def _index_sizes(self, segment: _Source) -> tuple[int, int]:
         paths = [self._path(segment, kind) for kind in (OFFSET_INDEX, TIME_INDEX)]
         first, second = [self._log.disk.size(path) if self._log.disk.exists(path) else 0 for path in paths]
         return first, second
 
-    def _clean(self, group: Sequence[ClosedSegment], transactions: CleanedTransactions) -> Steps[None]:
+    def _clean(self, group: Sequence[_Source], transactions: CleanedTransactions) -> Steps[None]:
         log = self._log
         swap = Swap(log.disk, log.folder, tuple(each.base_offset for each in group))
         cleaned = CleanedSegment(
@@ -147,15 +160,14 @@ class Cleaning:
         try:
             changed = yield from self._copy(group, cleaned, transactions)
             retained, transactions.retained = transactions.retained, []
-            size_before = sum(each.size_bytes for each in group)
-            self.bytes_before += size_before
+            self.bytes_before += sum(each.size_bytes for each in group)
             self.bytes_after += cleaned.size_bytes
             if not changed and len(group) == 1:
                 return
             cleaned.finish(retained)
             yield cleaned.sync
             yield swap.prepare
-            switched = log.swap_in(swap, {each.base_offset: each.size_bytes for each in group})
+            switched = log.swap_in(swap, dict(group))
             if not switched:
                 raise CannotClean(f"{log.folder}: the segments from {swap.base_offset} changed meanwhile")
             yield swap.finish
@@ -165,7 +177,7 @@ class Cleaning:
                 swap.abandon()
 
     def _copy(
-        self, group: Sequence[ClosedSegment], cleaned: CleanedSegment, transactions: CleanedTransactions
+        self, group: Sequence[_Source], cleaned: CleanedSegment, transactions: CleanedTransactions
     ) -> Steps[bool]:
         """True when anything is different afterwards."""
         changed = False
@@ -206,7 +218,7 @@ class Cleaning:
             return header.last_offset == entry.last_offset
         return header.is_control and header.producer_epoch == entry.epoch
 
-    def _batches(self, segment: ClosedSegment) -> Iterator[tuple[memoryview, BatchHeader]]:
+    def _batches(self, segment: _Source) -> Iterator[tuple[memoryview, BatchHeader]]:
         """Every batch, its CRC checked."""
         path = self._path(segment, LOG)
         file = self._log.disk.open(path)
@@ -233,7 +245,7 @@ class Cleaning:
         finally:
             file.close()
 
-    def _path(self, segment: ClosedSegment, kind: str) -> str:
+    def _path(self, segment: _Source, kind: str) -> str:
         return f"{self._log.folder}/{file_name(segment.base_offset, kind)}"
 
 

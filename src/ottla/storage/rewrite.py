@@ -60,7 +60,7 @@ def rewrite(
     )
 
 
-def unpacked(batch: memoryview, header: BatchHeader, bytes_max: int) -> Steps[tuple[Buffer, array[int]]]:
+def unpacked(batch: memoryview, header: BatchHeader, bytes_max: int) -> Steps[tuple[Buffer, "array[int]"]]:
     """The records of a batch, decompressed, and the kernel's index of them: nine numbers a record."""
     return (yield from _inline_or_not(lambda: _unpack(batch, header, bytes_max), header.size))
 
@@ -79,7 +79,7 @@ def _inline_or_not(work: Callable[[], T], size: int) -> Steps[T]:
     return results[0]
 
 
-def _unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buffer, array[int]]:
+def _unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buffer, "array[int]"]:
     payload = payload_of(batch, 0, header, limit=bytes_max)
     rows = array("q")
     rows.frombytes(kernel.index(payload, header.count))
@@ -87,7 +87,7 @@ def _unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buf
 
 
 def _survivors(
-    payload: Buffer, rows: array[int], header: BatchHeader, keys: KeyMap, now_ms: int
+    payload: Buffer, rows: "array[int]", header: BatchHeader, keys: KeyMap, now_ms: int
 ) -> Steps[list[int]]:
     """The numbers of the records that stay: the newest of their key, and no tombstone past its horizon.
 
@@ -111,12 +111,12 @@ def _survivors(
     return kept
 
 
-def _has_tombstone(rows: array[int], kept: Sequence[int], header: BatchHeader) -> bool:
+def _has_tombstone(rows: "array[int]", kept: Sequence[int], header: BatchHeader) -> bool:
     return not header.is_control and any(rows[number * _FIELDS + _VALUE_START] < 0 for number in kept)
 
 
 def _rebuilt(
-    payload: Buffer, rows: array[int], kept: Sequence[int], header: BatchHeader, horizon_ms: int | None
+    payload: Buffer, rows: "array[int]", kept: Sequence[int], header: BatchHeader, horizon_ms: int | None
 ) -> bytes:
     """The kept records in a batch of the same offsets, sequence and codec.
 
@@ -144,7 +144,7 @@ def _rebuilt(
     return bytes(assemble(changed, records))
 
 
-def _runs(payload: Buffer, rows: array[int], kept: Sequence[int]) -> list[memoryview]:
+def _runs(payload: Buffer, rows: "array[int]", kept: Sequence[int]) -> list[memoryview]:
     """Neighbours in one slice."""
     view = memoryview(payload)
     runs: list[memoryview] = []
@@ -159,7 +159,7 @@ def _runs(payload: Buffer, rows: array[int], kept: Sequence[int]) -> list[memory
     return runs
 
 
-def _shifted(payload: Buffer, rows: array[int], number: int, shift: int) -> bytes:
+def _shifted(payload: Buffer, rows: "array[int]", number: int, shift: int) -> bytes:
     """A record whose timestamp delta is `shift` larger; all else is copied."""
     start, end = rows[number * _FIELDS + _START], rows[number * _FIELDS + _END]
     attributes_at = _after_varint(payload, start)

@@ -63,7 +63,8 @@ def test_meta_properties_are_read_back():
 
 
 def test_meta_properties_of_apache_kafka_are_read():
-    text = b"#\n#Mon Nov 16 02:00:00 UTC 2026\nnode.id=1\ndirectory.id=AAECAwQFBgcICQoLDA0ODw\nversion=1\ncluster.id=abc\\=\n"
+    text = b"#\n#Mon Nov 16 02:00:00 UTC 2026\nnode.id=1\ndirectory.id=AAECAwQFBgcICQoLDA0ODw\nversion=1\n"
+    text += b"cluster.id=abc\\=\n"
     meta = checkpoints.read_meta(a_disk(text, checkpoints.META_PROPERTIES))
     assert meta == Meta("abc=", 1, bytes(range(16)))
 
