@@ -1,6 +1,7 @@
 """Decisions on brokers: they register, catch up, stop cleanly, vanish; and what that does to partitions."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ottla import errors
 from ottla.config.settings import Config
@@ -33,7 +34,7 @@ def register(
     clean: bool,
     directories: tuple[bytes, ...] = (),
 ) -> Decision[int]:
-    """A broker that starts; its epoch. Without its mark of a clean stop it may have lost what was not synced."""
+    """A broker that starts; its epoch. Without its mark of a clean stop it may lack what was not synced."""
     known = image.brokers.get(broker_id)
     if known is not None and known.incarnation == incarnation:
         return Decision((), known.epoch)
@@ -46,8 +47,38 @@ def register(
     return Decision(tuple(records), epoch)
 
 
+def start_alone(
+    broker_id: int,
+    incarnation: bytes,
+    endpoints: tuple[Endpoint, ...],
+    rack: str | None,
+    image: Image,
+    *,
+    directories: tuple[bytes, ...] = (),
+) -> Decision[int]:
+    """A broker without a cluster: it registers and leads in one step. The leader epochs move on, so that
+    clients notice should the end of a log have been lost."""
+    epoch = image.position
+    records: list[Record] = [
+        BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories),
+        BrokerUnfenced(broker_id),
+    ]
+    for before in image.partitions():
+        if before.replicas == (broker_id,):
+            after = replace(
+                before,
+                leader=broker_id,
+                isr=(broker_id,),
+                elr=(),
+                leader_epoch=before.leader_epoch + 1,
+                partition_epoch=before.partition_epoch + 1,
+            )
+            records.append(changed(after))
+    return Decision(tuple(records), epoch)
+
+
 def unfence(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[None]:
-    """It has read the log up to its registration: it may lead now, and partitions without a leader get one."""
+    """It has read the log up to its registration: it may lead, and partitions without a leader get one."""
     broker = _known(broker_id, epoch, image)
     if not broker.fenced and not broker.stopping:
         return Decision((), None)
@@ -120,7 +151,9 @@ def _without(broker_id: int, image: Image, config: Config, lost: frozenset[int])
     for before in _led_or_in_sync(broker_id, image, eligible=bool(lost)):
         isr = tuple(each for each in before.isr if each != broker_id)
         least = leadership.min_isr(before, image, config)
-        after = leadership.with_isr(before, isr, least, lost=lost)
+        # An only replica stays eligible whatever it lost: there is nobody to ask for more.
+        gone = lost if len(before.replicas) > 1 else ()
+        after = leadership.with_isr(before, isr, least, lost=gone)
         unclean = leadership.unclean_allowed(before, image, config)
         yield from _changes(before, leadership.elected(after, may_lead, unclean=unclean))
 

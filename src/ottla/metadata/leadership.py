@@ -6,6 +6,7 @@ the high watermark cannot have moved on without it. `last_known_elr` is who led 
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from ottla.config.settings import Config
 from ottla.config.topic import TOPIC_KEYS
@@ -17,8 +18,8 @@ MayLead = Callable[[int], bool]
 
 def min_isr(partition: Partition, image: Image, config: Config) -> int:
     """A partition with fewer replicas than min.insync.replicas asks for all that it has."""
-    wanted = _topic_value(partition.topic, "min.insync.replicas", image, config)
-    return min(int(wanted), len(partition.replicas))
+    wanted: int = _topic_value(partition.topic, "min.insync.replicas", image, config)
+    return min(wanted, len(partition.replicas))
 
 
 def unclean_allowed(partition: Partition, image: Image, config: Config) -> bool:
@@ -28,7 +29,7 @@ def unclean_allowed(partition: Partition, image: Image, config: Config) -> bool:
 def with_isr(
     partition: Partition, isr: Iterable[int], min_isr: int, *, lost: Iterable[int] = ()
 ) -> Partition:
-    """The partition with this ISR; `lost` are replicas whose data cannot be trusted any more (unclean stop)."""
+    """The partition with this ISR; `lost` are replicas whose data may be gone (an unclean stop)."""
     new = _in_order(partition.replicas, isr)
     gone = frozenset(lost)
     if len(new) >= min_isr:
@@ -42,7 +43,8 @@ def with_isr(
 
 
 def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -> Partition:
-    """Keep the leader if it may lead; else the first replica in sync, else an eligible one, else nobody.
+    """Keep the leader if it may lead; else the first replica in sync, else an eligible one, else the last
+    leader when nobody else is known to be better, else nobody.
 
     `unclean` takes any replica that lives rather than nobody: records may be lost.
     """
@@ -54,10 +56,11 @@ def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -
     eligible = [each for each in partition.replicas if each in partition.elr and may_lead(each)]
     if eligible:
         return _led_by_eligible(partition, eligible[0])
+    if not partition.isr and not partition.elr and any(may_lead(each) for each in partition.last_known_elr):
+        # Nobody is left who surely has everything; whoever led last knows most.
+        return _led_uncleanly(partition, partition.last_known_elr[0])
     if unclean:
         living = [each for each in partition.replicas if may_lead(each)]
-        # Whoever led last knows most.
-        living.sort(key=lambda each: each not in partition.last_known_elr)
         if living:
             return _led_uncleanly(partition, living[0])
     return replace(partition, leader=NO_LEADER)
@@ -116,6 +119,6 @@ def _in_order(replicas: Ints, members: Iterable[int]) -> Ints:
     return tuple(each for each in replicas if each in wanted)
 
 
-def _topic_value(topic: str, name: str, image: Image, config: Config) -> object:
+def _topic_value(topic: str, name: str, image: Image, config: Config) -> Any:
     text = image.settings(TOPIC_RESOURCE, topic).get(name)
     return TOPIC_KEYS[name].parse(text) if text is not None else config.topic_default(name)

@@ -65,8 +65,8 @@ def alter_partitions(
         if final is not None:
             records.append(changed(final))
         moved = final is not None and final.leader_epoch != before.leader_epoch
-        error = errors.NewLeaderElected() if moved else None
-        results.append(ProposalResult(proposal, final or before, error))
+        news = errors.NewLeaderElected() if moved else None
+        results.append(ProposalResult(proposal, final or before, news))
     return Decision(tuple(records), results)
 
 

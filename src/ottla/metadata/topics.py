@@ -42,7 +42,8 @@ def create_topics(
     topics: Iterable[Any], image: Image, config: Config, new_id: Callable[[], bytes]
 ) -> Decision[list[TopicResult]]:
     """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
-    wanted = {topic.name: topic for topic in (given := list(topics))}
+    given = list(topics)
+    wanted = {topic.name: topic for topic in given}
     names = Counter(topic.name for topic in given)
     records: list[Record] = []
     results: list[TopicResult] = []
@@ -90,7 +91,8 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
 
 def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
     """`topics` are CreatePartitionsTopic."""
-    wanted = {topic.name: topic for topic in (given := list(topics))}
+    given = list(topics)
+    wanted = {topic.name: topic for topic in given}
     names = Counter(topic.name for topic in given)
     records: list[Record] = []
     results: list[TopicResult] = []
@@ -271,7 +273,8 @@ def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Ima
         if len(each.broker_ids) != factor:
             raise errors.InvalidReplicaAssignment(
                 "The manual partition assignment includes a partition with "
-                f"{len(each.broker_ids)} replica(s), but this is not consistent with previous partitions, which have {factor} replica(s)."
+                f"{len(each.broker_ids)} replica(s), but this is not consistent "
+                f"with previous partitions, which have {factor} replica(s)."
             )
     replicas = [tuple(each.broker_ids) for each in assignments]
     _check_somebody_lives(replicas, image)

@@ -1,0 +1,84 @@
+"""The port of the metadata log: one ordered list of entries, one writer at a time.
+
+A writer appends at the position it has read up to, under the controller epoch it holds. Whoever was
+deposed or has not read everything is refused: that is the whole fencing. Every home (local journal,
+in-process, ZooKeeper) delivers entries to its listener in order and passes the same tests.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from ottla.errors import OttlaError
+from ottla.metadata.records import Record
+
+ENTRY_MAX_BYTES = 512 << 10
+
+
+class Refused(OttlaError):
+    """The entry is not in the log and will not be."""
+
+
+class Deposed(Refused):
+    """Somebody else holds the lease, under a later epoch, or the session is over."""
+
+
+class Outrun(Refused):
+    """The position is taken: read on and decide anew."""
+
+
+class TooLarge(Refused):
+    """More than one entry can hold."""
+
+
+class Unavailable(Refused):
+    """The log cannot be reached, or its disk failed."""
+
+
+Done = Callable[[Refused | None], None]
+"""None once the entry is committed and delivered; else why it is not in the log."""
+
+
+class Listener(Protocol):
+    def on_snapshot(self, position: int, records: Sequence[Record]) -> None:
+        """Everything before `position`, for a reader that starts or has fallen behind what was trimmed."""
+        ...
+
+    def on_entry(self, position: int, records: Sequence[Record]) -> None: ...
+
+    def on_lease(self, holder: int | None, epoch: int) -> None:
+        """Who is the controller now, under which epoch."""
+        ...
+
+    def on_members(self, members: Mapping[int, bytes]) -> None:
+        """Brokers with a living session and what they registered."""
+        ...
+
+    def on_session_lost(self) -> None:
+        """Registration and lease are gone; `open` again."""
+        ...
+
+
+class MetadataLog(Protocol):
+    def open(self, listener: Listener) -> None:
+        """Begin to deliver: the snapshot if there is one, all entries after it, and whatever comes."""
+        ...
+
+    def register(self, broker_id: int, registration: bytes) -> None:
+        """Be a member for as long as the session lives."""
+        ...
+
+    def claim(self, broker_id: int) -> None:
+        """Ask for the controller's lease; `on_lease` tells who got it."""
+        ...
+
+    def resign(self) -> None:
+        """Give the lease back."""
+        ...
+
+    def append(self, position: int, epoch: int, records: Sequence[Record], done: Done) -> None: ...
+
+    def snapshot(self, position: int, epoch: int, records: Sequence[Record], done: Done) -> None:
+        """Keep `records` in place of all entries before `position`; those may be trimmed."""
+        ...
+
+    def close(self) -> None: ...
