@@ -40,7 +40,9 @@ class CountingIds:
 
 
 class Coordinator:
-    def __init__(self, settings: Settings | None = None, machine: type[TransactionMachine] = TransactionMachine):
+    def __init__(
+        self, settings: Settings | None = None, machine: type[TransactionMachine] = TransactionMachine
+    ):
         self.settings = settings or Settings()
         self.ids = CountingIds()
         self.codec = TransactionRecords(self.settings.transaction_version)
@@ -100,7 +102,11 @@ class Coordinator:
     # What clients and brokers ask. Answers are codes, or (code, producer id, epoch).
 
     def init(
-        self, transactional_id: str, version: int = 4, holder: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000
+        self,
+        transactional_id: str,
+        version: int = 4,
+        holder: tuple[int, int] = (-1, -1),
+        timeout_ms: int = 60_000,
     ) -> tuple[int, int, int]:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -138,7 +144,9 @@ class Coordinator:
             ]
         )
         (result,) = self._ask("add_partitions_to_txn", request, 5).results_by_transaction
-        return [each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition]
+        return [
+            each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition
+        ]
 
     def verify(self, transactional_id: str, holder: tuple[int, int], partitions: list[int]) -> list[int]:
         return self.add_batched(transactional_id, holder, partitions, verify=True)
@@ -174,7 +182,9 @@ class Coordinator:
 
     def list(self, **filters: Any) -> ListTransactionsResponse:
         token = self._token()
-        self.carry_out(self.machine.on_list_transactions(ListTransactionsRequest(**filters), token, self.now_ms))
+        self.carry_out(
+            self.machine.on_list_transactions(ListTransactionsRequest(**filters), token, self.now_ms)
+        )
         answer = self.replies[token]
         assert isinstance(answer, ListTransactionsResponse)
         return answer

@@ -153,7 +153,7 @@ def test_v5_with_the_last_epoch_waits_for_a_producer_id(coordinator):
 @pytest.mark.parametrize("end", [4, 5])
 def test_while_markers_are_written_everybody_is_told_to_wait_or_is_fenced(coordinator, holder, end):
     """Every request, with each epoch, in PrepareCommit: (EndTxn v4, v5, AddPartitions v3, v5, verify, ...)"""
-    producer_id, epoch = holder
+    producer_id, _ = holder
     coordinator.end("id", holder, COMMIT, end)
     current = coordinator.transaction().producer_epoch
     for asked in (current - 1, current, current + 1):
