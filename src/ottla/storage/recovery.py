@@ -19,6 +19,7 @@ from ottla.storage.files import (
     FileCache,
     base_offset_of,
 )
+from ottla.storage.indexes import RELATIVE_OFFSET_MAX
 from ottla.storage.segment import Segment
 from ottla.wire.batch import HEADER_BYTES, BatchHeader, CorruptBatch, check, read_header
 
@@ -112,7 +113,7 @@ class Recovery:
 
     def _walk(self, segment: Segment, trusted: int) -> _Cut | None:
         """Note every batch; CRCs count from the offset `trusted` on. Where it has to be cut, if it has to."""
-        size = segment.size_bytes
+        size, end_offset = segment.size_bytes, segment.next_offset  # of the last one: without a limit
         if not segment.resume(trusted):
             self._rebuilt_from = min(self._rebuilt_from, segment.base_offset)
         file = segment.open_for_append()
@@ -131,8 +132,11 @@ class Recovery:
                     check(buffer, at)
             except CorruptBatch as error:
                 return _Cut(position, error.message)
+            # Offsets are not under the CRC.
             if header.base_offset < segment.next_offset or header.last_offset_delta < 0:
                 return _Cut(position, f"offset {header.base_offset} comes after {segment.next_offset - 1}")
+            if header.last_offset >= min(end_offset, segment.base_offset + RELATIVE_OFFSET_MAX):
+                return _Cut(position, f"offset {header.last_offset} is not of this segment")
             self._note(segment, header)
         return None
 

@@ -1,0 +1,168 @@
+"""A log that was stopped at any byte opens as a prefix of what was appended."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.config.log import LogConfig
+from ottla.storage import recovery
+from ottla.storage.files import FileCache
+from ottla.storage.log import Log
+from ottla.storage.memory import MemoryDisk
+from ottla.wire.batch import build, read_header
+from ottla.wire.records import Record, read
+
+SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
+
+
+def a_batch(count: int, *, sequence: int | None = None, timestamp: int = 5) -> bytes:
+    records = [Record(at, timestamp, b"key", b"value %d" % at) for at in range(count)]
+    if sequence is None:
+        return build(records)
+    return build(records, producer_id=9, producer_epoch=0, base_sequence=sequence)
+
+
+def opened(disk: MemoryDisk, config: LogConfig = SMALL, *, report=lambda _: None, recovery_point: int = 0) -> Log:
+    return Log.open(
+        disk,
+        "t-0",
+        config,
+        files=FileCache(),
+        now_ms=0,
+        clean=False,
+        recovery_point=recovery_point,
+        report=report,
+    )
+
+
+def contents(log: Log) -> list[Record]:
+    found, offset = [], log.log_start_offset
+    while offset < log.end_offset:
+        data, next_offset = log.read(offset, max_bytes=1, up_to=log.end_offset)
+        if not data:
+            break
+        found += read(data)
+        offset = next_offset
+    return found
+
+
+def is_prefix(disk: MemoryDisk, before: list[Record], ends: set[int]) -> bool:
+    """Opens, has a prefix in whole batches, takes an append, and still has it after the next start."""
+    log = opened(disk)
+    after = contents(log)
+    if after != before[: len(after)] or log.end_offset not in ends or len(after) != log.end_offset:
+        return False
+    appended = log.append(a_batch(1), leader_epoch=1, now_ms=0)
+    again = opened(disk)
+    return again.end_offset == appended.next_offset and len(contents(again)) == appended.next_offset
+
+
+def a_filled_disk(counts: list[int]) -> tuple[MemoryDisk, list[Record], set[int]]:
+    disk = MemoryDisk()
+    log = opened(disk)
+    ends = {0} | {log.append(a_batch(count), leader_epoch=0, now_ms=0).next_offset for count in counts}
+    return disk, contents(log), ends
+
+
+def cuts_every_byte() -> bool:
+    disk, before, ends = a_filled_disk([1, 2, 3, 1, 2, 3, 1])
+    path, position, size = disk.last_append
+    for kept in range(size + 1):
+        twin = disk.copy()
+        twin.tear_last_append(kept)
+        if not is_prefix(twin, before, ends):
+            return False
+    for flipped in range(position, position + size):
+        twin = disk.copy()
+        file = twin.open(path)
+        file.write_at(flipped, bytes([file.read(flipped, 1)[0] ^ 0x10]))
+        log = opened(twin)
+        # Offset and leader epoch are not under the CRC; everything else is.
+        if log.end_offset not in ends and not position <= flipped < position + 8:
+            return False
+    return True
+
+
+def test_a_log_cut_at_every_byte_opens_as_a_prefix():
+    assert cuts_every_byte()
+
+
+def test_a_recovery_that_skips_the_crc_is_caught(monkeypatch):
+    monkeypatch.setattr(recovery, "check", read_header)
+    disk, before, ends = a_filled_disk([1, 2, 3])
+    path, position, size = disk.last_append
+    disk.tear_last_append(size - 3, b"xyz")
+    with pytest.raises(Exception, match="CRC"):
+        is_prefix(disk, before, ends)
+
+
+def test_a_recovery_that_keeps_a_partial_batch_is_caught(monkeypatch):
+    real = recovery.Recovery._cut
+    monkeypatch.setattr(recovery.Recovery, "_cut", lambda self, segment, cut, later: None)
+    try:
+        caught = not cuts_every_byte()
+    except Exception:
+        caught = True
+    assert caught
+    monkeypatch.setattr(recovery.Recovery, "_cut", real)
+    assert cuts_every_byte()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=12), st.floats(0, 1), st.binary(max_size=80), st.data()
+)
+def test_any_segment_cut_anywhere_with_garbage_behind_opens_as_a_prefix(counts, cut, garbage, data):
+    disk, before, ends = a_filled_disk(counts)
+    logs = [f"t-0/{name}" for name in disk.list("t-0") if name.endswith(".log")]
+    path = data.draw(st.sampled_from(logs))
+    disk.tear(path, int(disk.size(path) * cut), garbage)
+    assert is_prefix(disk, before, ends)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.data())
+def test_with_flush_messages_1_nothing_acknowledged_is_missing_after_a_power_cut(counts, data):
+    disk = MemoryDisk()
+    config = LogConfig(segment_bytes=500, index_interval_bytes=50, flush_messages=1)
+    log = opened(disk, config)
+    acknowledged = 0
+    for count in counts:
+        appended = log.append(a_batch(count), leader_epoch=0, now_ms=0)
+        assert log.flush_due(0)
+        if data.draw(st.booleans(), label="flushed"):
+            flush = log.begin_flush()
+            flush.run()
+            log.on_flushed(flush)
+            acknowledged = appended.next_offset
+            assert log.recovery_point == acknowledged
+    before = contents(log)
+    recovery_point = log.recovery_point if data.draw(st.booleans(), label="checkpointed") else 0
+    disk.crash()
+    log = opened(disk, config, recovery_point=recovery_point)
+    assert log.end_offset >= acknowledged
+    assert contents(log) == before[: log.end_offset]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(0, 12), st.integers(1, 300))
+def test_a_full_disk_loses_nothing_and_takes_no_half(counts, ok, partial):
+    disk = MemoryDisk()
+    log = opened(disk)
+    acknowledged = 0
+    disk.fail("append", OSError(28, "full"), after=ok, partial=partial, path_part=".log")
+    for count in counts:
+        try:
+            acknowledged = log.append(a_batch(count), leader_epoch=0, now_ms=0).next_offset
+        except Exception as error:
+            assert type(error).__name__ == "KafkaStorageError"
+            break
+    assert log.end_offset == acknowledged
+    disk.clear_faults()
+    if log.failed is None:
+        acknowledged = log.append(a_batch(2), leader_epoch=0, now_ms=0).next_offset
+    assert len(contents(log)) == acknowledged
+    reports: list[str] = []
+    again = opened(disk, report=reports.append)
+    assert len(contents(again)) == acknowledged
+    assert reports == []
