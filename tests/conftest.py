@@ -28,7 +28,9 @@ _names = itertools.count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat")
-    group.addoption("--target", choices=("kafka", "ottla", "both"), default="both", help="servers to test against")
+    group.addoption(
+        "--target", choices=("kafka", "ottla", "both"), default="both", help="servers to test against"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -51,11 +53,18 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Ottla]:
         yield server
 
 
-@pytest.fixture(params=("kafka", "ottla"))
+@pytest.fixture
 def target(request: pytest.FixtureRequest) -> Target:
     """The scenario runs on each: the same asserts must hold on both."""
     server: Target = request.getfixturevalue(request.param)
     return server
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "target" in metafunc.fixturenames:
+        wanted = metafunc.config.getoption("--target")
+        names = ["kafka", "ottla"] if wanted == "both" else [wanted]
+        metafunc.parametrize("target", names, indirect=True)
 
 
 @pytest.fixture

@@ -22,7 +22,16 @@ _NONE = "00000000-0000-0000-0000-000000000000"
 _TEXT = {"error_message", "documentation", "cluster_id", "host", "port", "log_dir", "client_host", "message"}
 _IDS = {"topic_id", "producer_id", "session_id", "member_id", "leader", "leader_replica_id", "directory_id"}
 _TIMES = {"log_append_time", "last_timestamp", "transaction_start_time", "total_bytes", "usable_bytes"}
-_SORT_BY = ("name", "topic_name", "topic", "config_name", "resource_name", "partition_index", "partition", "group_id")
+_SORT_BY = (
+    "name",
+    "topic_name",
+    "topic",
+    "config_name",
+    "resource_name",
+    "partition_index",
+    "partition",
+    "group_id",
+)
 _run = itertools.count()
 
 
@@ -92,7 +101,9 @@ class Session:
         deadline = time.monotonic() + 30
         while True:
             topic = self.metadata(name)
-            if len(topic["partitions"]) == partitions and all(p["leader_id"] >= 0 for p in topic["partitions"]):
+            if len(topic["partitions"]) == partitions and all(
+                p["leader_id"] >= 0 for p in topic["partitions"]
+            ):
                 return
             assert time.monotonic() < deadline, f"{name} has no leaders: {topic}"
 
@@ -104,7 +115,9 @@ class Session:
         found: str = self.metadata(name)["topic_id"]
         return found
 
-    def produce(self, topic: str, records: bytes, partition: int = 0, version: int = 9, acks: int = -1) -> Plain:
+    def produce(
+        self, topic: str, records: bytes, partition: int = 0, version: int = 9, acks: int = -1
+    ) -> Plain:
         """Append without noting; gives the partition's answer."""
         data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
         answer = self.ask("produce", {"acks": acks, "timeout": 10_000, "topic_data": data}, version)
@@ -114,7 +127,9 @@ class Session:
 Scenario = Callable[[Session], None]
 
 
-def record(scenario: Scenario, bootstraps: Mapping[str, str], versions: Mapping[str, Sequence[int]]) -> dict[str, Plain]:
+def record(
+    scenario: Scenario, bootstraps: Mapping[str, str], versions: Mapping[str, Sequence[int]]
+) -> dict[str, Plain]:
     """The answers of each server, by the server's name."""
     run = next(_run)
     recorded = {}
@@ -176,6 +191,4 @@ def _label(value: Plain, index: int) -> str:
 
 
 def _is_deliberate(scenario: str, path: str) -> bool:
-    return any(
-        fnmatchcase(scenario, each.scenario) and fnmatchcase(path, each.path) for each in DIFFERENCES
-    )
+    return any(fnmatchcase(scenario, each.scenario) and fnmatchcase(path, each.path) for each in DIFFERENCES)

@@ -1,4 +1,4 @@
-"""Record batches written and read by hand, independent of the code under test, so that they can be wrong on purpose."""
+"""Record batches by hand, independent of the code under test, so that they can be wrong on purpose."""
 
 from __future__ import annotations
 

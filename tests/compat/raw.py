@@ -171,7 +171,8 @@ def plain(value: Any) -> Plain:
 def _field_types(kind: type[Any]) -> dict[str, tuple[Any, str]]:
     hints = typing.get_type_hints(kind)
     return {
-        each.name: (hints[each.name], each.metadata.get("kafka_type", "")) for each in dataclasses.fields(kind)
+        each.name: (hints[each.name], each.metadata.get("kafka_type", ""))
+        for each in dataclasses.fields(kind)
     }
 
 

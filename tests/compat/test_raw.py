@@ -17,8 +17,8 @@ NOT_SERVED = {
     "sasl_handshake", "sasl_authenticate", "create_delegation_token", "renew_delegation_token",
     "expire_delegation_token", "describe_delegation_token", "alter_client_quotas",
     "alter_user_scram_credentials", "update_features", "unregister_broker", "get_telemetry_subscriptions",
-    "push_telemetry", "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat", "streams_group_describe",
-    "create_acls", "delete_acls", "describe_quorum", "describe_user_scram_credentials",
+    "push_telemetry", "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat",
+    "streams_group_describe", "create_acls", "delete_acls", "describe_quorum", "describe_user_scram_credentials",
     "share_group_heartbeat", "share_group_describe", "share_fetch", "share_acknowledge",
     "initialize_share_group_state", "read_share_group_state", "write_share_group_state",
     "delete_share_group_state", "read_share_group_state_summary", "describe_share_group_offsets",
@@ -54,7 +54,7 @@ def test_what_is_advertised_is_what_kafka_advertises(both: dict[str, Target]) ->
         pytest.skip("needs both servers")
     kafka, ottla = (raw.versions(both[name].bootstrap) for name in ("kafka", "ottla"))
     missing = {api: each for api, each in kafka.items() if api not in NOT_SERVED and ottla.get(api) != each}
-    assert not missing, f"Ottla serves {({api: ottla.get(api) for api in missing})}"
+    assert not missing, f"Ottla serves { ({api: ottla.get(api) for api in missing}) }"
     assert not ottla.keys() - kafka.keys()
 
 
@@ -62,6 +62,10 @@ def _common_versions(both: dict[str, Target]) -> dict[str, list[int]]:
     advertised = [raw.versions(server.bootstrap) for server in both.values()]
     apis = set.intersection(*(set(each) for each in advertised))
     return {
-        api: [v for v in raw.served(next(iter(both.values())).bootstrap, api) if all(v in each[api] for each in advertised)]
+        api: [
+            v
+            for v in raw.served(next(iter(both.values())).bootstrap, api)
+            if all(v in each[api] for each in advertised)
+        ]
         for api in sorted(apis)
     }

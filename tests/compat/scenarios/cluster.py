@@ -19,7 +19,12 @@ def describe_log_dirs(s: Session) -> None:
     s.produce(name, batch([b"x" * 100]))
     for version in s.versions("describe_log_dirs"):
         s.call("describe_log_dirs", version, {"topics": [{"topic": name, "partitions": [0, 1]}]})
-        s.call("describe_log_dirs", version, {"topics": [{"topic": "no-such-topic", "partitions": [0]}]}, "unknown")
+        s.call(
+            "describe_log_dirs",
+            version,
+            {"topics": [{"topic": "no-such-topic", "partitions": [0]}]},
+            "unknown",
+        )
 
 
 def elect_leaders(s: Session) -> None:
@@ -28,7 +33,10 @@ def elect_leaders(s: Session) -> None:
         for kind in (0, 1):
             body = {
                 "election_type": kind,
-                "topic_partitions": [{"topic": name, "partitions": [0, 9]}, {"topic": "no-such", "partitions": [0]}],
+                "topic_partitions": [
+                    {"topic": name, "partitions": [0, 9]},
+                    {"topic": "no-such", "partitions": [0]},
+                ],
                 "timeout": 10_000,
             }
             s.call("elect_leaders", version, body, f"type {kind}")
@@ -41,7 +49,13 @@ def reassignments(s: Session) -> None:
         one = [{"name": name, "partition_indexes": [0]}]
         s.call("list_partition_reassignments", version, {"timeout": 5000, "topics": one}, "one")
     for version in s.versions("alter_partition_reassignments"):
-        for note, replicas in {"to itself": [1], "to nobody": [9], "cancel": None, "twice": [1, 1], "none": []}.items():
+        for note, replicas in {
+            "to itself": [1],
+            "to nobody": [9],
+            "cancel": None,
+            "twice": [1, 1],
+            "none": [],
+        }.items():
             topics = [{"name": name, "partitions": [{"partition_index": 0, "replicas": replicas}]}]
             s.call("alter_partition_reassignments", version, {"timeout": 5000, "topics": topics}, note)
         topics = [{"name": "no-such", "partitions": [{"partition_index": 0, "replicas": [1]}]}]
@@ -95,7 +109,11 @@ def alter_replica_log_dirs(s: Session) -> None:
 
 def transactions_of_nobody(s: Session) -> None:
     for version in s.versions("list_transactions"):
-        body = {"state_filters": ["Ongoing", "Nonsense"], "producer_id_filters": [424242], "duration_filter": -1}
+        body = {
+            "state_filters": ["Ongoing", "Nonsense"],
+            "producer_id_filters": [424242],
+            "duration_filter": -1,
+        }
         s.call("list_transactions", version, body)
     for version in s.versions("describe_transactions"):
         s.call("describe_transactions", version, {"transactional_ids": ["nobody", ""]})

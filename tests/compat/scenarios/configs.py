@@ -26,12 +26,23 @@ def describe_topic_configs(s: Session) -> None:
 def documentation_is_there_when_asked_for(s: Session) -> None:
     name = s.topic("documented")
     for version in s.versions("describe_configs", 3):
-        answer = s.ask("describe_configs", _describe((TOPIC, name, None), include_documentation=True), version)
-        s.note(f"v{version}", {each["name"]: bool(each["documentation"]) for each in answer["results"][0]["configs"]})
+        answer = s.ask(
+            "describe_configs", _describe((TOPIC, name, None), include_documentation=True), version
+        )
+        s.note(
+            f"v{version}",
+            {each["name"]: bool(each["documentation"]) for each in answer["results"][0]["configs"]},
+        )
 
 
 def describe_broker_configs(s: Session) -> None:
-    names = ["log.retention.ms", "log.segment.bytes", "num.partitions", "auto.create.topics.enable", "message.max.bytes"]
+    names = [
+        "log.retention.ms",
+        "log.segment.bytes",
+        "num.partitions",
+        "auto.create.topics.enable",
+        "message.max.bytes",
+    ]
     for version in s.versions("describe_configs"):
         s.call("describe_configs", version, _describe((BROKER, "1", names), include_synonyms=True), "named")
         s.call("describe_configs", version, _describe((BROKER, "7", names)), "another broker")
@@ -43,11 +54,17 @@ def alter_configs(s: Session) -> None:
     for version in s.versions("alter_configs"):
         name = s.topic(f"alter-{version}", configs={"retention.ms": "1", "max.message.bytes": "5000"})
 
-        def ask(note: str, configs: dict[str, str | None], topic: str = name, v: int = version, check: bool = False) -> None:
+        def ask(
+            note: str,
+            configs: dict[str, str | None],
+            topic: str = name,
+            v: int = version,
+            check: bool = False,
+        ) -> None:
             rows = [{"name": key, "value": value} for key, value in configs.items()]
             resource = {"resource_type": TOPIC, "resource_name": topic, "configs": rows}
             s.call("alter_configs", v, {"resources": [resource], "validate_only": check}, note)
-            s.note(f"v{v} {note}: now", _current(s, name))
+            s.note(f"v{v} {note}: now", _current(s, name))  # noqa: B023  called in the same turn
 
         ask("validate only", {"retention.ms": "77"}, check=True)
         ask("replaces all", {"retention.ms": "2"})
@@ -61,11 +78,20 @@ def incremental_alter_configs(s: Session) -> None:
     for version in s.versions("incremental_alter_configs"):
         name = s.topic(f"incremental-{version}", configs={"cleanup.policy": "delete", "retention.ms": "5"})
 
-        def ask(note: str, *changes: tuple[str, int, str | None], topic: str = name, v: int = version, check: bool = False) -> None:
-            rows = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+        def ask(
+            note: str,
+            *changes: tuple[str, int, str | None],
+            topic: str = name,
+            v: int = version,
+            check: bool = False,
+        ) -> None:
+            rows = [
+                {"name": key, "config_operation": operation, "value": value}
+                for key, operation, value in changes
+            ]
             resource = {"resource_type": TOPIC, "resource_name": topic, "configs": rows}
             s.call("incremental_alter_configs", v, {"resources": [resource], "validate_only": check}, note)
-            s.note(f"v{v} {note}: now", _current(s, name))
+            s.note(f"v{v} {note}: now", _current(s, name))  # noqa: B023  called in the same turn
 
         ask("validate only", ("retention.ms", _SET, "99"), check=True)
         ask("set", ("retention.ms", _SET, "6"), ("max.message.bytes", _SET, "3000"))
@@ -86,7 +112,9 @@ def incremental_alter_configs(s: Session) -> None:
 def alter_broker_configs(s: Session) -> None:
     for version in s.versions("incremental_alter_configs"):
 
-        def ask(note: str, name: str, operation: int, value: str | None, broker: str = "1", v: int = version) -> None:
+        def ask(
+            note: str, name: str, operation: int, value: str | None, broker: str = "1", v: int = version
+        ) -> None:
             rows = [{"name": name, "config_operation": operation, "value": value}]
             resource = {"resource_type": BROKER, "resource_name": broker, "configs": rows}
             s.call("incremental_alter_configs", v, {"resources": [resource]}, note)
@@ -97,7 +125,12 @@ def alter_broker_configs(s: Session) -> None:
         ask("unknown", "no.such.config", _SET, "3")
         ask("another broker", "log.retention.ms", _SET, "1", broker="7")
         names = ["log.retention.ms"]
-        s.call("describe_configs", s.latest("describe_configs"), _describe((BROKER, "1", names), include_synonyms=True), f"after {version}")
+        s.call(
+            "describe_configs",
+            s.latest("describe_configs"),
+            _describe((BROKER, "1", names), include_synonyms=True),
+            f"after {version}",
+        )
         ask("cluster-wide", "log.retention.ms", _SET, "86400001", broker="")
         ask("delete", "log.retention.ms", _DELETE, None)
         ask("delete cluster-wide", "log.retention.ms", _DELETE, None, broker="")
@@ -120,7 +153,8 @@ def describe_group_configs(s: Session) -> None:
 
 def _describe(*resources: tuple[int, str, list[str] | None], **more: Any) -> dict[str, Any]:
     rows = [
-        {"resource_type": kind, "resource_name": name, "configuration_keys": keys} for kind, name, keys in resources
+        {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+        for kind, name, keys in resources
     ]
     return {"resources": rows, **more}
 

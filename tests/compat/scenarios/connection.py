@@ -24,7 +24,10 @@ def an_api_versions_request_from_the_future(s: Session) -> None:
         frame = raw.receive_frame()
     correlation, error, count = struct.unpack_from(">ihi", frame)
     keys = [struct.unpack_from(">hhh", frame, 10 + 6 * i) for i in range(count)]
-    s.note("answer", {"correlation": correlation, "error": error, "own range": [each for each in keys if each[0] == 18]})
+    s.note(
+        "answer",
+        {"correlation": correlation, "error": error, "own range": [each for each in keys if each[0] == 18]},
+    )
 
 
 def what_nobody_serves_closes_the_connection(s: Session) -> None:

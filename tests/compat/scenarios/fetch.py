@@ -41,7 +41,9 @@ def fetch_sizes(s: Session) -> None:
         "zero": {"max_bytes": 0, "partition_max_bytes": 0},
     }.items():
         s.call("fetch", version, _body(name, topic_id, 0, **limits), note)
-        s.call("fetch", version, _body(name, topic_id, 0, partitions=(0, 1), **limits), f"{note}, two partitions")
+        s.call(
+            "fetch", version, _body(name, topic_id, 0, partitions=(0, 1), **limits), f"{note}, two partitions"
+        )
 
 
 def fetch_waits_for_min_bytes(s: Session) -> None:
@@ -84,7 +86,9 @@ def fetch_epochs(s: Session) -> None:
     version, topic_id = s.latest("fetch"), s.topic_id(name)
     s.produce(name, batch([b"a", b"b"]))
     for epoch in (-1, 0, 1, 7):
-        s.call("fetch", version, _body(name, topic_id, 0, current_leader_epoch=epoch), f"leader epoch {epoch}")
+        s.call(
+            "fetch", version, _body(name, topic_id, 0, current_leader_epoch=epoch), f"leader epoch {epoch}"
+        )
         body = {"topics": [{"name": name, "partitions": [_at(-1, current_leader_epoch=epoch)]}]}
         s.call("list_offsets", s.latest("list_offsets"), body, f"leader epoch {epoch}")
     for fetched in (0, 3):
@@ -135,7 +139,13 @@ def list_offsets(s: Session) -> None:
 
 
 def _body(
-    name: str, topic_id: str, offset: int, *, partition: int = 0, partitions: tuple[int, ...] | None = None, **more: Any
+    name: str,
+    topic_id: str,
+    offset: int,
+    *,
+    partition: int = 0,
+    partitions: tuple[int, ...] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     chosen = (partition,) if partitions is None else partitions
     per_partition = {
@@ -144,7 +154,8 @@ def _body(
         if key in more
     }
     rows = [
-        {"partition": each, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **per_partition} for each in chosen
+        {"partition": each, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **per_partition}
+        for each in chosen
     ]
     topics = [{"topic": name, "topic_id": topic_id, "partitions": rows}] if rows else []
     base = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 25, "session_epoch": -1}

@@ -1,4 +1,4 @@
-"""Topics by raw requests: create, describe, extend, empty and delete, in every version, rightly and wrongly."""
+"""Topics by raw requests: create, describe, extend, empty and delete, in every version, also wrongly."""
 
 from __future__ import annotations
 
@@ -24,9 +24,24 @@ def create_topics_with_defaults_and_assignments(s: Session) -> None:
         name = s.name(f"defaults-{version}")
         wanted = [
             {"name": f"{name}-defaults", "num_partitions": -1, "replication_factor": -1},
-            {"name": f"{name}-manual", "num_partitions": -1, "replication_factor": -1, "assignments": _assigned(0, 1)},
-            {"name": f"{name}-gap", "num_partitions": -1, "replication_factor": -1, "assignments": _assigned(0, 2)},
-            {"name": f"{name}-both", "num_partitions": 2, "replication_factor": 1, "assignments": _assigned(0, 1)},
+            {
+                "name": f"{name}-manual",
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": _assigned(0, 1),
+            },
+            {
+                "name": f"{name}-gap",
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": _assigned(0, 2),
+            },
+            {
+                "name": f"{name}-both",
+                "num_partitions": 2,
+                "replication_factor": 1,
+                "assignments": _assigned(0, 1),
+            },
             {
                 "name": f"{name}-nobody",
                 "num_partitions": -1,
@@ -155,7 +170,9 @@ def metadata_creates_topics(s: Session) -> None:
         name = s.name(f"auto-{version}")
         body = {"topics": [{"name": name, "topic_id": None}], "allow_auto_topic_creation": True}
         first = s.ask("metadata", body, version)["topics"][0]["error_code"]
-        s.note(f"v{version} at first", first in ("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE", "NONE"))
+        s.note(
+            f"v{version} at first", first in ("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE", "NONE")
+        )
         s.wait_for_leaders(name, 1)
         s.call("metadata", version, body, "then")
         wrong = {"topics": [{"name": "a/b", "topic_id": None}], "allow_auto_topic_creation": True}
@@ -173,7 +190,11 @@ def describe_topic_partitions(s: Session) -> None:
             cursor = answer["next_cursor"]
             if cursor is None:
                 break
-        backwards = {"topics": topics, "response_partition_limit": 9, "cursor": {"topic_name": first, "partition_index": 1}}
+        backwards = {
+            "topics": topics,
+            "response_partition_limit": 9,
+            "cursor": {"topic_name": first, "partition_index": 1},
+        }
         s.call("describe_topic_partitions", version, backwards, "from the middle")
 
 

@@ -1,0 +1,86 @@
+"""`make soak [PART=kills]`: every long run, or one, with fresh seeds; the summaries go into docs/soak.md.
+
+python -m tests.soak [PART ...] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.soak import copier, fuzz, groups, kills, transactions
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
+_MARK = "<!-- runs: newest first, written by `make soak` -->"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _every_client(seed: int) -> list[Any]:
+    share = max(1, 50 // len(copier.CLIENTS))
+    return [transactions.run(share, seed + i, client, _say) for i, client in enumerate(copier.CLIENTS)]
+
+
+PARTS: dict[str, Callable[[int], list[Any]]] = {
+    "kills": lambda seed: [kills.run(100, seed, say=_say)],
+    "groups": lambda seed: [groups.run(50, seed, _say)],
+    "transactions": lambda seed: _every_client(seed),
+    "fuzz": lambda seed: [fuzz.run(600, seed, _say)],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--write", action="store_true", help="add the outcome to docs/soak.md")
+    options = parser.parse_args()
+    clean, rows = True, []
+    for part in options.parts or PARTS:
+        begun = time.monotonic()
+        for report in PARTS[part](options.seed):
+            summary = {name: getattr(report, name) for name in report.__slots__}
+            print(
+                json.dumps({"part": part, "seed": options.seed, "clean": report.is_clean, **summary}),
+                flush=True,
+            )
+            rows.append(_row(part, options.seed, time.monotonic() - begun, report.is_clean, summary))
+            clean = clean and report.is_clean
+    if options.write:
+        _write(rows)
+    return 0 if clean else 1
+
+
+def _row(part: str, seed: int, seconds: float, clean: bool, summary: dict[str, Any]) -> str:
+    shown = ", ".join(
+        f"{name} {value}" for name, value in summary.items() if value not in (0, [], 0.0) or name == "missing"
+    )
+    date = datetime.date.today().isoformat()
+    return f"| {date} | {part} | {seed} | {seconds:.0f} s | {'clean' if clean else '**wrong**'} | {shown} |"
+
+
+def _write(rows: list[str]) -> None:
+    text = DOCUMENT.read_text()
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    head, tail = text.split(_MARK)
+    table = "\n".join(
+        ["", "| date | part | seed | time | outcome | figures |", "|---|---|---|---|---|---|", *rows]
+    )
+    DOCUMENT.write_text(f"{head}{_MARK}\n\n{machine}\n{table}\n{tail}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
