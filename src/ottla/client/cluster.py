@@ -244,6 +244,12 @@ class Cluster:
             raise errors.BrokerNotAvailable(f"broker {node} is not in the cluster")
         return await self._connect((broker.host, broker.port))
 
+    def open_connection(self, node: int) -> Connection | None:
+        """The connection to a broker, if it is open; does not wait."""
+        broker = self.image.brokers.get(node)
+        found = self._connections.get((broker.host, broker.port)) if broker else None
+        return found if found is not None and found.is_open else None
+
     async def any_connection(self) -> Connection:
         """An open one if there is; else known brokers, then the bootstrap addresses, each tried once."""
         alive = [each for each in self._connections.values() if each.is_open]

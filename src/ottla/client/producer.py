@@ -1,0 +1,223 @@
+"""`Producer`: send returns a future at once; a thread of its own gathers, sends and retries."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ottla.client.accumulator import Accumulator
+from ottla.client.cluster import Cluster, Topic
+from ottla.client.deliveries import Delivery, row_size
+from ottla.client.engine import Engine
+from ottla.client.errors import BufferFull, IllegalState, TimedOut
+from ottla.client.identity import Identity
+from ottla.client.partitioner import partitioner_for
+from ottla.client.sender import Sender
+from ottla.client.serializers import serializer_for
+from ottla.client.settings import ProducerSettings
+from ottla.client.transactions import Transactions
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.errors import MessageTooLarge, UnknownTopicOrPartition
+from ottla.wire.records import Record
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+class Producer:
+    """`Producer({"bootstrap.servers": ...})` or keyword arguments with underscores. Safe to share between threads."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        self.settings = ProducerSettings.parse(settings or {}, **more)
+        self._key_bytes = serializer_for(self.settings.key_serializer)
+        self._value_bytes = serializer_for(self.settings.value_serializer)
+        self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size)
+        self._accumulator = Accumulator(
+            batch_size=self.settings.batch_size,
+            linger_ms=self.settings.linger_ms,
+            memory_max=self.settings.buffer_memory,
+        )
+        self._cluster = Cluster(self.settings)
+        transactional = self.settings.transactional_id is not None
+        self._identity = (Transactions if transactional else Identity)(self._cluster, self._accumulator)
+        self._sender: Sender | None = None
+        self._engine = Engine("producer")
+        self._topics: dict[str, Topic] = {}
+        self._topics_until = 0.0
+        self._engine.run(self._start())
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp: int | None = None,
+        callback: Callable[..., Any] | None = None,
+    ) -> Delivery:
+        """Queues a record. `callback(metadata, error)` runs on the producer's thread and must not block.
+
+        Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
+        """
+        known = self._topic(topic)
+        key_bytes = self._key_bytes(key)
+        row = Record(
+            -1,
+            int(time.time() * 1000) if timestamp is None else timestamp,
+            key_bytes,
+            self._value_bytes(value),
+            tuple(headers),
+        )
+        size = row_size(row)
+        if size > self.settings.max_request_size:
+            raise MessageTooLarge(
+                f"the record takes {size} bytes, max.request.size is {self.settings.max_request_size}"
+            )
+        if partition is None:
+            partition = self._partitioner.partition(known, key_bytes, size)
+        elif partition not in known.partitions:
+            raise UnknownTopicOrPartition(
+                f"{topic} has {len(known.partitions)} partitions, not one {partition}"
+            )
+        if isinstance(self._identity, Transactions):
+            self._identity.ensure_open()
+        appended = self._accumulator.append(
+            TopicPartition(topic, partition), row, size, _now_ms(), callback, self.settings.max_block_ms
+        )
+        if appended is None:
+            raise BufferFull(
+                f"buffer.memory={self.settings.buffer_memory} stayed full for max.block.ms={self.settings.max_block_ms}"
+            )
+        delivery, wake = appended
+        if wake:
+            self._wake()
+        return delivery
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Waits until all that was sent is acknowledged or has failed (its futures tell which)."""
+        self._refuse_own_thread("flush")
+        self._accumulator.flush_begins()
+        try:
+            self._wake()
+            if not self._accumulator.wait_settled(timeout):
+                raise TimedOut(
+                    f"{self._accumulator.unsettled} batches were not acknowledged within {timeout} s"
+                )
+        finally:
+            self._accumulator.flush_ends()
+
+    def partitions_for(self, topic: str) -> list[int]:
+        return sorted(self._topic(topic).partitions)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Sends what is left, then ends. What is not acknowledged in time fails."""
+        if self._engine.is_closed:
+            return
+        try:
+            self.flush(timeout)
+        except TimedOut:
+            pass
+        finally:
+            self._engine.run(self._stop())
+            self._engine.close()
+
+    def __enter__(self) -> "Producer":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and isinstance(self._identity, Transactions) and self._identity.open:
+            self.close(0)
+        else:
+            self.close()
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def init_transactions(self) -> None:
+        """Once, before the first transaction: ends what an earlier producer of this id left open."""
+        self._engine.run(self._transactions.init())
+
+    def begin_transaction(self) -> None:
+        self._transactions.begin()
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
+    ) -> None:
+        """Commits a consumer's offsets together with the records: `consumer.group_metadata()` says for whom."""
+        member = GroupMetadata(group) if isinstance(group, str) else group
+        exact = {
+            TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        self._engine.run(self._transactions.send_offsets(exact, member))
+
+    def commit_transaction(self) -> None:
+        """All or an error; after an error only `abort_transaction` is left."""
+        transactions = self._transactions
+        self.flush()
+        self._engine.run(transactions.end(committed=True))
+
+    def abort_transaction(self) -> None:
+        transactions = self._transactions
+        if transactions.open:
+            self._engine.run(self._drop(IllegalState("the transaction was aborted")))
+            self.flush()
+        self._engine.run(transactions.end(committed=False))
+
+    @property
+    def producer_id_and_epoch(self) -> tuple[int, int]:
+        """What another process needs to end this producer's transaction."""
+        return self._identity.producer
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _transactions(self) -> Transactions:
+        if not isinstance(self._identity, Transactions):
+            raise IllegalState("transactions need the setting transactional.id")
+        self._refuse_own_thread("transactions")
+        return self._identity
+
+    def _topic(self, name: str) -> Topic:
+        now = time.monotonic()
+        if now > self._topics_until:
+            self._topics, self._topics_until = {}, now + 1.0
+        found = self._topics.get(name)
+        if found is None:
+            found = self._topics[name] = self._engine.run(self._look_up(name))
+        return found
+
+    async def _look_up(self, name: str) -> Topic:
+        create = self.settings.allow_auto_create_topics
+        return await self._cluster.retrying(
+            lambda: self._cluster.topic(name, create=create),
+            f"topic {name} is not known",
+            timeout_ms=self.settings.max_block_ms,
+        )
+
+    def _wake(self) -> None:
+        assert self._sender is not None
+        self._engine.soon(self._sender.wake)
+
+    def _refuse_own_thread(self, what: str) -> None:
+        if self._engine.is_current_thread:
+            raise IllegalState(f"{what} from a delivery callback would wait for itself")
+
+    async def _start(self) -> None:
+        self._sender = Sender(self._cluster, self._accumulator, self._identity)
+        self._task = asyncio.ensure_future(self._sender.run())
+
+    async def _drop(self, error: Exception) -> None:
+        assert self._sender is not None
+        self._sender.fail_waiting(error)
+
+    async def _stop(self) -> None:
+        self._task.cancel()
+        await self._cluster.close()
+        await self._drop(IllegalState("the producer was closed"))
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

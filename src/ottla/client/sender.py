@@ -1,0 +1,295 @@
+"""Takes batches to their leaders: in order, retried, each until it is acknowledged, refused or too late."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from ottla import errors
+from ottla.client.accumulator import Accumulator, Queue
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.deliveries import Batch
+from ottla.client.errors import TimedOut
+from ottla.client.identity import Identity
+from ottla.client.retries import STALE_METADATA, is_retriable
+from ottla.client.settings import ProducerSettings
+from ottla.client.values import TopicPartition
+from ottla.errors import OttlaError, error_for
+from ottla.wire import batch as batches
+from ottla.wire import compression
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+log = logging.getLogger(__name__)
+IDLE_S = 0.2  # how long the sender sleeps at most: expiry needs a look now and then
+
+
+class Sender:
+    """One task on the loop; each request in flight is another."""
+
+    def __init__(self, cluster: Cluster, accumulator: Accumulator, identity: Identity) -> None:
+        assert isinstance(cluster.settings, ProducerSettings)
+        self._settings = cluster.settings
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._identity = identity
+        self._codec = compression.NAMES.index(self._settings.compression_type)
+        self._wake = asyncio.Event()
+        self._in_flight: dict[int, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[object] = set()  # what is being looked up or connected to at the moment
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                pause_s = self._pump(_now_ms())
+            except Exception:
+                log.exception("the sender stumbled")
+                pause_s = 0.1
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    @property
+    def in_flight(self) -> int:
+        return sum(self._in_flight.values())
+
+    def fail_waiting(self, error: Exception) -> None:
+        """Drops all that is not on the wire (a transaction was given up, or the producer closed)."""
+        for queue, batch in self._accumulator.waiting_batches():
+            queue.waiting.remove(batch)
+            self._settle(batch, error)
+
+    # -- one round ---------------------------------------------------------------------------------
+
+    def _pump(self, now_ms: int) -> float:
+        """Sends what can be sent; how long nothing needs a look."""
+        due_ms = self._accumulator.close_due(now_ms)
+        self._expire(now_ms)
+        if self._identity.failed is not None:
+            self.fail_waiting(self._identity.failed)
+        elif self._identity.ready(self.in_flight):
+            while any([self._send_to(*each) for each in self._by_leader(now_ms).items()]):
+                pass
+        elif self._identity.wanted:
+            self._once("identity", self._identity.renew)
+        if due_ms is None:
+            return IDLE_S
+        return max(0.0, min(IDLE_S, (due_ms - now_ms) / 1000))
+
+    def _expire(self, now_ms: int) -> None:
+        limit_ms = self._settings.delivery_timeout_ms
+        for queue in self._accumulator.all_queues():
+            while queue.waiting and now_ms - queue.waiting[0].created_ms >= limit_ms:
+                batch = queue.waiting.popleft()
+                if batch.sequence >= 0:
+                    # Nobody knows whether it was appended: the sequences cannot go on behind it.
+                    self._identity.sequence_lost()
+                text = f"{batch.partition}: not acknowledged within delivery.timeout.ms={limit_ms}"
+                self._settle(batch, TimedOut(text))
+
+    def _by_leader(self, now_ms: int) -> dict[int, list[tuple[Queue, Batch]]]:
+        groups: dict[int, list[tuple[Queue, Batch]]] = {}
+        for partition, queue in self._accumulator.queues.copy().items():
+            if not queue.waiting or not self._identity.may_send(partition):
+                continue
+            try:
+                node = self._cluster.image.leader_of(*partition).leader
+            except OttlaError:
+                self._once(partition.topic, lambda topic=partition.topic: self._cluster.refresh([topic]))
+                continue
+            batch = queue.next_batch(now_ms, node, self._settings.in_flight)
+            if batch is not None:
+                groups.setdefault(node, []).append((queue, batch))
+        if self._identity.missing_partitions:
+            self._once("partitions", self._identity.add_partitions)
+        return groups
+
+    def _send_to(self, node: int, ready: list[tuple[Queue, Batch]]) -> bool:
+        """Sends at most one batch of each partition; whether anything left."""
+        connection = self._cluster.open_connection(node)
+        if connection is None:
+            self._once(node, lambda: self._cluster.connection(node))
+            return False
+        size = 0
+        sent: list[tuple[Queue, Batch]] = []
+        for queue, batch in ready:
+            if self._in_flight.get(node, 0) >= self._settings.in_flight and self._settings.required_acks:
+                break
+            try:
+                data = self._encode(queue, batch)
+            except Exception as error:  # a value that no encoder takes must not hold up the others
+                queue.waiting.remove(batch)
+                self._settle(batch, error)
+                continue
+            if sent and size + len(data) > self._settings.max_request_size:
+                self._start(node, connection, sent)
+                sent, size = [], 0
+            queue.sent(batch, node)
+            sent.append((queue, batch))
+            size += len(data)
+        if sent:
+            self._start(node, connection, sent)
+        return bool(sent) and connection.is_open
+
+    def _encode(self, queue: Queue, batch: Batch) -> bytes:
+        """Bytes with a sequence. Made anew only when the producer id or epoch has changed since."""
+        producer = self._identity.producer
+        if batch.data is not None and batch.producer == producer:
+            return batch.data
+        if producer[0] >= 0 and (batch.sequence < 0 or batch.producer != producer):
+            batch.sequence = queue.next_sequence
+            queue.next_sequence = (queue.next_sequence + len(batch.rows)) & 0x7FFFFFFF
+        batch.producer = producer
+        batch.data = batches.build(
+            batch.rows,
+            codec=self._codec,
+            level=self._settings.compression_level,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=batch.sequence,
+            transactional=self._identity.transactional,
+        )
+        return batch.data
+
+    # -- one request -------------------------------------------------------------------------------
+
+    def _start(self, node: int, connection: Connection, sent: list[tuple[Queue, Batch]]) -> None:
+        request = self._request(sent)
+        try:
+            at_most = self._identity.produce_version_max
+            version = connection.dialogue.version_for(ProduceRequest, at_most=at_most)
+            if not self._settings.required_acks:
+                connection.tell(request, version)
+                for queue, batch in sent:
+                    queue.in_flight.remove(batch)
+                    self._settle(batch, None)
+                return
+            timeout_ms = self._settings.request_timeout_ms
+            answer = connection.send(request, version, timeout_ms=timeout_ms)
+        except OttlaError as error:
+            for queue, batch in sent:
+                self._on_error(queue, batch, error)
+            return
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        task = asyncio.ensure_future(self._finish(node, answer, sent))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _request(self, sent: list[tuple[Queue, Batch]]) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for _, batch in sent:
+            name, index = batch.partition
+            if name not in topics:
+                topics[name] = TopicProduceData(name=name, topic_id=self._cluster.image.topics[name].id)
+            topics[name].partition_data.append(PartitionProduceData(index=index, records=batch.data))
+        return ProduceRequest(
+            transactional_id=self._settings.transactional_id,
+            acks=self._settings.required_acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+
+    async def _finish(
+        self, node: int, answer: "asyncio.Future[object]", sent: list[tuple[Queue, Batch]]
+    ) -> None:
+        pending = {batch.partition: (queue, batch) for queue, batch in sent}
+        failure: OttlaError = errors.UnknownServerError("the broker did not answer for this partition")
+        try:
+            for topic in (await answer).responses:  # type: ignore[attr-defined]
+                name = topic.name or self._cluster.image.names.get(topic.topic_id, "")
+                for told in topic.partition_responses:
+                    found = pending.pop(TopicPartition(name, told.index), None)
+                    if found is None:
+                        continue
+                    if told.error_code in (0, errors.DuplicateSequenceNumber.code):
+                        self._done(*found, told.base_offset, told.log_append_time_ms)
+                    else:
+                        self._on_error(*found, _refusal(found[1].partition, told))
+        except OttlaError as error:
+            failure = error
+        finally:
+            self._in_flight[node] -= 1
+            for queue, batch in pending.values():
+                self._on_error(queue, batch, failure)
+            self._wake.set()
+
+    def _done(self, queue: Queue, batch: Batch, base_offset: int, log_append_time_ms: int | None) -> None:
+        queue.in_flight.remove(batch)
+        batch.succeed(base_offset, log_append_time_ms)
+        self._accumulator.settled(batch)
+
+    def _on_error(self, queue: Queue, batch: Batch, error: OttlaError) -> None:
+        behind_another = batch in queue.in_flight and queue.in_flight.index(batch) > 0 or queue.retrying
+        if batch in queue.in_flight:
+            queue.in_flight.remove(batch)
+        self._cluster.forget_stale(error)
+        if isinstance(error, STALE_METADATA):
+            self._once(batch.partition.topic, lambda: self._cluster.refresh([batch.partition.topic]))
+        if isinstance(error, errors.MessageTooLarge) and len(batch.rows) > 1:
+            self._accumulator.split(queue, batch)
+        elif self._may_retry(batch, error, behind_another):
+            batch.attempts += 1
+            queue.put_back(batch)
+            queue.not_before_ms = _now_ms() + self._pause_ms(batch.attempts)
+        else:
+            if batch.sequence >= 0:
+                self._identity.on_batch_failed(error, batch.producer)
+            self._settle(batch, error)
+
+    def _may_retry(self, batch: Batch, error: OttlaError, behind_another: bool) -> bool:
+        if batch.attempts >= self._settings.retries or self._identity.failed is not None:
+            return False
+        if batch.sequence >= 0 and isinstance(error, errors.OutOfOrderSequenceNumber):
+            return behind_another  # the batch before it comes again, and this one after it
+        return is_retriable(error)
+
+    def _pause_ms(self, attempts: int) -> int:
+        backoff = self._cluster.backoff()
+        backoff.attempts = attempts - 1
+        return int(backoff.next_ms())
+
+    def _settle(self, batch: Batch, error: Exception | None) -> None:
+        if error is None:
+            batch.succeed(-1, None)
+        else:
+            batch.fail(error)
+        self._accumulator.settled(batch)
+
+    def _once(self, key: object, work: Callable[[], object]) -> None:
+        """Starts `work` unless it is under way; a failure is logged, waited out and tried again by a later round."""
+        if key in self._busy:
+            return
+        self._busy.add(key)
+
+        async def run() -> None:
+            try:
+                await work()  # type: ignore[misc]
+            except OttlaError as error:
+                log.debug("%s: %s", key, error)
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+            finally:
+                self._busy.discard(key)
+                self._wake.set()
+
+        task = asyncio.ensure_future(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _refusal(partition: TopicPartition, told: object) -> OttlaError:
+    """The broker's error with all that it says: which records, and why."""
+    code, text = told.error_code, told.error_message  # type: ignore[attr-defined]
+    details = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors]  # type: ignore[attr-defined]
+    parts = [text or errors.NAMES.get(code, str(code)), *details[:5]]
+    return error_for(code, f"{partition}: " + "; ".join(parts))
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
