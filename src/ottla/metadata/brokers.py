@@ -1,7 +1,10 @@
-"""Decisions on brokers: they register, catch up, stop cleanly, vanish; and what that does to partitions."""
+"""Decisions on brokers: they register, catch up, stop cleanly, vanish; and what that does to partitions.
+
+The record of the broker itself comes last: a decision too large for one entry may be written in parts,
+and whoever finds it half done does the rest.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from ottla import errors
 from ottla.config.settings import Config
@@ -32,48 +35,24 @@ def register(
     config: Config,
     *,
     clean: bool,
+    ready: bool = False,
     directories: tuple[bytes, ...] = (),
 ) -> Decision[int]:
-    """A broker that starts; its epoch. Without its mark of a clean stop it may lack what was not synced."""
+    """A broker that starts; its epoch. Without its mark of a clean stop it may lack what was not synced.
+
+    `ready` says that it has read the log already (a broker without a cluster has): it leads at once.
+    """
     known = image.brokers.get(broker_id)
     if known is not None and known.incarnation == incarnation:
         return Decision((), known.epoch)
     epoch = image.position
-    registered = BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories)
-    records: list[Record] = [registered]
+    records: list[Record] = []
     if known is not None:
-        lost = frozenset() if clean else frozenset({broker_id})
-        records += _without(broker_id, image, config, lost)
-    return Decision(tuple(records), epoch)
-
-
-def start_alone(
-    broker_id: int,
-    incarnation: bytes,
-    endpoints: tuple[Endpoint, ...],
-    rack: str | None,
-    image: Image,
-    *,
-    directories: tuple[bytes, ...] = (),
-) -> Decision[int]:
-    """A broker without a cluster: it registers and leads in one step. The leader epochs move on, so that
-    clients notice should the end of a log have been lost."""
-    epoch = image.position
-    records: list[Record] = [
-        BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories),
-        BrokerUnfenced(broker_id),
-    ]
-    for before in image.partitions():
-        if before.replicas == (broker_id,):
-            after = replace(
-                before,
-                leader=broker_id,
-                isr=(broker_id,),
-                elr=(),
-                leader_epoch=before.leader_epoch + 1,
-                partition_epoch=before.partition_epoch + 1,
-            )
-            records.append(changed(after))
+        gone = frozenset() if clean else frozenset({broker_id})
+        records += _without(broker_id, image, config, gone, comes_back=ready)
+    records.append(BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories))
+    if ready:
+        records.append(BrokerUnfenced(broker_id))
     return Decision(tuple(records), epoch)
 
 
@@ -83,12 +62,12 @@ def unfence(broker_id: int, epoch: int, image: Image, config: Config) -> Decisio
     if not broker.fenced and not broker.stopping:
         return Decision((), None)
     may_lead = _also(broker_id, image)
-    records: list[Record] = [BrokerUnfenced(broker_id)]
+    records: list[Record] = []
     for before in image.partitions():
         if broker_id in before.replicas and not may_lead(before.leader):
             unclean = leadership.unclean_allowed(before, image, config)
             records += _changes(before, leadership.elected(before, may_lead, unclean=unclean))
-    return Decision(tuple(records), None)
+    return Decision((*records, BrokerUnfenced(broker_id)), None)
 
 
 def lost(broker_id: int, image: Image, config: Config) -> Decision[None]:
@@ -97,13 +76,13 @@ def lost(broker_id: int, image: Image, config: Config) -> Decision[None]:
     if broker is None or broker.fenced:
         return Decision((), None)
     changes = _without(broker_id, image, config, frozenset())
-    return Decision((BrokerFenced(broker_id), *changes), None)
+    return Decision((*changes, BrokerFenced(broker_id)), None)
 
 
 def stop(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[bool]:
     """A clean stop: leaders move away while the broker still serves. True when nothing holds it any more."""
     broker = _known(broker_id, epoch, image)
-    records: list[Record] = [] if broker.stopping else [BrokerStopping(broker_id)]
+    records: list[Record] = []
     may_lead = _except(broker_id, image)
     held = False
     for before in _led_or_in_sync(broker_id, image):
@@ -114,6 +93,8 @@ def stop(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[b
         isr = tuple(each for each in before.isr if each != broker_id)
         after = leadership.with_isr(before, isr, leadership.min_isr(before, image, config))
         records += _changes(before, leadership.elected(after, may_lead))
+    if not broker.stopping:
+        records.append(BrokerStopping(broker_id))
     return Decision(tuple(records), not held)
 
 
@@ -145,31 +126,40 @@ def _known(broker_id: int, epoch: int, image: Image) -> Broker:
     return broker
 
 
-def _without(broker_id: int, image: Image, config: Config, lost: frozenset[int]) -> Iterator[Record]:
-    """The broker out of every ISR and lead; out of the eligible ones too when its data may be lost."""
-    may_lead = _except(broker_id, image)
-    for before in _led_or_in_sync(broker_id, image, eligible=bool(lost)):
+def _without(
+    broker_id: int, image: Image, config: Config, lost: frozenset[int], *, comes_back: bool = False
+) -> Iterator[Record]:
+    """The broker out of every ISR and lead; out of the eligible ones too when its data may be lost.
+
+    One that `comes_back` at once may be elected again, under a new leader epoch: should the end of its
+    log be lost, clients notice by that.
+    """
+    may_lead = _also(broker_id, image) if comes_back else _except(broker_id, image)
+    for before in image.partitions():
+        if broker_id not in before.replicas:
+            continue
+        leaves = broker_id in (*before.isr, before.leader) or (lost and broker_id in before.elr)
+        helps = comes_back and not may_lead(before.leader)
+        if not leaves and not helps:
+            continue
         isr = tuple(each for each in before.isr if each != broker_id)
         least = leadership.min_isr(before, image, config)
         # An only replica stays eligible whatever it lost: there is nobody to ask for more.
         gone = lost if len(before.replicas) > 1 else ()
         after = leadership.with_isr(before, isr, least, lost=gone)
         unclean = leadership.unclean_allowed(before, image, config)
-        yield from _changes(before, leadership.elected(after, may_lead, unclean=unclean))
+        after = leadership.elected(after, may_lead, unclean=unclean)
+        yield from _changes(before, after, new_term=before.leader == broker_id)
 
 
-def _led_or_in_sync(broker_id: int, image: Image, *, eligible: bool = False) -> Iterator[Partition]:
+def _led_or_in_sync(broker_id: int, image: Image) -> Iterator[Partition]:
     for partition in image.partitions():
-        if (
-            partition.leader == broker_id
-            or broker_id in partition.isr
-            or (eligible and broker_id in partition.elr)
-        ):
+        if partition.leader == broker_id or broker_id in partition.isr:
             yield partition
 
 
-def _changes(before: Partition, after: Partition) -> Iterator[Record]:
-    final = leadership.with_epochs(before, after)
+def _changes(before: Partition, after: Partition, *, new_term: bool = False) -> Iterator[Record]:
+    final = leadership.with_epochs(before, after, new_term=new_term)
     if final is not None:
         yield changed(final)
 

@@ -125,9 +125,9 @@ class Image:
         """What was set for a resource while running; the broker resource "" is the default of all brokers."""
         return self._settings.get((resource_type, name), _NO_SETTINGS)
 
-    def resources(self, resource_type: int) -> list[str]:
-        """Names of the resources of a type that have settings of their own."""
-        return [name for kind, name in self._settings if kind == resource_type]
+    def configured(self) -> set[tuple[int, str]]:
+        """Resources (type and name) that have settings of their own."""
+        return set(self._settings)
 
     def topics_alike(self, name: str) -> set[str]:
         """Topics whose metric names are the same, because dots and underscores are one there."""

@@ -74,15 +74,15 @@ def preferred(partition: Partition, may_lead: MayLead) -> Partition:
     return replace(partition, leader=first)
 
 
-def with_epochs(before: Partition, after: Partition) -> Partition | None:
+def with_epochs(before: Partition, after: Partition, *, new_term: bool = False) -> Partition | None:
     """The new state under its epochs; None when nothing changed.
 
     The leader epoch moves with the leader, and when the set of replicas shrinks: the leader must notice
-    that somebody it may be waiting for is gone.
+    that somebody it may be waiting for is gone. `new_term` moves it for a leader that was away.
     """
-    if before == after:
+    if before == after and not new_term:
         return None
-    new_epoch = after.leader != before.leader or bool(set(before.replicas) - set(after.replicas))
+    new_epoch = new_term or after.leader != before.leader or bool(set(before.replicas) - set(after.replicas))
     return replace(
         after,
         leader_epoch=before.leader_epoch + new_epoch,

@@ -14,7 +14,11 @@ from ottla.metadata.records import Record
 ENTRY_MAX_BYTES = 512 << 10
 
 
-class Refused(OttlaError):
+class AppendFailed(OttlaError):
+    """The entry was not acknowledged."""
+
+
+class Refused(AppendFailed):
     """The entry is not in the log and will not be."""
 
 
@@ -30,12 +34,12 @@ class TooLarge(Refused):
     """More than one entry can hold."""
 
 
-class Unavailable(Refused):
-    """The log cannot be reached, or its disk failed."""
+class Unavailable(AppendFailed):
+    """The log cannot be reached, or its disk failed. The entry may be there: who reads on will see."""
 
 
-Done = Callable[[Refused | None], None]
-"""None once the entry is committed and delivered; else why it is not in the log."""
+Done = Callable[[AppendFailed | None], None]
+"""None once the entry is committed and delivered; else why that is not known."""
 
 
 class Listener(Protocol):

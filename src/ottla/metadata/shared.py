@@ -170,8 +170,14 @@ class SharedLog:
             if position != shared.end:
                 return done(Outrun(f"the log is at {shared.end}, not {position}"))
             write()
+            return shared.later(back_at_the_broker)
+
+        def back_at_the_broker() -> None:
+            if not self.alive or not self.connected:
+                return done(Unavailable("the connection broke before the answer"))
             # Entries are delivered before their writer hears that they are in.
-            return shared.later(lambda: done(None))
+            self._deliver()
+            return done(None)
 
         self._shared.later(at_the_ensemble)
 
@@ -179,10 +185,11 @@ class SharedLog:
         listener, shared = self._listener, self._shared
         if listener is None or not self.alive or not self.connected:
             return
-        if shared.snapshot is not None and self._position < shared.snapshot[0]:
-            if self._position not in shared.entries:
-                self._position = shared.snapshot[0]
-                listener.on_snapshot(self._position, codec.decode(shared.snapshot[1]))
+        if shared.snapshot is not None and self._position not in shared.entries:
+            position, body = shared.snapshot
+            if self._position < position:
+                self._position = position
+                listener.on_snapshot(position, codec.decode(body))
         while self._position in shared.entries:
             position = self._position
             self._position += 1

@@ -1,0 +1,192 @@
+"""Follows the metadata log into an image; under the lease, writes decisions to it, one at a time."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla import errors
+from ottla.config.settings import Config
+from ottla.errors import ProtocolError
+from ottla.metadata import membership
+from ottla.metadata.decision import Decision
+from ottla.metadata.difference import differences
+from ottla.metadata.image import BROKER_RESOURCE, Image
+from ottla.metadata.log import AppendFailed, Deposed, MetadataLog, Outrun, TooLarge
+from ottla.metadata.records import ControllerChanged, Record
+
+Decide = Callable[[Image, Config], Decision[Any]]
+Answer = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    decide: Decide
+    answer: Answer
+    validate_only: bool
+
+
+class Controller:
+    """Every broker runs one; one of them holds the lease. `epoch` is None while it is not this one.
+
+    `config` is the static configuration; decisions see it under the cluster's dynamic defaults.
+    """
+
+    QUEUE_MAX = 10_000
+
+    def __init__(self, broker_id: int, log: MetadataLog, config: Config) -> None:
+        self.broker_id = broker_id
+        self.image = Image()
+        self.epoch: int | None = None
+        self.members: dict[int, membership.Registration] = {}
+        self.on_session_over: Callable[[], None] = lambda: None
+        self._log = log
+        self._config = config
+        self._queue: deque[_Wanted] = deque()
+        self._writing = False
+        self._going_on = False
+        self._snapshot_position = 0
+        self._has_opened_epoch = False
+
+    @property
+    def is_active(self) -> bool:
+        """It holds the lease and has read everything that was written before."""
+        return self.epoch is not None and self._has_opened_epoch
+
+    def submit(self, decide: Decide, answer: Answer, *, validate_only: bool = False) -> None:
+        """Decide on the newest image, write the records, and answer once they are committed and applied.
+
+        The answer is the decision's, or the error that it ended with. Refused writes are decided anew.
+        """
+        if self.epoch is None:
+            return answer(errors.NotController())
+        if len(self._queue) >= self.QUEUE_MAX:
+            return answer(errors.ThrottlingQuotaExceeded("Too many changes are waiting."))
+        self._queue.append(_Wanted(decide, answer, validate_only))
+        return self._go_on()
+
+    def cluster_config(self) -> Config:
+        """The settings under the dynamic defaults of all brokers."""
+        dynamic = self.image.settings(BROKER_RESOURCE, "")
+        return self._config.with_dynamic(dynamic, {}) if dynamic else self._config
+
+    # Inputs from the log
+
+    def on_snapshot(self, position: int, records: Sequence[Record]) -> None:
+        target = Image()
+        for record in records:
+            target.apply(record)
+        self.image.apply_entry(position - 1, list(differences(self.image, target)))
+        self._snapshot_position = position
+
+    def on_entry(self, position: int, records: Sequence[Record]) -> None:
+        self.image.apply_entry(position, records)
+
+    def on_lease(self, holder: int | None, epoch: int) -> None:
+        if holder == self.broker_id:
+            self.epoch = epoch
+            self._has_opened_epoch = False
+            return self._go_on()
+        self._step_down()
+        if holder is None:
+            self._log.claim(self.broker_id)
+        return None
+
+    def on_members(self, members: Mapping[int, bytes]) -> None:
+        self.members = {broker_id: membership.decode(data) for broker_id, data in members.items()}
+        self._go_on()
+
+    def on_session_lost(self) -> None:
+        self._step_down()
+        self.on_session_over()
+
+    # Writing
+
+    def _go_on(self) -> None:
+        """Write what is next. A log that answers at once comes back here: then the loop is under way."""
+        if self._going_on:
+            return
+        self._going_on = True
+        try:
+            while not self._writing and self.epoch is not None and self._take_next():
+                pass
+        finally:
+            self._going_on = False
+
+    def _take_next(self) -> bool:
+        """The epoch's first record, then what the members call for, then requests."""
+        assert self.epoch is not None
+        if not self._has_opened_epoch:
+            self._write((ControllerChanged(self.broker_id, self.epoch),), self._opened)
+        elif self._snapshot_is_due():
+            self._snapshot()
+        elif (step := membership.next_step(self.members, self.image, self.cluster_config())) is not None:
+            # Half a step is a step: the rest is found again.
+            self._write(step.records[: membership.RECORDS_PER_ENTRY], lambda failed: None)
+        elif self._queue:
+            self._decide(self._queue.popleft())
+        else:
+            return False
+        return True
+
+    def _decide(self, wanted: _Wanted) -> None:
+        try:
+            decision = wanted.decide(self.image, self.cluster_config())
+        except ProtocolError as error:
+            return wanted.answer(error)
+        if wanted.validate_only or not decision.records:
+            return wanted.answer(decision.answer)
+
+        def written(failed: AppendFailed | None) -> None:
+            if isinstance(failed, Outrun):
+                self._queue.appendleft(wanted)
+            elif isinstance(failed, TooLarge):
+                wanted.answer(errors.PolicyViolation(str(failed)))
+            elif failed is not None:
+                wanted.answer(errors.NotController())
+            else:
+                wanted.answer(decision.answer)
+
+        return self._write(decision.records, written)
+
+    def _write(self, records: Sequence[Record], then: Callable[[AppendFailed | None], None]) -> None:
+        epoch = self.epoch
+        assert epoch is not None
+        self._writing = True
+
+        def done(failed: AppendFailed | None) -> None:
+            self._writing = False
+            if failed is not None and not isinstance(failed, Outrun | TooLarge) and epoch == self.epoch:
+                # Deposed, or not known: somebody else may write now, so nothing more under this epoch.
+                self._step_down()
+                if not isinstance(failed, Deposed):
+                    self._log.resign()
+            then(failed)
+            self._go_on()
+
+        self._log.append(self.image.position, epoch, records, done)
+
+    def _opened(self, failed: AppendFailed | None) -> None:
+        self._has_opened_epoch = failed is None and self.epoch is not None
+
+    def _snapshot_is_due(self) -> bool:
+        entries = self.image.position - self._snapshot_position
+        return bool(entries >= self._config["ottla.metadata.snapshot.entries"])
+
+    def _snapshot(self) -> None:
+        assert self.epoch is not None
+        self._snapshot_position = position = self.image.position
+        self._writing = True
+
+        def done(failed: AppendFailed | None) -> None:
+            self._writing = False
+            self._go_on()
+
+        self._log.snapshot(position, self.epoch, list(self.image.records()), done)
+
+    def _step_down(self) -> None:
+        self.epoch = None
+        self._has_opened_epoch = False
+        waiting, self._queue = self._queue, deque()
+        for wanted in waiting:
+            wanted.answer(errors.NotController())
