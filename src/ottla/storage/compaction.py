@@ -81,7 +81,7 @@ class Cleaning:
     def _map_keys(self, segments: Sequence[_Source]) -> Steps[None]:
         transactions = CleanedTransactions(self._log.aborted_transactions(self._dirty, self._bound))
         ends = [each.base_offset for each in segments[1:]] + [self._bound]
-        for segment, end in zip(segments, ends, strict=True):
+        for segment, end in zip(segments, ends, strict=False):
             if end > self._dirty:
                 yield from self._map_segment(segment, transactions)
                 if self._keys.is_full:
@@ -156,7 +156,7 @@ class Cleaning:
         cleaned = CleanedSegment(
             log.disk, log.folder, swap.base_offset, index_interval_bytes=self._config.index_interval_bytes
         )
-        switched = False
+        is_ours_to_drop = True
         try:
             changed = yield from self._copy(group, cleaned, transactions)
             retained, transactions.retained = transactions.retained, []
@@ -167,13 +167,14 @@ class Cleaning:
             cleaned.finish(retained)
             yield cleaned.sync
             yield swap.prepare
-            switched = log.swap_in(swap, dict(group))
-            if not switched:
+            is_ours_to_drop = False  # should the disk fail now, the next start sorts it out
+            if not log.swap_in(swap, dict(group)):
+                is_ours_to_drop = True
                 raise CannotClean(f"{log.folder}: the segments from {swap.base_offset} changed meanwhile")
             yield swap.finish
         finally:
             cleaned.close()
-            if not switched:
+            if is_ours_to_drop:
                 swap.abandon()
 
     def _copy(
