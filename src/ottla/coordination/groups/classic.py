@@ -1,0 +1,325 @@
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of one group.
+
+JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5. Assignments and subscriptions are opaque here.
+"""
+
+from collections.abc import Hashable
+
+from ottla import errors
+from ottla.coordination.groups import decision as timers
+from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, Protocols, State
+from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.environment import Client, Environment
+from ottla.coordination.groups.rebalance import Rebalance, answered_twice, join_error, joined, roster
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+MEMBER_ID_REQUIRED_FROM = 4  # JoinGroup version
+SKIP_ASSIGNMENT_FROM = 9
+
+
+class ClassicProtocol:
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self.rebalance = Rebalance(environment)
+
+    # JoinGroup
+
+    def on_join(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+        if not group.has_room_for(request.member_id, self._env.settings.group_max_size):
+            if group.remove(request.member_id) is not None:
+                decision.disarm(timers.session(group.group_id, request.member_id))
+            raise errors.GroupMaxSizeReached
+        if not group.supports(request.protocol_type, protocols):
+            raise errors.InconsistentGroupProtocol
+        if request.member_id == "":
+            self._join_without_id(group, request, version, client, token, now_ms, decision, protocols)
+        elif request.member_id in group.pending:
+            member = _member(request, request.member_id, client, protocols)
+            self._add(group, member, request.protocol_type, token, now_ms, decision)
+        else:
+            self._join_again(group, request, token, now_ms, decision, protocols)
+
+    def _join_without_id(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+        protocols: Protocols,
+    ) -> None:
+        prefix = request.group_instance_id or client.client_id
+        member_id = f"{prefix}-{self._env.new_id()}"
+        if request.group_instance_id in group.statics:
+            self._replace_static(group, member_id, request, version, token, now_ms, decision, protocols)
+        elif request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
+            # So that a client whose answer gets lost does not leave a phantom member behind.
+            group.pending.add(member_id)
+            decision.arm(timers.session(group.group_id, member_id), request.session_timeout_ms)
+            decision.reply(token, join_error(errors.MemberIdRequired.code, member_id))
+        else:
+            member = _member(request, member_id, client, protocols)
+            self._add(group, member, request.protocol_type, token, now_ms, decision)
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        protocol_type: str,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        if not group.members:
+            group.protocol_type = protocol_type
+        if group.state is State.PREPARING and group.previous_state is State.EMPTY:
+            group.newcomer = True
+        member.joining, member.is_new = token, True
+        group.add(member)
+        # While it waits for its first generation it sends no heartbeats.
+        timeout = self._env.settings.group_new_member_join_timeout_ms
+        decision.arm(timers.session(group.group_id, member.member_id), timeout)
+        self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member.member_id} joins")
+
+    def _join_again(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+        protocols: Protocols,
+    ) -> None:
+        member = group.validate(request.member_id, request.group_instance_id)
+        same = member.protocols == protocols
+        if group.state is State.EMPTY:
+            raise errors.UnknownMemberId
+        if group.state is State.COMPLETING and same:
+            # Its answer got lost: once more. Whoever was waiting in sync is still waiting.
+            decision.reply(token, joined(group, member))
+        elif group.state is State.STABLE and same and member.member_id != group.leader:
+            decision.reply(token, joined(group, member))
+        else:
+            self._update(member, request, token, decision, protocols)
+            self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member.member_id} joins again")
+
+    def _update(
+        self,
+        member: ClassicMember,
+        request: JoinGroupRequest,
+        token: Hashable,
+        decision: Decision,
+        protocols: Protocols,
+    ) -> None:
+        answered_twice(member.joining, member.member_id, decision)
+        member.joining = token
+        member.protocols = protocols
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
+
+    def _replace_static(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        request: JoinGroupRequest,
+        version: int,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+        protocols: Protocols,
+    ) -> None:
+        """A restarted static member: no rebalance if the group is stable and stays on its protocol."""
+        assert request.group_instance_id is not None
+        old_id, old_leader = group.statics[request.group_instance_id], group.leader
+        member = group.members[old_id]
+        self.rebalance.refuse_waiting(member, errors.FencedInstanceId.code, decision)
+        group.replace_static(request.group_instance_id, member_id)
+        decision.disarm(timers.session(group.group_id, old_id))
+        self._update(member, request, None, decision, protocols)
+        self.rebalance.keep_alive(group, member, decision)
+        self._env.report(
+            f"group {group.group_id} generation {group.generation}: {member_id} replaces {old_id}"
+        )
+        if group.state is State.STABLE and group.select_protocol() == group.protocol:
+            decision.record(group.to_record(now_ms))
+            decision.reply(token, _taken_over(group, member, old_leader, version))
+        else:
+            member.joining = token
+            self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member_id} replaces {old_id}")
+
+    # SyncGroup
+
+    def on_sync(
+        self, group: ClassicGroup, request: SyncGroupRequest, token: Hashable, now_ms: int, decision: Decision
+    ) -> None:
+        member = group.validate(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise errors.IllegalGeneration
+        if request.protocol_type not in (None, group.protocol_type):
+            raise errors.InconsistentGroupProtocol
+        if request.protocol_name not in (None, group.protocol):
+            raise errors.InconsistentGroupProtocol
+        if group.state is State.EMPTY:
+            raise errors.UnknownMemberId
+        if group.state is State.PREPARING:
+            raise errors.RebalanceInProgress
+        self._synced(group, member, decision)
+        if group.state is State.STABLE:
+            decision.reply(token, _synced_answer(group, member.assignment))
+            return
+        if member.syncing is not None:
+            code = errors.RebalanceInProgress.code
+            decision.reply(member.syncing, SyncGroupResponse(error_code=code))
+        member.syncing = token
+        if member.member_id == group.leader:
+            self._assign(group, request, now_ms, decision)
+
+    def _synced(self, group: ClassicGroup, member: ClassicMember, decision: Decision) -> None:
+        group.unsynced.discard(member.member_id)
+        self.rebalance.keep_alive(group, member, decision)
+        if not group.unsynced:
+            decision.disarm(timers.sync(group.group_id))
+
+    def _assign(
+        self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int, decision: Decision
+    ) -> None:
+        """The leader has spoken: recorded first, then everybody who waits is told. Applying the record
+        makes the group stable; if it cannot be written the leader tries again."""
+        assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
+        decision.record(group.to_record(now_ms, assignments))
+        self._env.report(
+            f"group {group.group_id} generation {group.generation}: stable, assigned by {group.leader}"
+        )
+        for member in group.members.values():
+            if member.syncing is not None:
+                answer = _synced_answer(group, assignments.get(member.member_id, b""))
+                decision.reply(member.syncing, answer)
+                member.syncing = None
+                self.rebalance.keep_alive(group, member, decision)
+
+    # Heartbeat
+
+    def on_heartbeat(
+        self, group: ClassicGroup, request: HeartbeatRequest, token: Hashable, decision: Decision
+    ) -> None:
+        member = group.validate(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise errors.IllegalGeneration
+        if group.state is State.EMPTY:
+            raise errors.UnknownMemberId
+        self.rebalance.keep_alive(group, member, decision)
+        preparing = group.state is State.PREPARING
+        decision.reply(
+            token, HeartbeatResponse(error_code=errors.RebalanceInProgress.code if preparing else errors.NONE)
+        )
+
+    # LeaveGroup
+
+    def on_leave(
+        self, group: ClassicGroup, members: list[MemberIdentity], now_ms: int, decision: Decision
+    ) -> list[MemberResponse]:
+        answers = []
+        left = []
+        for each in members:
+            try:
+                left.append(self._leave(group, each, decision))
+                code = errors.NONE
+            except errors.ProtocolError as error:
+                code = error.code
+            answers.append(
+                MemberResponse(
+                    member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+                )
+            )
+        if left:
+            self.rebalance.after_removal(group, now_ms, decision, f"{', '.join(left)} left")
+        return answers
+
+    def _leave(self, group: ClassicGroup, identity: MemberIdentity, decision: Decision) -> str:
+        if identity.member_id == "":  # an administrator removes a static member
+            if identity.group_instance_id not in group.statics:
+                raise errors.UnknownMemberId
+            member_id = group.statics[identity.group_instance_id]
+        elif identity.member_id in group.pending:
+            group.pending.discard(identity.member_id)
+            decision.disarm(timers.session(group.group_id, identity.member_id))
+            return identity.member_id
+        else:
+            member_id = group.validate(identity.member_id, identity.group_instance_id).member_id
+        self.rebalance.drop(group, member_id, decision)
+        return member_id
+
+    # Time
+
+    def on_session_timeout(
+        self, group: ClassicGroup, member_id: str, now_ms: int, decision: Decision
+    ) -> None:
+        if member_id in group.pending:
+            group.pending.discard(member_id)
+            self.rebalance.maybe_complete_join(group, now_ms, decision)
+            return
+        member = group.members.get(member_id)
+        if member is None:
+            return
+        waits = member.joining is not None or member.syncing is not None
+        if waits and not member.is_new:
+            return  # we owe it an answer, and start its session anew with that
+        self.rebalance.remove(group, member_id, now_ms, decision, f"the session of {member_id} ended")
+
+    def on_loaded(self, group: ClassicGroup, decision: Decision) -> None:
+        for member in group.members.values():
+            self.rebalance.keep_alive(group, member, decision)
+
+
+def _member(request: JoinGroupRequest, member_id: str, client: Client, protocols: Protocols) -> ClassicMember:
+    return ClassicMember(
+        member_id,
+        request.group_instance_id,
+        client.client_id,
+        client.host,
+        _rebalance_timeout_ms(request),
+        request.session_timeout_ms,
+        protocols,
+    )
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """Version 0 has none: the session time-out serves for both."""
+    return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
+
+
+def _taken_over(
+    group: ClassicGroup, member: ClassicMember, old_leader: str | None, version: int
+) -> JoinGroupResponse:
+    """A leader that comes back must not assign anew. From version 9 it is told so; before that it is told
+    that somebody else leads (the id it had before)."""
+    answer = joined(group, member)
+    leads = member.member_id == group.leader
+    if version >= SKIP_ASSIGNMENT_FROM:
+        answer.skip_assignment = leads
+        answer.members = roster(group) if leads else []
+    else:
+        answer.leader = old_leader or ""
+        answer.members = []
+    return answer
+
+
+def _synced_answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment
+    )

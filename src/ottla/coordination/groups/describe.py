@@ -1,0 +1,133 @@
+"""Groups as administrators see them: ListGroups 0-5, DescribeGroups 0-6, ConsumerGroupDescribe 0-1."""
+
+from collections.abc import Iterable
+
+from ottla import errors
+from ottla.coordination.groups.classic_group import ClassicGroup, State
+from ottla.coordination.groups.consumer_group import ConsumerGroup, ConsumerMember
+from ottla.coordination.groups.environment import Environment
+from ottla.coordination.groups.expiry import Group
+from ottla.coordination.groups.records import Partitions
+from ottla.coordination.groups.subscription import CONSUMER
+from ottla.wire.messages import consumer_group_describe as consumer
+from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from ottla.wire.messages.list_groups import ListedGroup
+
+NOT_FOUND_ERROR_FROM = 6  # DescribeGroups version; before, an unknown group is a dead one
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def listed(groups: Iterable[Group], states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+    """Filters are case-insensitive; an empty one lets all through."""
+    wanted_states = {each.lower() for each in states}
+    wanted_types = {each.lower() for each in types}
+    found = []
+    for group in groups:
+        classic = isinstance(group, ClassicGroup)
+        entry = ListedGroup(
+            group_id=group.group_id,
+            protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER,
+            group_state=group.state.value if isinstance(group, ClassicGroup) else group.state,
+            group_type="classic" if classic else "consumer",
+        )
+        if wanted_states and entry.group_state.lower() not in wanted_states:
+            continue
+        if wanted_types and entry.group_type not in wanted_types:
+            continue
+        found.append(entry)
+    return found
+
+
+def described_classic(group_id: str, group: Group | None, version: int) -> DescribedGroup:
+    if not isinstance(group, ClassicGroup):
+        return _absent(group_id, group, version)
+    stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                member_metadata=each.metadata(group.protocol) if stable else b"",
+                member_assignment=each.assignment if stable else b"",
+            )
+            for each in group.members.values()
+        ],
+    )
+
+
+def _absent(group_id: str, group: Group | None, version: int) -> DescribedGroup:
+    found = version >= NOT_FOUND_ERROR_FROM
+    what = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=State.DEAD.value,
+        error_code=errors.GroupIdNotFound.code if found else errors.NONE,
+        error_message=what if found else None,
+    )
+
+
+def described_consumer(
+    group_id: str, group: Group | None, environment: Environment
+) -> consumer.DescribedGroup:
+    if not isinstance(group, ConsumerGroup):
+        what = (
+            f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
+        )
+        return consumer.DescribedGroup(
+            group_id=group_id, error_code=errors.GroupIdNotFound.code, error_message=what
+        )
+    return consumer.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group, environment.settings.group_consumer_assignors[0]),
+        members=[_member(group, each, environment) for each in group.members.values()],
+    )
+
+
+def preferred_assignor(group: ConsumerGroup, default: str) -> str:
+    """What most members ask for; those who ask for nothing have no vote."""
+    votes: dict[str, int] = {}
+    for member in group.members.values():
+        name = member.metadata.server_assignor
+        if name:
+            votes[name] = votes.get(name, 0) + 1
+    return max(votes, key=votes.__getitem__) if votes else default
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, environment: Environment) -> consumer.Member:
+    metadata = member.metadata
+    return consumer.Member(
+        member_id=member.member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=list(metadata.subscribed_topic_names),
+        subscribed_topic_regex=metadata.subscribed_topic_regex,
+        assignment=_assignment(member.assigned_partitions, environment),
+        target_assignment=_assignment(group.target_of(member.member_id), environment),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(partitions: Partitions, environment: Environment) -> consumer.Assignment:
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        topics.setdefault(topic_id, []).append(partition)
+    named = [(topic_id, environment.topics.topic_name(topic_id), each) for topic_id, each in topics.items()]
+    return consumer.Assignment(
+        topic_partitions=[
+            consumer.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=each)
+            for topic_id, name, each in named
+            if name is not None  # deleted meanwhile
+        ]
+    )

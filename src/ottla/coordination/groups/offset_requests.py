@@ -1,0 +1,134 @@
+"""Requests about offsets: who may commit, read and delete, then `Offsets` does it."""
+
+from collections.abc import Hashable
+
+from ottla import errors
+from ottla.coordination.groups.classic import ClassicProtocol
+from ottla.coordination.groups.classic_group import ClassicGroup
+from ottla.coordination.groups.consumer import ConsumerProtocol
+from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.environment import Environment
+from ottla.coordination.groups.offsets import (
+    Offsets,
+    PartitionCheck,
+    anything,
+    refuse_commit,
+    refuse_transactional,
+)
+from ottla.coordination.groups.state import GroupState
+from ottla.effects import Effects, Reply
+from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+
+class OffsetRequests:
+    def __init__(
+        self,
+        environment: Environment,
+        state: GroupState,
+        classic: ClassicProtocol,
+        consumer: ConsumerProtocol,
+    ) -> None:
+        self._state, self._classic, self._consumer = state, classic, consumer
+        self._offsets = Offsets(environment, state.offsets)
+
+    def on_offset_commit(
+        self, request: OffsetCommitRequest, version: int, token: Hashable, now_ms: int
+    ) -> Effects:
+        decision = Decision()
+        try:
+            check_group_id(request.group_id)
+            check = self._check_commit(
+                request.group_id,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                version,
+                transactional=False,
+            )
+            self._extend_session(request, decision)
+        except errors.ProtocolError as error:
+            decision.reply(token, refuse_commit(request, error.code))
+            return decision.effects()
+        records, answer = self._offsets.commit(request, check, now_ms)
+        decision.record(*records)
+        decision.reply(token, answer)
+        return decision.effects()
+
+    def on_txn_offset_commit(self, request: TxnOffsetCommitRequest, token: Hashable, now_ms: int) -> Effects:
+        """The records belong to the producer's transaction: they count when its marker says so."""
+        try:
+            check_group_id(request.group_id)
+            check = self._check_commit(
+                request.group_id,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                None,
+                transactional=True,
+            )
+        except errors.StaleMemberEpoch:
+            answer = refuse_transactional(request, errors.IllegalGeneration.code)
+            return Effects(replies=(Reply(token, answer),))
+        except errors.ProtocolError as error:
+            return Effects(replies=(Reply(token, refuse_transactional(request, error.code)),))
+        records, answer = self._offsets.commit_in_transaction(request, check, now_ms)
+        producer = (request.producer_id, request.producer_epoch)
+        return Effects(tuple(records), (Reply(token, answer),), producer=producer if records else None)
+
+    def _check_commit(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        version: int | None,
+        *,
+        transactional: bool,
+    ) -> PartitionCheck:
+        """Who may commit at all; what is left to check for each partition."""
+        group = self._state.groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                raise errors.IllegalGeneration
+            return anything
+        if isinstance(group, ClassicGroup):
+            group.validate_commit(member_id, instance_id, generation, transactional=transactional)
+            return anything
+        return self._consumer.check_commit(group, member_id, instance_id, generation, version)
+
+    def _extend_session(self, request: OffsetCommitRequest, decision: Decision) -> None:
+        """Who commits is alive: a classic member's session starts anew."""
+        group = self._state.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup) and request.member_id in group.members:
+            self._classic.rebalance.keep_alive(group, group.members[request.member_id], decision)
+
+    def on_offset_fetch(
+        self, request: OffsetFetchRequestGroup, require_stable: bool, token: Hashable, now_ms: int
+    ) -> Effects:
+        try:
+            check_group_id(request.group_id)
+            group = self._state.groups.get(request.group_id)
+            if group is not None:
+                group.validate_fetch(request.member_id, request.member_epoch)
+        except errors.ProtocolError as error:
+            refused = OffsetFetchResponseGroup(group_id=request.group_id, error_code=error.code)
+            return Effects(replies=(Reply(token, refused),))
+        answer = self._offsets.fetch(request, require_stable=require_stable)
+        return Effects(replies=(Reply(token, answer),))
+
+    def on_offset_delete(self, request: OffsetDeleteRequest, token: Hashable, now_ms: int) -> Effects:
+        try:
+            group = self._state.existing(request.group_id)
+            group.validate_offset_delete()
+        except errors.ProtocolError as error:
+            return Effects(replies=(Reply(token, OffsetDeleteResponse(error_code=error.code)),))
+        records, answer = self._offsets.delete(request, group.is_subscribed_to)
+        return Effects(tuple(records), (Reply(token, answer),))
+
+
+def check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise errors.InvalidGroupId

@@ -1,0 +1,162 @@
+"""The records of `__consumer_offsets` as values. A `value` of None is a tombstone."""
+
+from dataclasses import dataclass
+
+TopicPartition = tuple[bytes, int]  # topic id, partition
+Partitions = frozenset[TopicPartition]
+
+NO_TOPIC_ID = bytes(16)
+NO_PARTITIONS: Partitions = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitValue:
+    offset: int
+    metadata: str
+    commit_timestamp_ms: int
+    leader_epoch: int = -1
+    expire_timestamp_ms: int = -1  # only ever written by old clients' retention times
+    topic_id: bytes = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberValue:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadataValue:
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[ClassicMemberValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadataValue:
+    epoch: int
+    metadata_hash: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    group_id: str
+    value: ConsumerGroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """Written by Apache Kafka up to 4.0; read and ignored."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberMetadata:
+    """What a member that still speaks the classic protocol told us."""
+
+    session_timeout_ms: int
+    supported_protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadataValue:
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    classic: ClassicMemberMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadata:
+    group_id: str
+    member_id: str
+    value: MemberMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMetadataValue:
+    assignment_epoch: int
+    assignment_timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMetadata:
+    group_id: str
+    value: TargetAssignmentMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMember:
+    group_id: str
+    member_id: str
+    value: Partitions | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMemberAssignmentValue:
+    member_epoch: int
+    previous_member_epoch: int
+    state: int
+    assigned: tuple[tuple[TopicPartition, int], ...]  # with the epoch at which each was assigned
+    pending_revocation: tuple[tuple[TopicPartition, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMemberAssignment:
+    group_id: str
+    member_id: str
+    value: CurrentMemberAssignmentValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegularExpressionValue:
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegularExpression:
+    group_id: str
+    regex: str
+    value: RegularExpressionValue | None
+
+
+ConsumerRecord = (
+    ConsumerGroupMetadata
+    | MemberMetadata
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentMemberAssignment
+    | RegularExpression
+)
+GroupRecord = OffsetCommit | GroupMetadata | PartitionMetadata | ConsumerRecord

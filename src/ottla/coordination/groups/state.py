@@ -1,0 +1,64 @@
+"""The hard state of a shard of `__consumer_offsets`: groups and offsets, changed by records alone."""
+
+from collections.abc import Callable
+
+from ottla import errors
+from ottla.coordination.groups import records as r
+from ottla.coordination.groups.classic_group import ClassicGroup
+from ottla.coordination.groups.consumer_group import ConsumerGroup
+from ottla.coordination.groups.expiry import Group
+from ottla.coordination.groups.offset_table import OffsetTable
+
+
+class GroupState:
+    """Classic groups carry soft state too (who waits for what); the consumer ones none."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetTable()
+        self.loaded = False  # from then on a classic group is more than its last record
+        self.on_consumer_group_gone: Callable[[str], None] = lambda group_id: None
+
+    def existing(self, group_id: str) -> Group:
+        if group_id not in self.groups:
+            raise errors.GroupIdNotFound(f"Group {group_id} not found.")
+        return self.groups[group_id]
+
+    def apply(self, record: r.GroupRecord, offset: int, producer: tuple[int, int] | None) -> None:
+        match record:
+            case r.OffsetCommit():
+                self.offsets.apply(record, offset, producer)
+                if record.value is not None:  # whoever has offsets is a group
+                    self.groups.setdefault(record.group_id, ClassicGroup(record.group_id))
+            case r.GroupMetadata():
+                self._apply_classic(record)
+            case r.PartitionMetadata():
+                pass
+            case _:
+                self._apply_consumer(record)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
+        self.offsets.apply_marker(producer_id, committed=committed)
+
+    def _apply_classic(self, record: r.GroupMetadata) -> None:
+        group = self.groups.get(record.group_id)
+        if record.value is None:
+            if isinstance(group, ClassicGroup):
+                del self.groups[record.group_id]
+        elif self.loaded and isinstance(group, ClassicGroup):
+            group.on_recorded(record.value)
+        else:
+            self.groups[record.group_id] = ClassicGroup.from_record(record.group_id, record.value)
+
+    def _apply_consumer(self, record: r.ConsumerRecord) -> None:
+        group = self.groups.get(record.group_id)
+        if record.value is None:
+            if not isinstance(group, ConsumerGroup):
+                return
+            if isinstance(record, r.ConsumerGroupMetadata):
+                del self.groups[record.group_id]
+                self.on_consumer_group_gone(record.group_id)
+                return
+        if not isinstance(group, ConsumerGroup):
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+        group.apply(record)

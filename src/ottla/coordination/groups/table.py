@@ -1,0 +1,323 @@
+"""The group machine: all groups and offsets of one shard of `__consumer_offsets`, and who answers what."""
+
+from collections.abc import Hashable, Iterable
+
+from ottla import errors
+from ottla.coordination.groups import decision as timers
+from ottla.coordination.groups import records as r
+from ottla.coordination.groups.administration import Administration
+from ottla.coordination.groups.classic import ClassicProtocol
+from ottla.coordination.groups.classic_group import ClassicGroup
+from ottla.coordination.groups.consumer import ConsumerProtocol
+from ottla.coordination.groups.consumer_group import JOIN_EPOCH, ConsumerGroup
+from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.environment import Client, Environment
+from ottla.coordination.groups.expiry import expired
+from ottla.coordination.groups.migration import Migration
+from ottla.coordination.groups.mixed import MixedProtocol
+from ottla.coordination.groups.offset_requests import OffsetRequests, check_group_id
+from ottla.coordination.groups.rebalance import join_error
+from ottla.coordination.groups.state import GroupState
+from ottla.effects import Effects, Reply
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+BATCH_LEAVE_FROM = 3  # LeaveGroup version
+
+
+class GroupTable:
+    """A Machine of the coordination contract. Each `on_` answers its own token, errors included."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self.state = GroupState()
+        self._classic = ClassicProtocol(environment)
+        self._consumer = ConsumerProtocol(environment)
+        self._migration = Migration(environment, self._classic.rebalance)
+        self._mixed = MixedProtocol(environment, self._consumer)
+        self.state.on_consumer_group_gone = self._consumer.forget
+        offsets = OffsetRequests(environment, self.state, self._classic, self._consumer)
+        self.on_offset_commit = offsets.on_offset_commit
+        self.on_txn_offset_commit = offsets.on_txn_offset_commit
+        self.on_offset_fetch = offsets.on_offset_fetch
+        self.on_offset_delete = offsets.on_offset_delete
+        administration = Administration(environment, self.state)
+        self.on_list_groups = administration.on_list_groups
+        self.on_describe_groups = administration.on_describe_groups
+        self.on_consumer_group_describe = administration.on_consumer_group_describe
+        self.on_delete_groups = administration.on_delete_groups
+
+    # Records
+
+    def apply(self, record: r.GroupRecord, offset: int, producer: tuple[int, int] | None) -> None:
+        self.state.apply(record, offset, producer)
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
+        self.state.apply_marker(producer_id, producer_epoch, committed, offset)
+
+    def on_loaded(self, now_ms: int) -> Effects:
+        """All that was replayed: sessions start now, so that members have time to come back."""
+        self.state.loaded = True
+        decision = Decision()
+        for group in self.state.groups.values():
+            if isinstance(group, ClassicGroup):
+                self._classic.on_loaded(group, decision)
+            else:
+                self._consumer.on_loaded(group, now_ms, decision)
+        decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
+        return decision.effects()
+
+    # Time
+
+    def on_timer(self, name: Hashable, now_ms: int) -> Effects:
+        decision = Decision()
+        match name:
+            case ("expiry",):
+                self._expire(now_ms, decision)
+            case ("session", str(group_id), str(member_id)):
+                self._on_session_timeout(group_id, member_id, now_ms, decision)
+            case ("join", str(group_id)):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, ClassicGroup):
+                    self._classic.rebalance.on_join_timeout(group, now_ms, decision)
+            case ("sync", str(group_id)):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, ClassicGroup):
+                    self._classic.rebalance.on_sync_timeout(group, now_ms, decision)
+            case ("rebalance", str(group_id)):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, ClassicGroup) and group.members:
+                    self._classic.rebalance.prepare(group, now_ms, decision, "back to the classic protocol")
+            case ("revocation" | "rejoin" as what, str(group_id), str(member_id)):
+                self._fence(group_id, member_id, f"{what} timed out", now_ms, decision)
+            case _:
+                raise ValueError(f"no such timer: {name!r}")
+        return decision.effects()
+
+    def _on_session_timeout(self, group_id: str, member_id: str, now_ms: int, decision: Decision) -> None:
+        group = self.state.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            self._classic.on_session_timeout(group, member_id, now_ms, decision)
+        else:
+            self._fence(group_id, member_id, "session timed out", now_ms, decision)
+
+    def _fence(self, group_id: str, member_id: str, why: str, now_ms: int, decision: Decision) -> None:
+        group = self.state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and member_id in group.members:
+            self._remove_consumer_members(group, [member_id], why, now_ms, decision)
+
+    def _remove_consumer_members(
+        self, group: ConsumerGroup, member_ids: list[str], why: str, now_ms: int, decision: Decision
+    ) -> None:
+        """The last member of the new protocol takes the group back to the classic one."""
+        if self._migration.should_downgrade(group, member_ids):
+            self._consumer.disarm(group.group_id, group.members, decision)
+            self._migration.downgrade(group, member_ids, now_ms, decision)
+        else:
+            self._consumer.remove(group, member_ids, why, now_ms, decision)
+
+    def _expire(self, now_ms: int, decision: Decision) -> None:
+        retention_ms = self._env.settings.offsets_retention_ms
+        for group in list(self.state.groups.values()):
+            gone = list(expired(group, self.state.offsets, retention_ms, now_ms))
+            decision.record(*gone)
+            left = len(self.state.offsets.of_group(group.group_id)) - len(gone)
+            if group.is_empty and not left and not self.state.offsets.pending_of(group.group_id):
+                self._env.report(f"group {group.group_id} dead: empty, and no offsets are left")
+                decision.record(*group.tombstones())
+        decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
+
+    # Topics
+
+    def on_topics_changed(self) -> None:
+        """New, grown or deleted topics: consumer groups look at them with their next heartbeat."""
+        self._consumer.on_topics_changed()
+
+    def on_topic_deleted(self, name: str, now_ms: int) -> Effects:
+        """Its offsets go with it."""
+        decision = Decision()
+        for group_id in [*self.state.offsets.committed, *self._pending_groups()]:
+            for record in self.state.offsets.tombstones(group_id):
+                if record.topic == name and record not in decision.records:
+                    decision.record(record)
+        return decision.effects()
+
+    def _pending_groups(self) -> Iterable[str]:
+        return (group_id for groups in self.state.offsets.pending.values() for group_id in groups)
+
+    # The classic protocol
+
+    def on_join_group(
+        self, request: JoinGroupRequest, version: int, client: Client, token: Hashable, now_ms: int
+    ) -> Effects:
+        decision = Decision()
+        try:
+            self._join(request, version, client, token, now_ms, decision)
+        except errors.ProtocolError as error:
+            code, member_id = error.code, request.member_id
+            if code in (errors.GroupMaxSizeReached.code,):
+                member_id = ""
+            decision.reply(token, join_error(code, member_id))
+        return decision.effects()
+
+    def _join(
+        self,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        check_group_id(request.group_id)
+        settings = self._env.settings
+        least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+        if not least <= request.session_timeout_ms <= most:
+            raise errors.InvalidSessionTimeout
+        group = self.state.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                self._mixed.on_join(group, request, version, client, token, now_ms, decision)
+                return
+            decision.record(*group.tombstones())
+            group = ClassicGroup(request.group_id, generation=group.epoch)
+            self._join_fresh(group, request, version, client, token, now_ms, decision)
+            return
+        if group is None:
+            if request.member_id != "":
+                raise errors.UnknownMemberId
+            self._join_fresh(
+                ClassicGroup(request.group_id), request, version, client, token, now_ms, decision
+            )
+            return
+        self._classic.on_join(group, request, version, client, token, now_ms, decision)
+
+    def _join_fresh(
+        self,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        """The group is only there if the join is accepted."""
+        self._classic.on_join(group, request, version, client, token, now_ms, decision)
+        self.state.groups[request.group_id] = group
+
+    def on_sync_group(self, request: SyncGroupRequest, token: Hashable, now_ms: int) -> Effects:
+        decision = Decision()
+        try:
+            check_group_id(request.group_id)
+            group = self.state.groups.get(request.group_id)
+            if group is None:
+                raise errors.UnknownMemberId
+            if isinstance(group, ClassicGroup):
+                self._classic.on_sync(group, request, token, now_ms, decision)
+            else:
+                self._mixed.on_sync(group, request, token, decision)
+        except errors.ProtocolError as error:
+            decision.reply(token, SyncGroupResponse(error_code=error.code))
+        return decision.effects()
+
+    def on_heartbeat(self, request: HeartbeatRequest, token: Hashable, now_ms: int) -> Effects:
+        decision = Decision()
+        try:
+            check_group_id(request.group_id)
+            group = self.state.groups.get(request.group_id)
+            if group is None:
+                raise errors.UnknownMemberId
+            if isinstance(group, ClassicGroup):
+                self._classic.on_heartbeat(group, request, token, decision)
+            else:
+                self._mixed.on_heartbeat(group, request, token, decision)
+        except errors.ProtocolError as error:
+            decision.reply(token, HeartbeatResponse(error_code=error.code))
+        return decision.effects()
+
+    def on_leave_group(
+        self, request: LeaveGroupRequest, version: int, token: Hashable, now_ms: int
+    ) -> Effects:
+        decision = Decision()
+        batched = version >= BATCH_LEAVE_FROM
+        members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
+        try:
+            check_group_id(request.group_id)
+            answers = self._leave(request.group_id, members, now_ms, decision)
+        except errors.ProtocolError as error:
+            decision.reply(token, LeaveGroupResponse(error_code=error.code))
+            return decision.effects()
+        code = errors.NONE if batched else answers[0].error_code
+        decision.reply(token, LeaveGroupResponse(error_code=code, members=answers if batched else []))
+        return decision.effects()
+
+    def _leave(
+        self, group_id: str, members: list[MemberIdentity], now_ms: int, decision: Decision
+    ) -> list[MemberResponse]:
+        group = self.state.groups.get(group_id)
+        if group is None:
+            raise errors.UnknownMemberId
+        if isinstance(group, ClassicGroup):
+            return self._classic.on_leave(group, members, now_ms, decision)
+        leaving, answers = self._mixed.leaving(group, members)
+        if leaving:
+            self._remove_consumer_members(group, leaving, "left", now_ms, decision)
+        return answers
+
+    # The consumer protocol
+
+    def on_consumer_group_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+    ) -> Effects:
+        decision = Decision()
+        try:
+            self._consumer.validate(request, version)
+            self._consumer_heartbeat(request, client, token, now_ms, decision)
+        except errors.ProtocolError as error:
+            answer = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return Effects(replies=(Reply(token, answer),))
+        return decision.effects()
+
+    def _consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        token: Hashable,
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        group = self.state.groups.get(request.group_id)
+        if request.member_epoch < JOIN_EPOCH:
+            if not isinstance(group, ConsumerGroup):
+                raise errors.GroupIdNotFound(f"Group {request.group_id} not found.")
+            leaving = self._consumer.on_leave(group, request, token, decision)
+            if leaving is not None:
+                self._remove_consumer_members(group, [leaving], "left", now_ms, decision)
+            return
+        classic = group if isinstance(group, ClassicGroup) else None
+        if classic is not None and request.member_epoch == JOIN_EPOCH:
+            group = self._migration.upgrade(classic, decision)
+        if group is None and request.member_epoch == JOIN_EPOCH:
+            group = ConsumerGroup(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise errors.GroupIdNotFound(f"Group {request.group_id} not found.")
+        self._consumer.on_heartbeat(group, request, client, token, now_ms, decision)
+        if classic is not None:
+            self._migration.release(classic, decision)
