@@ -22,7 +22,9 @@ def a_batch(count: int, *, sequence: int | None = None, timestamp: int = 5) -> b
     return build(records, producer_id=9, producer_epoch=0, base_sequence=sequence)
 
 
-def opened(disk: MemoryDisk, config: LogConfig = SMALL, *, report=lambda _: None, recovery_point: int = 0) -> Log:
+def opened(
+    disk: MemoryDisk, config: LogConfig = SMALL, *, report=lambda _: None, recovery_point: int = 0
+) -> Log:
     return Log.open(
         disk,
         "t-0",
@@ -90,7 +92,7 @@ def test_a_log_cut_at_every_byte_opens_as_a_prefix():
 def test_a_recovery_that_skips_the_crc_is_caught(monkeypatch):
     monkeypatch.setattr(recovery, "check", read_header)
     disk, before, ends = a_filled_disk([1, 2, 3])
-    path, position, size = disk.last_append
+    _, _, size = disk.last_append
     disk.tear_last_append(size - 3, b"xyz")
     with pytest.raises(Exception, match="CRC"):
         is_prefix(disk, before, ends)

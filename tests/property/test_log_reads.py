@@ -109,7 +109,7 @@ def test_a_timestamp_finds_the_first_record_that_is_not_older(shape, config, reo
     start = data.draw(st.integers(0, log.end_offset))
     log.delete_records_before(start)
     records = [record for batch in model for record in batch if record.offset >= start]
-    for timestamp in range(0, 60):
+    for timestamp in range(60):
         first = next((each for each in records if each.timestamp >= timestamp), None)
         found = log.offset_for_timestamp(timestamp)
         assert (found and (found.offset, found.timestamp)) == (first and (first.offset, first.timestamp))

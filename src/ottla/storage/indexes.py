@@ -1,8 +1,8 @@
-"""A segment's sparse indexes in Kafka's format: offset to position, timestamp to offset, aborted transactions.
+"""A segment's indexes in Kafka's format: offset to position, timestamp to offset, aborted transactions.
 
-They are kept in memory as flat arrays and written in one piece or from some entry on. Offsets in the files are
-relative to the segment's base offset. An entry of the offset index names the *last* offset of the batch at its
-position, as Apache Kafka writes it.
+The sparse ones are kept in memory as flat arrays and written from some entry on. Offsets in the files are
+relative to the segment's base offset. An entry of the offset index names the *last* offset of the batch at
+its position, as Apache Kafka writes it.
 """
 
 import struct

@@ -160,7 +160,7 @@ class Log:
     def append(
         self, batch: Buffer, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> Appended:
-        """As the leader: check, validate, look at the sequence, stamp, write. Nothing changes if it raises."""
+        """As the leader: check, validate, check the sequence, stamp, write. Nothing changes if it raises."""
         if origin is Origin.CLIENT:
             header, batch = accept(batch, self.config, now_ms)
             if header.producer_id >= 0:
@@ -182,7 +182,7 @@ class Log:
         leader_epoch: int,
         now_ms: int,
     ) -> Appended:
-        """End a transaction; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for what comes too late."""
+        """End a transaction; INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED when too late."""
         batch = build_marker(
             producer_id,
             producer_epoch,

@@ -1,7 +1,7 @@
 """A disk in memory: for `--memory`, and for tests that crash, tear and fill it.
 
-With `track_sync` it remembers what was synced, and names are durable only after `sync_folder`, so that `crash`
-can take everything else away. Renaming a folder counts as durable at once.
+With `track_sync` it remembers what was synced, and names are durable only after `sync_folder`, so that
+`crash` can take everything else away. Renaming a folder counts as durable at once.
 """
 
 import errno

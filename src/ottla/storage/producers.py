@@ -1,7 +1,7 @@
 """What a log knows about its idempotent and transactional producers: sequences, epochs, open transactions.
 
-`check` only looks; `apply` and `apply_marker` change the state, after the batch is written, and are the same for
-a leader, a follower and for replay after a restart.
+`check` only looks; `apply` and `apply_marker` change the state, after the batch is written, and are the same
+for a leader, a follower and for replay after a restart.
 """
 
 import struct
@@ -225,7 +225,8 @@ class Producers:
             if first != 0 and entry.epoch != NO_EPOCH:
                 raise errors.OutOfOrderSequenceNumber(
                     f"Invalid sequence number for new epoch of producer {entry.producer_id}: "
-                    f"{header.producer_epoch} (request epoch), {first} (seq. number), {entry.epoch} (current epoch)"
+                    f"{header.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{entry.epoch} (current epoch)"
                 )
         elif entry.epoch != NO_EPOCH and first != (0 if last == _SEQUENCE_MAX else last + 1):
             raise errors.OutOfOrderSequenceNumber(

@@ -1,7 +1,7 @@
-"""Opening the segments of a folder. After an unclean stop, what follows the recovery point is checked and cut.
+"""Opening the segments of a folder; after an unclean stop, checking what follows the recovery point.
 
-No byte behind the recovery point is trusted before its CRC was checked. What is cut although valid batches stand
-behind it is kept beside, with the suffix `.corrupt`, and every cut is reported.
+No byte behind the recovery point is trusted before its CRC was checked. What is cut although valid batches
+stand behind it is kept beside, with the suffix `.corrupt`, and every cut is reported.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ _TRUST_ALL = 1 << 63
 
 @dataclass(slots=True)
 class Recovered:
-    """Segments in order, the last one open for appends; empty for a new log. `rebuilt_from` is the base offset
-    of the first segment whose indexes were made anew."""
+    """Segments in order, the last one open for appends; empty for a new log. `rebuilt_from` is the base
+    offset of the first segment whose indexes were made anew."""
 
     segments: list[Segment]
     rebuilt_from: int
@@ -62,6 +62,7 @@ class Recovery:
         self._files = files
         self._folder = folder
         self._interval = config.index_interval_bytes
+        self._compacted = config.compact
         self._epochs = epochs
         self._now_ms = now_ms
         self._report = report
@@ -75,7 +76,8 @@ class Recovery:
             if segment.next_offset <= trusted and not is_last:
                 self._ensure_indexes(segment)
                 continue
-            cut = self._walk(segment, trusted)
+            end_offset = segment.next_offset
+            cut = self._walk(segment, trusted) or self._gap(segment, end_offset)
             if cut is not None:
                 self._cut(segment, cut, segments[at + 1 :])
                 return Recovered(segments[: at + 1], self._rebuilt_from)
@@ -140,6 +142,12 @@ class Recovery:
             self._note(segment, header)
         return None
 
+    def _gap(self, segment: Segment, end_offset: int) -> _Cut | None:
+        """A power cut may take the end of a segment and leave the next one. Compaction leaves gaps, too."""
+        if self._compacted or segment.next_offset >= end_offset or end_offset == _TRUST_ALL:
+            return None
+        return _Cut(segment.size_bytes, f"the offsets up to {end_offset} are missing")
+
     def _note(self, segment: Segment, header: BatchHeader) -> None:
         segment.note(header.size, header.last_offset, header.max_timestamp, self._interval)
         if header.leader_epoch > self._epochs.latest:
@@ -150,20 +158,21 @@ class Recovery:
         file = segment.open_for_append()
         removed_bytes = file.size() - cut.position
         kept = ""
-        if later or self._holds_valid_batch(segment, cut.position):
+        if removed_bytes and (later or self._holds_valid_batch(segment, cut.position)):
             kept = f"{path}.{cut.position}{CORRUPT}"
             self._copy_tail(segment, cut.position, kept)
         segment.cut(cut.position, segment.next_offset)
         self._report(
-            f"{path}: cut at position {cut.position}, {removed_bytes} bytes from offset {segment.next_offset} on "
-            f"are gone: {cut.reason}" + (f"; they are kept in {kept}" if kept else "")
+            f"{path}: cut at position {cut.position}, {removed_bytes} bytes from offset "
+            f"{segment.next_offset} on are gone: {cut.reason}"
+            + (f"; they are kept in {kept}" if kept else "")
         )
         for each in later:
             each.rename(CORRUPT)
             self._report(f"{each.path(LOG)}: taken out of the log, the segment before it is corrupt")
 
     def _holds_valid_batch(self, segment: Segment, position: int) -> bool:
-        """Is there a good batch behind the bad one? Then it was no torn write, and a person wants to see it."""
+        """Is there a good batch behind the bad one? Then it was no torn write: a person wants to see it."""
         file = segment.open_for_append()
         tail = file.read(position, _RESYNC_BYTES_MAX)
         at = tail.find(_MAGIC, _MAGIC_AT + 1)

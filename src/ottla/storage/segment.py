@@ -1,8 +1,7 @@
 """One segment: a file of batches with its sparse indexes.
 
-The last segment of a log is open: its file is held, its indexes grow in memory. `seal` closes it: its indexes are
-written, and from then on files and indexes are opened on demand through the cache. Compaction writes new segments
-with the suffix `.cleaned` through the same class.
+The last segment of a log is open: its file is held, its indexes grow in memory. `seal` closes it: its indexes
+are written, and from then on files and indexes are opened on demand through the cache.
 """
 
 import struct
@@ -185,14 +184,15 @@ class Segment:
             return True
         if self.size_bytes == 0:
             return False
-        if self._waited_ms(max_timestamp, now_ms) > segment_ms(config, self.base_offset):
+        first = self._first_timestamp if self._first_timestamp is not None else self.first_timestamp
+        waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        if waited_ms > segment_ms(config, self.base_offset):
             return True
         indexes = self._indexes
         assert indexes is not None
-        full_bytes = config.segment_index_bytes
         return (
-            len(indexes.offset) >= full_bytes // OffsetIndex.ENTRY_BYTES
-            or len(indexes.time) >= full_bytes // TimeIndex.ENTRY_BYTES - 1
+            len(indexes.offset.offsets) * OffsetIndex.ENTRY_BYTES >= config.segment_index_bytes
+            or (len(indexes.time.offsets) + 1) * TimeIndex.ENTRY_BYTES >= config.segment_index_bytes
         )
 
     def seal(self) -> None:
@@ -378,8 +378,8 @@ class Segment:
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """As `headers`, from the batch on that holds `offset`, or the next one."""
-        position = self.indexes.offset.lookup(offset - self.base_offset)
-        for position, header in self.headers(position):
+        start = self.indexes.offset.lookup(offset - self.base_offset)
+        for position, header in self.headers(start):
             if header.last_offset >= offset:
                 yield position, header
 
@@ -421,10 +421,6 @@ class Segment:
                 self.read_at(0, HEADER_BYTES), _MAX_TIMESTAMP_AT
             )
         return self._first_timestamp
-
-    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        first = self.first_timestamp
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def _find(self, buffer: bytes, position: int, offset: int) -> tuple[bytes, int, int] | None:
         """Walk to the first batch that ends at or behind `offset`: (buffer, its position, start in it)."""
@@ -506,7 +502,7 @@ class Segment:
                 self._max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
 
     def _rewrite_indexes(self) -> None:
-        """What the index files hold is no longer true: they are removed and written anew at the next occasion."""
+        """What the index files hold is no longer true: they go, and are written anew at the next occasion."""
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
         for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
             self.disk.remove(self.path(kind))
@@ -520,7 +516,7 @@ class Segment:
 
 
 def segment_ms(config: LogConfig, base_offset: int) -> int:
-    """How long a segment may grow. The jitter spreads the rolls of many partitions and needs no randomness."""
+    """How long a segment may grow. The jitter spreads the rolls of many partitions; it is not random."""
     longest = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
     jitter = min(config.segment_jitter_ms, longest)
     return longest - (base_offset * 2654435761 % (jitter + 1)) if jitter else longest

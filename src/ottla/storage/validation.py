@@ -83,7 +83,8 @@ def _check_header(header: BatchHeader) -> None:
         raise errors.InvalidRecord("Clients are not allowed to write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise errors.InvalidRecord(
-            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId "
+            f"{header.producer_id}"
         )
 
 
@@ -119,7 +120,7 @@ def _check_timestamps(
 def _adapt(
     batch: Buffer, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int, limit: int
 ) -> tuple[BatchHeader, Buffer]:
-    """Compression and timestamps as the topic has them; untouched, and uncopied, where they are so already."""
+    """Compression and timestamps as the topic has them; untouched where they are so already."""
     codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
     max_timestamp = now_ms if config.log_append_time else header.base_timestamp + walked.max_timestamp_delta
     if codec != header.codec:
@@ -156,4 +157,4 @@ def _rows(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[tuple[int,
 
 def _summary(what: str, found: list[RecordError]) -> str:
     shown = "; ".join(f"record {each.batch_index}: {each.message}" for each in found[:3])
-    return f"One or more records have been rejected due to {what}: {len(found)} in total, the first ones: {shown}"
+    return f"One or more records have been rejected due to {what}, {len(found)} in total; the first: {shown}"
