@@ -1,8 +1,9 @@
 """What the core asks of the world: time and disk. The shell and the simulator each bring their own."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 
 
@@ -20,6 +21,18 @@ class Clock(Protocol):
         ...
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """After what runs now, before anything else waits: for wake-ups that must not nest."""
+        ...
+
+
+class Jobs(Protocol):
+    """Slow work, away from the event loop: syncing, deleting, opening."""
+
+    def submit(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """`done` is called on the loop with what the job returned, or the exception it ended with."""
+        ...
 
 
 class File(Protocol):

@@ -13,6 +13,10 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
+def is_internal(name: str) -> bool:
+    return name in INTERNAL_TOPICS
+
+
 def check_name(name: str) -> None:
     if not name:
         raise errors.InvalidTopicException("Topic name is invalid: the empty string is not allowed")

@@ -46,6 +46,9 @@ class LoopClock:
             self._arm()
         return timer
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
     def advance(self, milliseconds: int) -> None:
         """The future is now: every timer up to then fires, in order."""
         self._skew_ms += milliseconds

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 from collections import Counter
 
 from ottla.broker.dispatch import Dispatcher
@@ -73,10 +72,3 @@ class Listener:
             if connection.idle and connection.last_used_ms < oldest:
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)
-
-
-def no_delay(transport: asyncio.BaseTransport) -> None:
-    """Small answers leave at once. (asyncio and uvloop set it already for TCP; a proxy's socket may not.)"""
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

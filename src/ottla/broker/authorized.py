@@ -1,0 +1,17 @@
+"""What a client may do, as bit sets of the protocol's operations. Without an authorizer: everything."""
+
+NOT_ASKED = -(2**31)
+
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
+DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+GROUP_OPERATIONS = _bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+CLUSTER_OPERATIONS = _bits(
+    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
+)

@@ -1,0 +1,102 @@
+"""The broker as its handlers see it: one object that holds the parts, and the questions asked everywhere."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.broker.metrics import Metrics
+from ottla.broker.replicas import Replicas
+from ottla.broker.sessions import FetchSessions
+from ottla.broker.waits import Wait
+from ottla.config.settings import Config
+from ottla.metadata import topics
+from ottla.metadata.controller import Controller
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import Image
+from ottla.metadata.names import check_name, is_internal
+from ottla.ports import Clock
+from ottla.replication.partition import Partition
+from ottla.wire.messages.create_topics import CreatableTopic
+
+T = TypeVar("T")
+
+ADMIN_CLIENT_ID = "__admin_client"
+
+
+class Broker:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        controller: Controller,
+        replicas: Replicas,
+        sessions: FetchSessions,
+        metrics: Metrics,
+        new_uuid: Callable[[], bytes],
+    ) -> None:
+        self.node_id: int = config.node_id
+        self.config = config
+        self.clock = clock
+        self.controller = controller
+        self.replicas = replicas
+        self.sessions = sessions
+        self.metrics = metrics
+        self.new_uuid = new_uuid
+        self.supported_features: dict[str, tuple[int, int]] = {}
+
+    @property
+    def image(self) -> Image:
+        return self.controller.image
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The replica on this broker, whether it leads or not."""
+        found = self.replicas.partitions.get((topic, index))
+        if found is None:
+            if self.image.partition(topic, index) is None:
+                raise errors.UnknownTopicOrPartition()
+            raise errors.NotLeaderOrFollower()
+        return found
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        found = self.replicas.partitions.get((topic, index))
+        return found is not None and found.is_offline
+
+    def topic_name(self, topic_id: bytes) -> str:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise errors.UnknownTopicId()
+        return topic.name
+
+    def is_legal_name(self, name: str) -> bool:
+        try:
+            check_name(name)
+        except errors.InvalidTopicException:
+            return False
+        return True
+
+    def check_writable(self, topic: str, context: Context) -> None:
+        """Internal topics are written by coordinators; Kafka lets one client id in, and so do we."""
+        if is_internal(topic) and context.client_id != ADMIN_CLIENT_ID:
+            raise errors.InvalidTopicException(f"{topic} is written by the brokers alone")
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    async def change(
+        self, decide: Callable[[Image, Config], Decision[T]], *, validate_only: bool = False
+    ) -> T:
+        """Has the controller decide and write; the answer, once this broker has applied it."""
+        wait: Wait[T] = Wait()
+        self.controller.submit(decide, wait.set, validate_only=validate_only)
+        return await wait
+
+    async def create_topics_quietly(self, names: list[str], **shape: Any) -> None:
+        """For topics that come into being by being asked for: whoever asks looks again and sees what became."""
+        wanted = [
+            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, **shape) for name in names
+        ]
+        await self.change(
+            lambda image, config: topics.create_topics(wanted, image, config, self.new_uuid)
+        )

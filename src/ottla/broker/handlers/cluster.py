@@ -1,0 +1,270 @@
+"""What the cluster is: ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions."""
+
+import re
+
+from ottla import errors
+from ottla.broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.broker import Broker
+from ottla.broker.context import Context
+from ottla.broker.handlers.leaders import endpoints_of
+from ottla.broker.routes import ROUTES
+from ottla.metadata.image import Partition, Topic
+from ottla.metadata.names import is_internal
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.wire.schema import ZERO_UUID
+
+PRODUCE = 0
+BROKERS_ENDPOINT = 1
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+NAMED_SOFTWARE_FROM = 3
+
+
+async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    if context.api_version >= NAMED_SOFTWARE_FROM:
+        names = request.client_software_name, request.client_software_version
+        if not all(SOFTWARE.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=errors.InvalidRequest.code)
+        context.client.software = " ".join(names)
+    return served_versions(context.broker)
+
+
+def served_versions(broker: Broker) -> ApiVersionsResponse:
+    # Produce is told from version 0 on although 3 is the first that is served: librdkafka would otherwise
+    # turn compression off (KAFKA-18659).
+    keys = [
+        ApiVersion(
+            api_key=key,
+            min_version=0 if key == PRODUCE else route.version_min,
+            max_version=route.version_max,
+        )
+        for key, route in sorted(ROUTES.items())
+    ]
+    supported = [
+        SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in broker.supported_features.items()
+    ]
+    finalized = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in broker.image.features.items()
+    ]
+    return ApiVersionsResponse(
+        api_keys=keys,
+        supported_features=supported,
+        finalized_features=finalized,
+        finalized_features_epoch=broker.image.position,
+    )
+
+
+async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
+    """v0 asks for all topics with an empty list, later ones with null; v4 may forbid auto-creation; v12 takes ids."""
+    broker = context.broker
+    wanted = request.topics
+    if wanted is None or (context.api_version == 0 and not wanted):
+        topics = [_described(topic, context, request) for topic in broker.image.topics.values()]
+    else:
+        if request.allow_auto_topic_creation or context.api_version < 4:
+            await _create_missing(wanted, context)
+        topics = [_look_up(each, context, request) for each in wanted]
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in endpoints_of(context, _living(broker))
+        ],
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=NOT_ASKED,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+async def _create_missing(wanted: list[MetadataRequestTopic], context: Context) -> None:
+    broker = context.broker
+    missing = [each.name for each in wanted if each.name and each.name not in broker.image.topics]
+    if missing and broker.config.auto_create_topics_enable:
+        await broker.create_topics_quietly(missing)
+
+
+def _look_up(
+    wanted: MetadataRequestTopic, context: Context, request: MetadataRequest
+) -> MetadataResponseTopic:
+    image = context.broker.image
+    by_id = wanted.topic_id != ZERO_UUID
+    topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name or "")
+    if topic is not None:
+        return _described(topic, context, request)
+    error: type[errors.ProtocolError] = errors.UnknownTopicId if by_id else errors.UnknownTopicOrPartition
+    if not by_id and not context.broker.is_legal_name(wanted.name or ""):
+        error = errors.InvalidTopicException
+    return MetadataResponseTopic(
+        error_code=error.code,
+        name=wanted.name if not by_id or context.api_version < 12 else None,
+        topic_id=wanted.topic_id,
+        topic_authorized_operations=NOT_ASKED,
+    )
+
+
+def _described(topic: Topic, context: Context, request: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_described_partition(each, context) for each in topic.partitions],
+        topic_authorized_operations=(
+            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _described_partition(partition: Partition, context: Context) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=errors.LeaderNotAvailable.code if partition.leader < 0 else 0,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=_offline(partition, context.broker),
+    )
+
+
+def _living(broker: Broker) -> list[int]:
+    return [each.broker_id for each in broker.image.brokers.values() if not each.fenced]
+
+
+def _offline(partition: Partition, broker: Broker) -> list[int]:
+    """Replicas that cannot serve: their broker is away, or its disk."""
+    offline = [
+        each
+        for each in partition.replicas
+        if each not in broker.image.brokers or broker.image.brokers[each].fenced
+    ]
+    if broker.node_id in partition.replicas and broker.is_offline(partition.topic, partition.index):
+        offline.append(broker.node_id)
+    return offline
+
+
+async def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    broker = context.broker
+    if request.endpoint_type != BROKERS_ENDPOINT:
+        unsupported = request.endpoint_type == 2
+        error: type[errors.ProtocolError] = (
+            errors.MismatchedEndpointType if unsupported else errors.UnsupportedEndpointType
+        )
+        return DescribeClusterResponse(
+            error_code=error.code,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+            endpoint_type=request.endpoint_type,
+            cluster_authorized_operations=NOT_ASKED,
+        )
+    shown = list(broker.image.brokers) if request.include_fenced_brokers else _living(broker)
+    return DescribeClusterResponse(
+        endpoint_type=BROKERS_ENDPOINT,
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.image.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node_id,
+                host=host,
+                port=port,
+                rack=rack,
+                is_fenced=broker.image.brokers[node_id].fenced,
+            )
+            for node_id, host, port, rack in endpoints_of(context, shown)
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+async def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
+    """Topics in order of their names, a page at a time: the cursor is where the next page begins."""
+    broker = context.broker
+    names = sorted({each.name for each in request.topics} or broker.image.topics)
+    first, first_partition = "", 0
+    if request.cursor is not None:
+        first, first_partition = request.cursor.topic_name, request.cursor.partition_index
+        if first_partition < 0:
+            raise errors.InvalidRequest("DescribeTopicPartitionsRequest cursor partition must be valid.")
+    left = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if name < first:
+            continue
+        start = first_partition if name == first else 0
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown_topic(name, context))
+            continue
+        if left <= 0:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=start)
+            break
+        page = topic.partitions[start : start + left]
+        response.topics.append(_page(topic, page, context))
+        left -= len(page)
+        if start + len(page) < len(topic.partitions):
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=start + len(page))
+            break
+    return response
+
+
+def _unknown_topic(name: str, context: Context) -> DescribeTopicPartitionsResponseTopic:
+    legal = context.broker.is_legal_name(name)
+    error = errors.UnknownTopicOrPartition if legal else errors.InvalidTopicException
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error.code, name=name, topic_authorized_operations=NOT_ASKED
+    )
+
+
+def _page(topic: Topic, page: list[Partition], context: Context) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=errors.LeaderNotAvailable.code if each.leader < 0 else 0,
+                partition_index=each.index,
+                leader_id=each.leader,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=list(each.replicas),
+                isr_nodes=list(each.isr),
+                eligible_leader_replicas=list(each.elr),
+                last_known_elr=list(each.last_known_elr),
+                offline_replicas=_offline(each, context.broker),
+            )
+            for each in page
+        ],
+    )

@@ -1,0 +1,191 @@
+"""Settings of topics, brokers and groups: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.config.alter import Alteration, Operation
+from ottla.config.describe import (
+    Entry,
+    describe_broker,
+    describe_broker_default,
+    describe_group,
+    describe_topic,
+)
+from ottla.metadata import configs as decisions
+from ottla.metadata.configs import ResourceAlterations, ResourceResult
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalResourceResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 8, 16
+LISTED_BEFORE_V1 = (CLIENT_METRICS_RESOURCE,)
+KNOWN_RESOURCES = (
+    TOPIC_RESOURCE,
+    BROKER_RESOURCE,
+    BROKER_LOGGER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+)
+
+
+async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_described(each, request, context) for each in request.resources])
+
+
+def _described(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        entries = _entries(resource, context)
+    except errors.ProtocolError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    wanted = resource.configuration_keys or None  # Kafka takes an empty list for all, too
+    result.configs = [
+        _entry(each, request) for each in entries if wanted is None or each.name in wanted
+    ]
+    return result
+
+
+def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]:
+    broker, name = context.broker, resource.resource_name
+    match resource.resource_type:
+        case 2:
+            if not broker.is_legal_name(name):
+                raise errors.InvalidTopicException(f"Topic name {name!r} is illegal")
+            if name not in broker.image.topics:
+                raise errors.UnknownTopicOrPartition()
+            return describe_topic(broker.image.settings(TOPIC_RESOURCE, name), broker.config)
+        case 4:
+            if name == "":
+                return describe_broker_default(broker.config)
+            if name != str(broker.node_id):
+                raise errors.InvalidRequest(
+                    f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+                )
+            return describe_broker(broker.config)
+        case 32:
+            if not name:
+                raise errors.InvalidRequest("Group name must not be empty")
+            return describe_group(broker.image.settings(GROUP_RESOURCE, name), broker.config)
+        case 8 | 16:
+            return []
+        case other:
+            raise errors.InvalidRequest(f"Unsupported resource type: {other}")
+
+
+def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
+        return tuple(Alteration(each.name, Operation.SET, each.value) for each in configs)
+
+    results = await _alter(request, alterations, context, incremental=False)
+    return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**_result(each)) for each in results])
+
+
+async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
+        return tuple(Alteration(each.name, each.config_operation, each.value) for each in configs)
+
+    results = await _alter(request, alterations, context, incremental=True)
+    return IncrementalAlterConfigsResponse(
+        responses=[IncrementalResourceResponse(**_result(each)) for each in results]
+    )
+
+
+async def _alter(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+    alterations: Callable[[Sequence[Any]], tuple[Alteration, ...]],
+    context: Context,
+    *,
+    incremental: bool,
+) -> list[ResourceResult]:
+    resources = [
+        ResourceAlterations(each.resource_type, each.resource_name, alterations(each.configs))
+        for each in request.resources
+    ]
+    return await context.broker.change(
+        lambda image, config: decisions.alter_configs(resources, image, config, incremental=incremental),
+        validate_only=request.validate_only,
+    )
+
+
+def _result(result: ResourceResult) -> dict[str, Any]:
+    return {
+        "error_code": result.error.code if result.error else 0,
+        "error_message": result.error.message if result.error else None,
+        "resource_type": result.resource_type,
+        "resource_name": result.resource_name,
+    }
+
+
+async def list_config_resources(
+    request: ListConfigResourcesRequest, context: Context
+) -> ListConfigResourcesResponse:
+    """v0 asked for client metrics only."""
+    kinds = tuple(request.resource_types) or KNOWN_RESOURCES
+    if context.api_version == 0:
+        kinds = LISTED_BEFORE_V1
+    if any(kind not in KNOWN_RESOURCES for kind in kinds):
+        return ListConfigResourcesResponse(error_code=errors.UnsupportedVersion.code)
+    image = context.broker.image
+    names = {
+        GROUP_RESOURCE: image.resources(GROUP_RESOURCE),
+        BROKER_RESOURCE: [str(each) for each in image.brokers],
+        BROKER_LOGGER_RESOURCE: [str(each) for each in image.brokers],
+        TOPIC_RESOURCE: list(image.topics),
+        CLIENT_METRICS_RESOURCE: [],
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, found in names.items()
+            if kind in kinds
+            for name in found
+        ]
+    )

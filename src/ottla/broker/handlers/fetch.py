@@ -1,0 +1,173 @@
+"""Fetch. v7 brings sessions, v9 leader epochs, v11 racks, v12 divergence, v13 topic ids, v15 the replica's epoch."""
+
+from dataclasses import dataclass
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.broker.handlers.leaders import current_leader, endpoints_of
+from ottla.broker.sessions import Key, Turn, Wanted
+from ottla.broker.waits import Wait
+from ottla.replication.partition import Partition
+from ottla.storage.log import Log
+from ottla.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+TOPIC_IDS_FROM = 13
+READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class _Round:
+    """One look at all partitions: what was found, and what to wait for if it is too little."""
+
+    data: dict[Key, PartitionData]
+    waiting: list[tuple[Partition, int]]  # (partition, the offset behind what it could show)
+    size: int = 0
+    urgent: bool = False  # an error or a divergence is told at once
+
+
+async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
+    broker = context.broker
+    clock = broker.clock
+    by_id = context.api_version >= TOPIC_IDS_FROM
+    try:
+        turn = broker.sessions.turn(request, by_id=by_id, now_ms=clock.monotonic_ms())
+    except errors.ProtocolError as error:
+        return FetchResponse(error_code=error.code)
+    deadline_ms = clock.monotonic_ms() + request.max_wait_ms
+    while True:
+        found = _look(turn, request, context)
+        if found.urgent or found.size >= request.min_bytes or clock.monotonic_ms() >= deadline_ms:
+            break
+        if not await _changed(found, request, deadline_ms, context):
+            found = _look(turn, request, context)
+            break
+    return _response(turn, turn.tell(found.data), by_id, context)
+
+
+async def _changed(found: _Round, request: FetchRequest, deadline_ms: int, context: Context) -> bool:
+    """Waits until a partition has more to show (True) or the time is up (False)."""
+    clock = context.broker.clock
+    wait: Wait[bool] = Wait()
+
+    def wake() -> None:
+        clock.call_soon(lambda: wait.set(True))  # after the append that woke us has answered its own client
+
+    read_committed = request.isolation_level == READ_COMMITTED
+    tickets = [
+        partition.waiters(read_committed=read_committed).add(end + 1, wake)
+        for partition, end in found.waiting
+    ]
+    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
+    try:
+        return await wait
+    finally:
+        timer.cancel()
+        for ticket in tickets:
+            ticket.cancel()
+
+
+def _look(turn: Turn, request: FetchRequest, context: Context) -> _Round:
+    left = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+    found = _Round({}, [])
+    for wanted in turn.wanted:
+        key = wanted.topic, wanted.partition
+        try:
+            partition = _partition(wanted, context)
+            log = partition.leader_log(wanted.current_leader_epoch)
+            data = _read(partition, log, wanted, request, left, found.size == 0)
+        except errors.ProtocolError as error:
+            data = _failed(wanted, error, context)
+        else:
+            found.waiting.append((partition, _visible_end(partition, log, request)))
+        if data.records:
+            found.size += len(data.records)
+            left -= len(data.records)
+        if data.error_code or data.diverging_epoch.epoch >= 0:
+            found.urgent = True
+        found.data[key] = data
+    return found
+
+
+def _partition(wanted: Wanted, context: Context) -> Partition:
+    broker = context.broker
+    name = wanted.topic if isinstance(wanted.topic, str) else broker.topic_name(wanted.topic)
+    return broker.partition(name, wanted.partition)
+
+
+def _visible_end(partition: Partition, log: Log, request: FetchRequest) -> int:
+    return partition.visible_end(log, read_committed=request.isolation_level == READ_COMMITTED)
+
+
+def _read(
+    partition: Partition, log: Log, wanted: Wanted, request: FetchRequest, left: int, first: bool
+) -> PartitionData:
+    data = PartitionData(
+        partition_index=wanted.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        records=b"",
+    )
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            return data
+    end = _visible_end(partition, log, request)
+    if not log.log_start_offset <= wanted.fetch_offset <= log.end_offset:
+        raise errors.OffsetOutOfRange()
+    if wanted.fetch_offset < end and (left > 0 or first):
+        most = max(0, min(left, wanted.partition_max_bytes))
+        taken = log.read(wanted.fetch_offset, max_bytes=most, up_to=end, at_least_one=first)
+        data.records = taken.data
+        if request.isolation_level == READ_COMMITTED:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in log.aborted_transactions(wanted.fetch_offset, taken.next_offset)
+            ]
+    return data
+
+
+def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> PartitionData:
+    data = PartitionData(
+        partition_index=wanted.partition,
+        error_code=error.code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        records=b"",
+    )
+    if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):
+        leader, epoch = current_leader(context, wanted.topic, wanted.partition)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    return data
+
+
+def _response(turn: Turn, told: dict[Key, PartitionData], by_id: bool, context: Context) -> FetchResponse:
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for (topic, _), data in told.items():
+        entry = topics.get(topic)
+        if entry is None:
+            entry = topics[topic] = FetchableTopicResponse()
+            if isinstance(topic, bytes):
+                entry.topic_id = topic
+            else:
+                entry.topic = topic
+        entry.partitions.append(data)
+    leaders = {data.current_leader.leader_id for data in told.values()} - {-1}
+    endpoints = [
+        NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
+        for node_id, host, port, rack in endpoints_of(context, leaders)
+    ]
+    return FetchResponse(
+        session_id=turn.session_id, responses=list(topics.values()), node_endpoints=endpoints
+    )

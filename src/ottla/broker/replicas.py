@@ -1,0 +1,198 @@
+"""The partitions that live on this broker: made, led, reconfigured and removed as the metadata says."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from ottla.config.log import LogConfig
+from ottla.config.settings import Config
+from ottla.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.metadata.image import Partition as State
+from ottla.metadata.records import ConfigSet, PartitionChanged, PartitionCreated, Record, TopicDeleted
+from ottla.ports import Clock, Jobs
+from ottla.replication.partition import Partition
+from ottla.storage.folder import LogFolder, Opening
+from ottla.storage.folder_names import partition_folder
+from ottla.storage.log import Log
+
+log = logging.getLogger("ottla.broker")
+
+Key = tuple[str, int]
+
+
+class Replicas:
+    """`on_partition` tells coordinators of partitions that come, change or go (None)."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Image,
+        config: Config,
+        folders: list[LogFolder],
+        clock: Clock,
+        jobs: Jobs,
+        new_unique: Callable[[], str],
+    ) -> None:
+        self._node_id, self._image, self._config = node_id, image, config
+        self.folders, self._clock, self._jobs, self._new_unique = folders, clock, jobs, new_unique
+        self.partitions: dict[Key, Partition] = {}
+        self.on_partition: Callable[[Key, Partition | None], None] = lambda key, partition: None
+        self._by_topic: dict[bytes, set[Key]] = {}
+        self._home: dict[Key, LogFolder] = {}
+        self.on_flush_due: Callable[[Partition], None] = lambda partition: None
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def openings(self) -> list[Opening]:
+        """Logs found on disk that the metadata knows; others are put aside, never deleted."""
+        openings = []
+        for folder in self.folders:
+            for key in folder.load():
+                state = self._image.partition(*key)
+                if state is None or self._node_id not in state.replicas or key in self._home:
+                    log.warning("%s: nobody knows the partition %s-%d: put aside", folder.path, *key)
+                    folder.strand(key, self._new_unique())
+                    continue
+                self._home[key] = folder
+                openings.append(folder.opening(key, self.log_config(key[0]), self._clock.now_ms()))
+        return openings
+
+    def adopt(self, opening: Opening) -> None:
+        """A log was opened, or failed to: then its partition is offline."""
+        state = self._image.partition(*opening.partition)
+        assert state is not None
+        try:
+            opened: Log | None = opening.folder.on_opened(opening)
+        except Exception as error:
+            log.error("partition %s-%d is offline: %s", *opening.partition, error)
+            opened = None
+        if opened is not None and opened.topic_id not in (state.topic_id, bytes(16)):
+            log.warning("%s-%d on disk is of an earlier topic of that name: put aside", *opening.partition)
+            opening.folder.strand(opening.partition, self._new_unique())
+            opened = None
+            del self._home[opening.partition]
+            self._ensure(state)
+            return
+        self._add(state, opened)
+
+    def start(self) -> None:
+        """All that was on disk is adopted: what is missing has never been written to."""
+        for state in self._image.partitions():
+            if self._node_id in state.replicas and (state.topic, state.index) not in self.partitions:
+                self._ensure(state)
+        self._image.watch(self.on_record)
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def on_record(self, record: Record) -> None:
+        match record:
+            case PartitionCreated() | PartitionChanged():
+                topic = self._image.topics_by_id[record.topic_id]
+                self._on_state(topic.partitions[record.partition])
+            case TopicDeleted():
+                for key in sorted(self._by_topic.pop(record.topic_id, set())):
+                    self._remove(key)
+            case ConfigSet(resource_type=kind, resource_name=name):
+                if kind == TOPIC_RESOURCE:
+                    self._reconfigure([key for key in self.partitions if key[0] == name])
+                elif kind == BROKER_RESOURCE:
+                    self._reconfigure(list(self.partitions))
+
+    def on_config(self, config: Config) -> None:
+        self._config = config
+        self._reconfigure(list(self.partitions))
+
+    def _on_state(self, state: State) -> None:
+        key = state.topic, state.index
+        if self._node_id not in state.replicas:
+            if key in self.partitions:
+                self._by_topic[state.topic_id].discard(key)
+                self._remove(key)
+            return
+        partition = self._ensure(state)
+        partition.on_state(state)
+        self.on_partition(key, partition)
+
+    def _ensure(self, state: State) -> Partition:
+        key = state.topic, state.index
+        found = self.partitions.get(key)
+        if found is not None:
+            return found
+        folder = min(
+            (each for each in self.folders if not each.is_offline),
+            key=lambda each: len(each.logs),
+            default=None,
+        )
+        made = None
+        if folder is not None:
+            self._home[key] = folder
+            made = Log.create(
+                folder.disk,
+                partition_folder(*key),
+                self.log_config(state.topic),
+                files=folder.files,
+                now_ms=self._clock.now_ms(),
+                topic_id=state.topic_id,
+            )
+            folder.logs[key] = made
+        return self._add(state, made)
+
+    def _add(self, state: State, opened: Log | None) -> Partition:
+        key = state.topic, state.index
+        if opened is not None:
+            opened.topic_id = state.topic_id
+        partition = Partition(self._node_id, state, opened, self.on_flush_due)
+        self.partitions[key] = partition
+        self._by_topic.setdefault(state.topic_id, set()).add(key)
+        self.on_partition(key, partition)
+        return partition
+
+    def _remove(self, key: Key) -> None:
+        partition = self.partitions.pop(key)
+        folder = self._home.pop(key, None)
+        self.on_partition(key, None)
+        partition.close()
+        if folder is not None and not folder.is_offline:
+            job = folder.remove(key, self._new_unique())
+            self._jobs.submit(job, lambda result: _log_failure(f"removing {key[0]}-{key[1]}", result))
+
+    def _reconfigure(self, keys: list[Key]) -> None:
+        for key in keys:
+            partition = self.partitions[key]
+            if partition.log is not None:
+                partition.log.reconfigure(self.log_config(key[0]))
+                partition.advance()  # flush.messages may have come or gone
+
+    def log_config(self, topic: str) -> LogConfig:
+        return LogConfig.from_settings(self._image.settings(TOPIC_RESOURCE, topic), self._config)
+
+    # -- folders ---------------------------------------------------------------------------------
+
+    def home(self, key: Key) -> LogFolder | None:
+        return self._home.get(key)
+
+    def moved(self, key: Key, folder: LogFolder, moved: Log) -> None:
+        """A partition's log lives in another folder now."""
+        self._home[key] = folder
+        self.partitions[key].log = moved
+
+    def on_folder_offline(self, folder: LogFolder) -> None:
+        """Its partitions are offline, and only those."""
+        for key, home in self._home.items():
+            if home is folder and key in self.partitions:
+                self.partitions[key].go_offline()
+
+    def on_log_start_moved(self, moved: Log) -> None:
+        """DeleteRecords must survive a restart: the checkpoint is written now, not with the next round."""
+        for folder in self.folders:
+            if moved in folder.logs.values():
+                self._jobs.submit(folder.checkpoint(), lambda result: _log_failure("checkpoint", result))
+
+    def logs(self) -> Iterator[tuple[Key, Partition, Log]]:
+        for key, partition in self.partitions.items():
+            if partition.log is not None:
+                yield key, partition, partition.log
+
+
+def _log_failure(what: str, result: object) -> None:
+    if isinstance(result, Exception):
+        log.error("%s failed: %s", what, result)

@@ -1,0 +1,142 @@
+"""One partition on this broker: leads or follows, knows what is committed, and who waits for it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla import errors
+from ottla.metadata.image import Partition as State
+from ottla.replication.waiters import Waiters
+from ottla.storage.log import Appended, Log, Origin
+from ottla.ports import Buffer
+
+ACKS_ALL = -1
+
+
+class Partition:
+    """`state` is what the metadata says; `log` is None while its disk is offline.
+
+    The high watermark is what every in-sync replica has, and with flush.messages=1 what is on this disk too.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        state: State,
+        log: Log | None,
+        on_flush_due: Callable[["Partition"], None] = lambda partition: None,
+    ) -> None:
+        self._broker_id = broker_id
+        self._on_flush_due = on_flush_due
+        self.state = state
+        self.log = log
+        self.committed = Waiters()  # for the high watermark
+        self.stable = Waiters()  # for the last stable offset
+        self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
+        self._replica_ends: dict[int, int] = {}
+
+    @property
+    def name(self) -> str:
+        return f"{self.state.topic}-{self.state.index}"
+
+    @property
+    def is_leader(self) -> bool:
+        return self.state.leader == self._broker_id
+
+    # -- what metadata says ----------------------------------------------------------------------
+
+    def on_state(self, state: State) -> None:
+        """A newer state from the metadata log."""
+        was_leader, old_epoch = self.is_leader, self.state.leader_epoch
+        self.state = state
+        if was_leader and (not self.is_leader or state.leader_epoch != old_epoch):
+            self.wake_all()
+        if self.is_leader:
+            if state.leader_epoch != old_epoch or not was_leader:
+                self._replica_ends = {}
+            self.advance()
+
+    def go_offline(self) -> None:
+        """Its disk failed: nothing is served from it any more."""
+        self.log = None
+        self.wake_all()
+
+    def close(self) -> None:
+        """The partition is no longer here."""
+        self.log = None
+        self.state = replace(self.state, leader=-1)
+        self.wake_all()
+
+    @property
+    def is_offline(self) -> bool:
+        return self.log is None
+
+    def wake_all(self) -> None:
+        self.committed.wake_all()
+        self.stable.wake_all()
+
+    # -- leading ---------------------------------------------------------------------------------
+
+    def leader_log(self, leader_epoch: int = -1) -> Log:
+        """The log, if this broker leads under the epoch that the client believes in (-1: it does not say)."""
+        state = self.state
+        if leader_epoch >= 0 and leader_epoch != state.leader_epoch:
+            self._check_epoch(leader_epoch)
+        if state.leader != self._broker_id:
+            raise errors.NotLeaderOrFollower()
+        if self.log is None:
+            raise errors.KafkaStorageError(f"The disk of {self.name} is offline")
+        return self.log
+
+    def _check_epoch(self, leader_epoch: int) -> None:
+        if leader_epoch < self.state.leader_epoch:
+            raise errors.FencedLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
+        raise errors.UnknownLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
+
+    def append(
+        self, batch: Buffer, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> Appended:
+        log = self.leader_log()
+        if acks == ACKS_ALL:
+            self.check_enough_replicas(log)
+        appended = log.append(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin)
+        if log.flush_due(now_ms):
+            self._on_flush_due(self)
+        self.advance()
+        return appended
+
+    def check_enough_replicas(self, log: Log) -> None:
+        needed = log.config.min_insync_replicas
+        if len(self.state.isr) < needed and len(self.state.isr) < len(self.state.replicas):
+            raise errors.NotEnoughReplicas(
+                f"The size of the current ISR {list(self.state.isr)} of {self.name} is below "
+                f"min.insync.replicas={needed}"
+            )
+
+    def advance(self) -> None:
+        """After an append, a flush, a follower's fetch or a new ISR: what is committed now?"""
+        log = self.log
+        if log is None:
+            return
+        end = log.recovery_point if log.config.flush_messages == 1 else log.end_offset
+        for replica in self.state.isr:
+            if replica != self._broker_id:
+                end = min(end, self._replica_ends.get(replica, -1))
+        if end > log.high_watermark:
+            log.advance_high_watermark(end)
+            self.on_high_watermark()
+
+    def on_high_watermark(self) -> None:
+        log = self.log
+        assert log is not None
+        if self.on_committed is not None:
+            self.on_committed()
+        self.committed.on_reached(log.high_watermark)
+        self.stable.on_reached(log.last_stable_offset)
+
+    # -- what may be read ------------------------------------------------------------------------
+
+    def visible_end(self, log: Log, *, read_committed: bool) -> int:
+        return log.last_stable_offset if read_committed else log.high_watermark
+
+    def waiters(self, *, read_committed: bool) -> Waiters:
+        return self.stable if read_committed else self.committed
