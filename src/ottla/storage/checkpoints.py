@@ -35,8 +35,8 @@ class DamagedFile(OttlaError):
 
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
-    """The offset of every partition in a checkpoint; empty when the file was never written."""
-    if not disk.exists(name):
+    """The offset of every partition in a checkpoint. None are in one never written; Kafka makes it empty."""
+    if not disk.exists(name) or disk.size(name) == 0:
         return {}
     lines = _lines(disk, name)
     version = _number(name, lines, 0, "version")
