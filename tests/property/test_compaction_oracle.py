@@ -95,7 +95,7 @@ class Stream:
             producer.init_transactions(20)
         self._open: dict[int, set[int]] = {}  # producer -> partitions in its transaction
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        self._now_ms = int(time.time() * 1000) - 3_000_000
+        self._now_ms = int(time.time() * 1000) - 30_000_000
 
     def produce(self, batches: int) -> None:
         for _ in range(batches):
