@@ -27,8 +27,8 @@ def client(request: pytest.FixtureRequest, target: Target) -> Client:
 def test_a_topic_lives_from_creation_to_deletion(client: Client, unique: Unique) -> None:
     topic = unique("life")
     client.create(topic, 2, {"retention.ms": "3600000"})
-    assert topic in client.topics()
-    assert client.partitions(topic) == 2
+    eventually(lambda: topic in client.topics())
+    eventually(lambda: client.partitions(topic) == 2)
     client.alter(topic, {"max.message.bytes": "123456"})
     eventually(lambda: client.configs(topic)["max.message.bytes"] == "123456")
     assert client.configs(topic)["cleanup.policy"] == "delete", "defaults are shown too"

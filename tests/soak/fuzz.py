@@ -207,7 +207,7 @@ def run(seconds: float, seed: int, say: Callable[[str], None] = lambda _: None) 
                 if report.attacks % 50 == 0:
                     report.memory_mb_peak = max(report.memory_mb_peak, memory_mb(broker.pid()))
                     say(
-                        f"{report.attacks} attacks, {report.memory_mb_peak} MB, {report.healthy_records} records"
+                        f"{report.attacks} attacks, {report.memory_mb_peak} MB, {report.healthy_records} sent"
                     )
         finally:
             healthy.stop.set()
