@@ -1,0 +1,413 @@
+"""Fetches ahead from every leader, a little, and keeps positions true: resets, truncation, moved leaders."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla import errors
+from ottla.client.chunks import Chunk
+from ottla.client.cluster import ZERO_ID, Cluster, Partition
+from ottla.client.errors import LogTruncated, NoOffset
+from ottla.client.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
+from ottla.client.retries import is_retriable
+from ottla.client.sessions import FetchSession, Wanted
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import TopicPartition
+from ottla.errors import OttlaError, error_for
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+log = logging.getLogger(__name__)
+CHUNKS_AHEAD = 2  # of one partition: one being read, one on its way
+RESET = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the fetcher is in one partition. `version` grows with every seek."""
+
+    offset: int | None = None  # None: must be reset, by `reset_to`
+    epoch: int = -1  # of the last batch before the offset
+    checked_epoch: int = -1  # the leader epoch under which the offset is known to be good
+    reset_to: int | None = None
+    paused: bool = False
+    version: int = 0
+    ahead: int = 0
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    read_replica: int = -1
+    not_before: float = 0.0
+
+
+class Fetcher:
+    """Everything on one loop. `take` hands out chunks, oldest first."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        assert isinstance(cluster.settings, ConsumerSettings)
+        self._cluster = cluster
+        self._settings = cluster.settings
+        self._sessions: dict[int, FetchSession] = {}
+        self._ready: deque[Chunk | OttlaError] = deque()
+        self._ready_bytes = 0
+        self._busy: set[object] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self.places: dict[TopicPartition, Place] = {}
+
+    # -- what to read ------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads exactly these; those that stay keep their places."""
+        wanted = set(partitions)
+        for partition in set(self.places) - wanted:
+            del self.places[partition]
+        for partition in wanted - set(self.places):
+            self.places[partition] = Place()
+        self._drop_stale()
+        self._wake.set()
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
+        place = self.places[partition]
+        place.offset, place.epoch, place.reset_to = offset, epoch, None
+        place.checked_epoch = -1
+        self._restart(place)
+
+    def seek_to_time(self, partition: TopicPartition, timestamp: int) -> None:
+        """To a timestamp, EARLIEST or LATEST; looked up before the next fetch."""
+        place = self.places[partition]
+        place.offset, place.epoch, place.reset_to = None, -1, timestamp
+        self._restart(place)
+
+    def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        for partition in partitions:
+            self.places[partition].paused = paused
+        self._wake.set()
+        self._arrived.set()
+
+    # -- what was read -----------------------------------------------------------------------------
+
+    async def take(self, timeout_s: float) -> list[Chunk]:
+        """What has arrived, waiting up to `timeout_s` for something. Raises what went wrong for good."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            taken = self._take()
+            left = deadline - asyncio.get_running_loop().time()
+            if taken or left <= 0:
+                return taken
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return self._take()
+            if not self._ready:
+                return []  # interrupted: the consumer has something else to see to
+
+    def interrupt(self) -> None:
+        """Ends a waiting `take` early."""
+        self._arrived.set()
+
+    async def run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                pause_s = self._pump()
+            except Exception:
+                log.exception("the fetcher stumbled")
+                pause_s = 0.5
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _take(self) -> list[Chunk]:
+        taken: list[Chunk] = []
+        kept: list[Chunk | OttlaError] = []
+        while self._ready:
+            item = self._ready.popleft()
+            if isinstance(item, OttlaError):
+                if taken:
+                    kept.append(item)  # first what came before it
+                    break
+                self._ready.extendleft(reversed(kept))
+                raise item
+            place = self.places.get(item.partition)
+            if place is None or place.version != item.version:
+                self._ready_bytes -= len(item.data)
+            elif place.paused:
+                kept.append(item)
+            else:
+                place.ahead -= 1
+                self._ready_bytes -= len(item.data)
+                taken.append(item)
+        self._ready.extendleft(reversed(kept))
+        if taken:
+            self._wake.set()
+        return taken
+
+    # -- one round ---------------------------------------------------------------------------------
+
+    def _pump(self) -> float:
+        """Starts what can be started; how long nothing needs a look."""
+        now = asyncio.get_running_loop().time()
+        by_node: dict[int, dict[TopicPartition, Wanted]] = {}
+        unplaced: list[TopicPartition] = []
+        unchecked: list[TopicPartition] = []
+        for partition, place in self.places.items():
+            if place.paused or now < place.not_before:
+                continue
+            if place.offset is None:
+                unplaced.append(partition)
+                continue
+            leader = self._leader(partition)
+            if leader is None:
+                continue
+            if place.epoch >= 0 and leader.leader_epoch > place.checked_epoch >= 0:
+                unchecked.append(partition)
+                continue
+            place.checked_epoch = leader.leader_epoch
+            if place.ahead < CHUNKS_AHEAD:
+                node = (
+                    place.read_replica if place.read_replica in self._cluster.image.brokers else leader.leader
+                )
+                by_node.setdefault(node, {})[partition] = (place.offset, leader.leader_epoch, place.epoch)
+        if unplaced:
+            self._once("positions", lambda: self._place(unplaced))
+        if unchecked:
+            self._once("epochs", lambda: self._check_epochs(unchecked))
+        if self._ready_bytes < self._settings.fetch_max_bytes:
+            for node, wanted in by_node.items():
+                self._once(node, lambda node=node, wanted=wanted: self._fetch(node, wanted))  # type: ignore[misc]
+        return 0.1 if self.places else 5.0
+
+    def _leader(self, partition: TopicPartition) -> Partition | None:
+        try:
+            return self._cluster.image.leader_of(*partition)
+        except OttlaError:
+            self._once(("topic", partition.topic), lambda: self._cluster.refresh([partition.topic]))
+            return None
+
+    # -- fetching ----------------------------------------------------------------------------------
+
+    async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
+        session = self._sessions.setdefault(node, FetchSession())
+        connection = await self._cluster.connection(node)
+        topic_ids = {topic: self._cluster.image.topics[topic].id for topic, _ in wanted}
+        versions = {
+            partition: self.places[partition].version for partition in wanted if partition in self.places
+        }
+        send, forget = session.plan(wanted, topic_ids)
+        request = self._request(session, send, forget)
+        # Ids came with version 13; a broker that does not tell them must be asked by name.
+        at_most = 12 if ZERO_ID in topic_ids.values() else 32767
+        timeout_ms = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
+        try:
+            answer = await connection.ask(request, at_most=at_most, timeout_ms=timeout_ms)
+            if answer.error_code:
+                raise error_for(answer.error_code)
+        except OttlaError:
+            session.reset()
+            raise
+        session.answered(answer.session_id)
+        names = {each: name for name, each in topic_ids.items()}
+        for topic in answer.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for told in topic.partitions:
+                partition = TopicPartition(name, told.partition_index)
+                place = self.places.get(partition)
+                if place is None or versions.get(partition) != place.version:
+                    continue  # a seek came in between: these are not the records that are wanted now
+                self._take_in(partition, place, told, wanted[partition][0])
+
+    def _take_in(self, partition: TopicPartition, place: Place, told: Any, fetch_offset: int) -> None:
+        if told.error_code:
+            self._on_error(partition, place, error_for(told.error_code))
+            return
+        place.high_watermark, place.log_start_offset = told.high_watermark, told.log_start_offset
+        if self._settings.read_committed:
+            place.high_watermark = told.last_stable_offset
+        if told.preferred_read_replica >= 0:
+            place.read_replica = told.preferred_read_replica
+            return
+        if not told.records:
+            return
+        chunk = Chunk(
+            partition,
+            told.records,
+            fetch_offset,
+            place.high_watermark,
+            told.log_start_offset,
+            tuple((each.first_offset, each.producer_id) for each in told.aborted_transactions or ()),
+            self._settings.read_committed,
+            self._settings.check_crcs,
+            place.version,
+        )
+        try:
+            place.offset, place.epoch = chunk.end()
+        except errors.CorruptMessage as error:
+            self._fail(place, errors.CorruptMessage(f"{partition} at offset {fetch_offset}: {error.message}"))
+            return
+        place.ahead += 1
+        self._ready.append(chunk)
+        self._ready_bytes += len(chunk.data)
+        self._arrived.set()
+
+    def _request(
+        self, session: FetchSession, send: dict[TopicPartition, Wanted], forget: list[TopicPartition]
+    ) -> FetchRequest:
+        settings = self._settings
+        topics = [
+            FetchTopic(
+                topic=topic,
+                topic_id=session.topic_ids[topic],
+                partitions=[self._partition(p, send[TopicPartition(topic, p)]) for p in indexes],
+            )
+            for topic, indexes in by_topic(send).items()
+        ]
+        forgotten = [
+            ForgottenTopic(topic=topic, topic_id=session.topic_ids.get(topic, ZERO_ID), partitions=indexes)
+            for topic, indexes in by_topic(forget).items()
+        ]
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=int(settings.read_committed),
+            session_id=session.id,
+            session_epoch=session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten if session.id else [],
+            rack_id=settings.client_rack,
+        )
+
+    def _partition(self, index: int, wanted: Wanted) -> FetchPartition:
+        offset, leader_epoch, _ = wanted
+        return FetchPartition(
+            partition=index,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=self._settings.max_partition_fetch_bytes,
+        )
+
+    # -- positions ---------------------------------------------------------------------------------
+
+    async def _place(self, partitions: list[TopicPartition]) -> None:
+        """Looks up the offsets of places that have none."""
+        wanted: dict[TopicPartition, int] = {}
+        versions: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            place = self.places.get(partition)
+            if place is None or place.offset is not None:
+                continue
+            target = (
+                place.reset_to if place.reset_to is not None else RESET.get(self._settings.auto_offset_reset)
+            )
+            if target is None:
+                text = f"{partition} has no committed offset and auto.offset.reset is none; seek to begin somewhere"
+                self._fail(place, NoOffset(text))
+                continue
+            wanted[partition], versions[partition] = target, place.version
+        committed_only = self._settings.read_committed
+        found = await list_offsets(self._cluster, wanted, committed_only=committed_only) if wanted else {}
+        late = [p for p, told in found.items() if told.offset < 0]  # nothing is as young as that: the end
+        ends = await list_offsets(self._cluster, dict.fromkeys(late, LATEST)) if late else {}
+        for partition, told in {**found, **ends}.items():
+            place = self.places.get(partition)
+            if place is not None and place.version == versions[partition]:
+                place.offset, place.reset_to = told.offset, None
+                place.epoch = place.checked_epoch = -1
+        self._arrived.set()
+
+    async def _check_epochs(self, partitions: list[TopicPartition]) -> None:
+        """After a change of leader: does the new one have what we have read?"""
+        epochs = {p: self.places[p].epoch for p in partitions if p in self.places}
+        versions = {p: self.places[p].version for p in epochs}
+        ends = await end_offsets_of_epochs(self._cluster, epochs)
+        for partition, (epoch, end_offset) in ends.items():
+            place = self.places.get(partition)
+            if place is None or place.version != versions[partition] or place.offset is None:
+                continue
+            place.checked_epoch = self._cluster.image.leader_of(*partition).leader_epoch
+            if 0 <= end_offset < place.offset:
+                text = f"{partition} was cut to {end_offset} after records up to {place.offset} had been read"
+                if self._settings.auto_offset_reset == "none":
+                    self._fail(place, LogTruncated(text))
+                    continue
+                log.warning("%s; reading goes on there", text)
+                self.seek(partition, end_offset, epoch)
+
+    def _on_error(self, partition: TopicPartition, place: Place, error: errors.ProtocolError) -> None:
+        place.read_replica = -1
+        if isinstance(error, errors.OffsetOutOfRange):
+            if self._settings.auto_offset_reset == "none":
+                text = f"{partition}: offset {place.offset} is out of range and auto.offset.reset is none"
+                self._fail(place, errors.OffsetOutOfRange(text))
+                return
+            log.warning(
+                "%s: offset %s is out of range; reset to %s",
+                partition,
+                place.offset,
+                self._settings.auto_offset_reset,
+            )
+            self.seek_to_time(partition, RESET[self._settings.auto_offset_reset])
+        elif is_retriable(error):
+            self._pause(place)
+            self._cluster.forget_stale(error)
+            self._once(("topic", partition.topic), lambda: self._cluster.refresh([partition.topic]))
+        else:
+            self._fail(place, type(error)(f"{partition}: {error.message}"))
+
+    def _fail(self, place: Place, error: OttlaError) -> None:
+        """Told by the next `poll`, then tried again after a while if the user goes on."""
+        place.not_before = asyncio.get_running_loop().time() + 1.0
+        self._ready.append(error)
+        self._arrived.set()
+
+    def _pause(self, place: Place) -> None:
+        place.not_before = asyncio.get_running_loop().time() + self._settings.retry_backoff_ms / 1000
+
+    def _restart(self, place: Place) -> None:
+        place.version += 1
+        place.ahead = 0
+        place.not_before = 0.0
+        self._drop_stale()
+        self._wake.set()
+
+    def _drop_stale(self) -> None:
+        kept: deque[Chunk | OttlaError] = deque()
+        for item in self._ready:
+            if isinstance(item, Chunk):
+                place = self.places.get(item.partition)
+                if place is None or place.version != item.version:
+                    self._ready_bytes -= len(item.data)
+                    continue
+            kept.append(item)
+        self._ready = kept
+
+    def _once(self, key: object, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Starts `work` unless it is under way. A failure that may pass is waited out; another is told."""
+        if key in self._busy:
+            return
+        self._busy.add(key)
+
+        async def run() -> None:
+            try:
+                await work()
+            except OttlaError as error:
+                self._cluster.forget_stale(error)
+                if not is_retriable(error):
+                    self._ready.append(error)
+                    self._arrived.set()
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+            finally:
+                self._busy.discard(key)
+                self._wake.set()
+
+        task = asyncio.ensure_future(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,220 @@
+"""The classic protocol: members join, the leader shares out, everybody is told; heartbeats until the next time."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla import errors
+from ottla.client.cluster import GROUP, Cluster
+from ottla.client.dialogue import check
+from ottla.client.group.assignors import ASSIGNORS, names_of
+from ottla.client.group.member import Member
+from ottla.client.retries import is_retriable
+from ottla.client.subscriptions import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import OttlaError
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+log = logging.getLogger(__name__)
+
+
+class ClassicMember(Member):
+    def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
+        super().__init__(cluster, notify)
+        self._assignors = names_of(self._settings.partition_assignment_strategy)
+        self.member_id = ""
+        self.generation = -1
+        self._needs_join = False
+        self._joining: asyncio.Task[None] | None = None
+        self._heart: asyncio.Task[None] | None = None
+        self._target: frozenset[TopicPartition] | None = None
+        self._counts: dict[str, int] = {}
+
+    @property
+    def _cooperative(self) -> bool:
+        return all(name.startswith("cooperative") for name in self._assignors)
+
+    @property
+    def must_revoke_all(self) -> bool:
+        return self._needs_join and self._joining is None and not self._cooperative and bool(self.owned)
+
+    def metadata(self) -> GroupMetadata:
+        return GroupMetadata(self.group, self.generation, self.member_id, self._settings.group_instance_id)
+
+    def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
+        if topics != self.topics:
+            self.topics = topics
+            self._needs_join = True
+        if self._heart is None:
+            self._heart = self._start(asyncio.ensure_future(self._beat()))
+
+    async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
+        if self.lost:
+            return None
+        if self._needs_join and self._joining is None:
+            self._needs_join = False
+            self._joining = self._start(asyncio.ensure_future(self._join_until_done()))
+        if self._joining is not None:
+            await asyncio.wait({self._joining}, timeout=timeout_s)
+            if not self._joining.done():
+                return None
+            self._joining = None
+        target, self._target = self._target, None
+        return target
+
+    def reached(self, owned: frozenset[TopicPartition]) -> None:
+        let_go = self.owned - owned
+        self.owned = owned
+        if self.lost:
+            self.lost = False
+            self._needs_join = True
+        elif self._cooperative and let_go:
+            self._needs_join = True  # so that those who get it hear of it
+            self._notify()
+
+    async def leave(self) -> None:
+        for task in (self._heart, self._joining):
+            if task is not None:
+                task.cancel()
+        self._heart = self._joining = None
+        if self.member_id and self._settings.group_instance_id is None:
+            member = MemberIdentity(member_id=self.member_id)
+            member.group_instance_id = None
+            request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[member])
+            try:
+                await self._cluster.ask_coordinator(GROUP, self.group, request, timeout_ms=5_000)
+            except OttlaError:
+                pass  # the session will end by itself
+        self._forget()
+
+    # -- joining -----------------------------------------------------------------------------------
+
+    async def _join_until_done(self) -> None:
+        backoff = self._cluster.backoff()
+        while True:
+            try:
+                self._target = await self._join_and_sync()
+                self._notify()
+                return
+            except errors.MemberIdRequired:
+                continue  # the id is taken from the answer: join again with it
+            except (errors.UnknownMemberId, errors.IllegalGeneration, errors.RebalanceInProgress) as error:
+                if not isinstance(error, errors.RebalanceInProgress):
+                    self._forget()
+            except OttlaError as error:
+                self._cluster.forget_stale(error)
+                if not is_retriable(error):
+                    self.failure = error
+                    self._notify()
+                    return
+                await asyncio.sleep(backoff.next_ms() / 1000)
+
+    async def _join_and_sync(self) -> frozenset[TopicPartition]:
+        subscription = Subscription(
+            tuple(self.topics), tuple(self.owned), self.generation, self._settings.client_rack or None
+        )
+        data = encode_subscription(subscription)
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            rebalance_timeout_ms=self._settings.max_poll_interval_ms,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name in self._assignors],
+        )
+        request.group_instance_id = self._settings.group_instance_id
+        patience_ms = self._settings.max_poll_interval_ms + 5_000
+        joined = await self._cluster.ask_coordinator(GROUP, self.group, request, timeout_ms=patience_ms)
+        if joined.error_code == errors.MemberIdRequired.code:
+            self.member_id = joined.member_id
+        check(joined)
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        sync = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            assignments=await self._share_out(joined) if joined.leader == joined.member_id else [],
+        )
+        sync.group_instance_id = self._settings.group_instance_id
+        sync.protocol_type, sync.protocol_name = "consumer", joined.protocol_name
+        synced = await self._cluster.ask_coordinator(GROUP, self.group, sync, timeout_ms=patience_ms)
+        check(synced)
+        return frozenset(decode_assignment(synced.assignment))
+
+    async def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """The leader's duty; skipped when the broker says that a static member only came back."""
+        if joined.skip_assignment:
+            return []
+        members = {each.member_id: decode_subscription(each.metadata) for each in joined.members}
+        topics = {topic for each in members.values() for topic in each.topics}
+        await self._cluster.refresh(topics)
+        self._counts = self._partition_counts(topics)
+        name = joined.protocol_name or self._assignors[0]
+        assignment = ASSIGNORS[name](members, self._counts)
+        return [
+            SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
+            for member, partitions in assignment.items()
+        ]
+
+    def _partition_counts(self, topics: set[str]) -> dict[str, int]:
+        known = self._cluster.image.topics
+        return {topic: len(known[topic].partitions) for topic in topics if topic in known}
+
+    # -- heartbeats --------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            if self.generation < 0 or self._joining is not None or self.lost:
+                continue
+            try:
+                if self.is_late:
+                    self._too_late()
+                    await self._leave_late()
+                    self._notify()
+                    continue
+                self._watch_counts()
+                request = HeartbeatRequest(
+                    group_id=self.group, generation_id=self.generation, member_id=self.member_id
+                )
+                request.group_instance_id = self._settings.group_instance_id
+                check(await self._cluster.ask_coordinator(GROUP, self.group, request))
+            except errors.RebalanceInProgress:
+                self._needs_join = True
+                self._notify()
+            except (errors.UnknownMemberId, errors.IllegalGeneration):
+                self._forget()
+                self.lost = True
+                self._notify()
+            except OttlaError as error:
+                self._cluster.forget_stale(error)
+                if not is_retriable(error):
+                    self.failure = error
+                    self._notify()
+                    return
+
+    def _watch_counts(self) -> None:
+        """The leader notices when a topic that it shared out has more partitions now."""
+        if self._counts and self._partition_counts(set(self._counts)) != self._counts:
+            self._counts = {}
+            self._needs_join = True
+            self._notify()
+
+    async def _leave_late(self) -> None:
+        member = MemberIdentity(member_id=self.member_id)
+        member.group_instance_id = None
+        request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[member])
+        await self._cluster.ask_coordinator(GROUP, self.group, request)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.member_id, self.generation = "", -1

@@ -1,0 +1,177 @@
+"""The new protocol (KIP-848): one kind of request, the broker assigns, members let go and take on one by one."""
+
+import asyncio
+import base64
+import os
+from collections.abc import Callable
+
+from ottla import errors
+from ottla.client.cluster import GROUP, Cluster
+from ottla.client.dialogue import check
+from ottla.client.errors import NotSupported
+from ottla.client.group.member import Member
+from ottla.client.retries import is_retriable
+from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import OttlaError
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+LEAVE, LEAVE_STATIC = -1, -2
+
+
+class ConsumerMember(Member):
+    """Heartbeats at the broker's pace; sends only what changed since the broker last heard it."""
+
+    def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
+        super().__init__(cluster, notify)
+        # Kafka's form: a UUID in URL-safe base64.
+        self.member_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+        self.epoch = 0
+        self._interval_s = 5.0
+        self._target: frozenset[TopicPartition] = frozenset()
+        self._told: tuple[object, ...] | None = None
+        self._beat = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def metadata(self) -> GroupMetadata:
+        return GroupMetadata(self.group, self.epoch, self.member_id, self._settings.group_instance_id)
+
+    def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
+        self.topics, self.pattern = topics, pattern
+        self._beat.set()
+        if self._task is None:
+            self._task = self._start(asyncio.ensure_future(self._run()))
+
+    async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
+        if self.epoch == 0 and self._task is not None and not self.lost:
+            self._beat.set()
+        return self._target if self._target != self.owned and not self.lost else None
+
+    def reached(self, owned: frozenset[TopicPartition]) -> None:
+        self.owned = owned
+        if self.lost:
+            self.lost = False
+            self.epoch = 0
+            self._target = frozenset()
+        self._beat.set()
+
+    async def leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self.epoch > 0:
+            static = self._settings.group_instance_id is not None
+            await self._send_leave(LEAVE_STATIC if static else LEAVE)
+        self.epoch = 0
+
+    async def _run(self) -> None:
+        while self.failure is None:
+            if not self.lost:
+                await self._once()
+            try:
+                async with asyncio.timeout(self._interval_s):
+                    await self._beat.wait()
+            except TimeoutError:
+                pass
+            self._beat.clear()
+
+    async def _once(self) -> None:
+        try:
+            if self.is_late and self.epoch > 0:
+                await self._send_leave(LEAVE)
+                self._too_late()
+                self._notify()
+                return
+            await self._heartbeat()
+        except (errors.FencedMemberEpoch, errors.UnknownMemberId):
+            self._told = None
+            self.lost = bool(self.owned)
+            self.epoch = 0
+            self._target = frozenset()
+            self._notify()
+            if not self.lost:
+                self._beat.set()
+        except OttlaError as error:
+            self._told = None
+            self._cluster.forget_stale(error)
+            if is_retriable(error) or isinstance(error, errors.UnreleasedInstanceId):
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                self._beat.set()
+            else:
+                self.failure = error
+                self._notify()
+
+    async def _heartbeat(self) -> None:
+        request, told = self._request()
+        answer = await self._cluster.ask_coordinator(
+            GROUP, self.group, request, at_least=1 if self.pattern is not None else 0
+        )
+        check(answer)
+        self._told = told
+        self.epoch = answer.member_epoch
+        self.member_id = answer.member_id or self.member_id
+        self._interval_s = max(answer.heartbeat_interval_ms, 10) / 1000
+        if answer.assignment is not None:
+            self._target = await self._named(answer.assignment.topic_partitions)
+        if self._target != self.owned:
+            self._notify()
+
+    def _request(self) -> tuple[ConsumerGroupHeartbeatRequest, tuple[object, ...]]:
+        told = (self.topics, self.pattern, self.owned)
+        full = self._told is None or self.epoch == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self.member_id, member_epoch=self.epoch, rebalance_timeout_ms=-1
+        )
+        request.instance_id = self._settings.group_instance_id
+        request.rack_id = request.server_assignor = request.subscribed_topic_regex = None
+        request.subscribed_topic_names = request.topic_partitions = None
+        if full:
+            request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
+            request.server_assignor = self._settings.group_remote_assignor
+            request.rack_id = self._settings.client_rack or None
+        if full or self._told is None or self._told[:2] != told[:2]:
+            request.subscribed_topic_names = sorted(self.topics)
+            request.subscribed_topic_regex = self.pattern
+        if full or self._told is None or self._told[2] != self.owned:
+            request.topic_partitions = self._owned_by_id()
+        return request, told
+
+    def _owned_by_id(self) -> list[TopicPartitions]:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.owned):
+            topics.setdefault(topic, []).append(partition)
+        known = self._cluster.image.topics
+        return [TopicPartitions(topic_id=known[t].id, partitions=p) for t, p in topics.items() if t in known]
+
+    async def _named(self, assigned: list[TopicPartitions]) -> frozenset[TopicPartition]:
+        if any(each.topic_id not in self._cluster.image.names for each in assigned):
+            await self._cluster.refresh(None)
+        names = self._cluster.image.names
+        return frozenset(
+            TopicPartition(names[each.topic_id], p)
+            for each in assigned
+            if each.topic_id in names
+            for p in each.partitions
+        )
+
+    async def _send_leave(self, epoch: int) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self.member_id, member_epoch=epoch
+        )
+        request.instance_id = self._settings.group_instance_id
+        request.subscribed_topic_names = request.topic_partitions = None
+        request.rack_id = request.server_assignor = request.subscribed_topic_regex = None
+        request.rebalance_timeout_ms = -1
+        try:
+            await self._cluster.ask_coordinator(GROUP, self.group, request, timeout_ms=5_000)
+        except OttlaError:
+            return  # the session will end by itself
+
+
+async def is_served(cluster: Cluster) -> bool:
+    """Whether the cluster speaks the new protocol."""
+    connection = await cluster.any_connection()
+    try:
+        connection.dialogue.version_for(ConsumerGroupHeartbeatRequest)
+    except NotSupported:
+        return False
+    return connection.dialogue.features.get("group.version", 0) >= 1

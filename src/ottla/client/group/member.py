@@ -1,0 +1,74 @@
+"""What both protocols' members have in common: the consumer asks for a target and says when it is reached."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import PollTooLate
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import GroupMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class Member:
+    """Lives on the loop. The consumer's `poll` drives what needs the user's thread: revoking and assigning."""
+
+    def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
+        assert isinstance(cluster.settings, ConsumerSettings) and cluster.settings.group_id is not None
+        self._cluster = cluster
+        self._settings = cluster.settings
+        self._notify = notify  # something waits for the consumer's next poll
+        self.group: str = cluster.settings.group_id
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: str | None = None
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.lost = False  # fenced or too late: what was owned is somebody else's already
+        self.failure: Exception | None = None
+        self._last_poll = asyncio.get_running_loop().time()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def must_revoke_all(self) -> bool:
+        """Whether everything must be let go before the target can come (the eager way)."""
+        return False
+
+    def metadata(self) -> GroupMetadata:
+        raise NotImplementedError
+
+    def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
+        """The topics to read; a pattern where the broker evaluates it."""
+        raise NotImplementedError
+
+    async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
+        """What this member should own, when it differs from what it owns; None: nothing to do (yet)."""
+        raise NotImplementedError
+
+    def reached(self, owned: frozenset[TopicPartition]) -> None:
+        """The consumer has let go and taken on: it owns exactly this now."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        raise NotImplementedError
+
+    def polled(self) -> None:
+        self._last_poll = asyncio.get_running_loop().time()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the user has not polled for too long to be trusted with partitions."""
+        silent_s = asyncio.get_running_loop().time() - self._last_poll
+        return silent_s * 1000 > self._settings.max_poll_interval_ms
+
+    def _too_late(self) -> None:
+        log.warning(
+            "%s",
+            PollTooLate(f"group {self.group}: no poll for {self._settings.max_poll_interval_ms} ms; leaving"),
+        )
+        self.lost = True
+
+    def _start(self, work: asyncio.Task[None]) -> asyncio.Task[None]:
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+        return work
