@@ -55,6 +55,7 @@ class Journal:
         self._report = report
         self._listener: Listener | None = None
         self._file: File | None = None
+        self._size = 0  # bytes of whole entries; whatever is behind them was never acknowledged
         self._position = 0
         self._epoch = 0
         self._holder: int | None = None
@@ -65,6 +66,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._listener = listener
+        self._position = 0
         self._disk.make_folder(self._folder)
         self._read_snapshot(listener)
         self._read_log(listener)
@@ -89,9 +91,11 @@ class Journal:
         body = codec.encode(records)
         if len(body) > ENTRY_MAX_BYTES:
             return done(TooLarge(f"{len(body)} bytes of records are more than {ENTRY_MAX_BYTES}"))
-        file = self._opened()
+        file, frame = self._opened(), _frame(position, epoch, body)
         try:
-            start = file.append([_frame(position, epoch, body)])
+            if file.size() != self._size:
+                file.truncate(self._size)
+            file.append([frame])
         except OSError as error:
             return done(Unavailable(f"{self._log_path}: {error}"))
         self._appending = True
@@ -99,8 +103,9 @@ class Journal:
         def synced(error: OSError | None) -> None:
             self._appending = False
             if error is not None:
-                self._cut(file, start)
+                self._cut(file)
                 return done(Unavailable(f"{self._log_path}: {error}"))
+            self._size += len(frame)
             self._position = position + 1
             self._to().on_entry(position, records)
             return done(None)
@@ -124,6 +129,7 @@ class Journal:
 
         def written(error: OSError | None) -> None:
             self._appending = False
+            self._size = len(MAGIC) if error is None else file.size()
             done(None if error is None else Unavailable(f"{self._snapshot_path}: {error}"))
 
         return self._run_aside(work, written)
@@ -158,9 +164,7 @@ class Journal:
         if not data.startswith(MAGIC):
             if len(data) > len(MAGIC) or not MAGIC.startswith(data):
                 raise JournalDamaged(f"{self._log_path} is no metadata log of a known format")
-            file.truncate(0)
-            file.append([MAGIC])
-            self._disk.sync_folder(self._folder)
+            self._begin(file)
             return
         end = len(MAGIC)
         while (found := _entry_at(data, end)) is not None:
@@ -172,13 +176,26 @@ class Journal:
                 listener.on_entry(position, codec.decode(body))
                 self._position += 1
         if end < len(data):
+            if _has_entry_after(data, end, self._position):
+                raise JournalDamaged(
+                    f"{self._log_path}: damaged at byte {end}, before entries that are whole"
+                )
             self._report(f"{self._log_path}: cut {len(data) - end} bytes after entry {self._position - 1}")
             file.truncate(end)
+        self._size = end
 
-    def _cut(self, file: File, size: int) -> None:
+    def _begin(self, file: File) -> None:
+        file.truncate(0)
+        file.append([MAGIC])
+        file.sync()
+        self._disk.sync_folder(self._folder)
+        self._disk.sync_folder(self._folder.rpartition("/")[0])
+        self._size = len(MAGIC)
+
+    def _cut(self, file: File) -> None:
         """What could not be synced must not come back after a restart."""
         try:
-            file.truncate(size)
+            file.truncate(self._size)
         except OSError as error:
             self._report(f"{self._log_path}: {error}; refusing to write on")
             self._holder = None
@@ -187,6 +204,15 @@ class Journal:
 def _frame(position: int, epoch: int, body: bytes) -> bytes:
     rest = _ENTRY.pack(position, epoch) + body
     return _FRAME.pack(len(rest), zlib.crc32(rest)) + rest
+
+
+def _has_entry_after(data: bytes, start: int, position: int) -> bool:
+    """Whether what cannot be read is more than a torn tail."""
+    for begin in range(start + 1, len(data) - _FRAME.size - _ENTRY.size + 1):
+        found = _entry_at(data, begin)
+        if found is not None and found[0] > position:
+            return True
+    return False
 
 
 def _entry_at(data: bytes, start: int) -> tuple[int, int, bytes, int] | None:

@@ -9,7 +9,6 @@ from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerRegistered, Endpoint, FeatureSet, Record
 
-
 RECORDS_PER_ENTRY = 4000
 """With many replicas, 100 bytes each: well within an entry."""
 
