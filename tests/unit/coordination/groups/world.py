@@ -330,9 +330,11 @@ class World:
             subscribed_topic_names=topics,
             subscribed_topic_regex=regex,
             server_assignor=assignor,
-            topic_partitions=None
+        )
+        request.topic_partitions = (
+            None
             if owned is None
-            else [TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in by_topic.items()],
+            else [TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in by_topic.items()]
         )
         return self.ask(
             lambda token, now: self.table.on_consumer_group_heartbeat(request, version, FakeClient(), token, now)
@@ -431,9 +433,8 @@ class World:
                 for name, each in topics.items()
             ]
         )
-        request = OffsetFetchRequestGroup(
-            group_id=group, member_id=member_id, member_epoch=epoch, topics=wanted
-        )
+        request = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch)
+        request.topics = wanted
         return self.ask(lambda token, now: self.table.on_offset_fetch(request, stable, token, now))
 
     def committed(self, *, group: str = "g", topic: str = "t", partition: int = 0) -> int:

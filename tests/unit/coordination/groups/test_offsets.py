@@ -1,0 +1,324 @@
+"""Offsets: committing, reading, transactions, deleting, expiring."""
+
+import pytest
+
+from ottla import errors as e
+from ottla.coordination.groups.settings import GroupSettings
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tests.unit.coordination.groups.world import World
+
+DAY_MS = 24 * 3_600_000
+UNKNOWN_ID = b"?" * 16
+
+
+def test_an_offset_comes_back_as_it_was_committed():
+    world = World(t=2)
+    assert world.commit(42, metadata="päck") == 0
+    partition = world.fetch(topics={"t": [0, 1]}).topics[0].partitions
+    assert (partition[0].committed_offset, partition[0].metadata) == (42, "päck")
+    assert partition[0].committed_leader_epoch == 3
+    assert (partition[1].committed_offset, partition[1].metadata, partition[1].error_code) == (-1, "", 0)
+
+
+def test_all_offsets_of_a_group_are_listed_when_no_topic_is_named():
+    world = World(t=2, u=1)
+    world.commit(1, partition=1)
+    world.commit(2, topic="u")
+    found = {
+        (each.name, partition.partition_index): partition.committed_offset
+        for each in world.fetch().topics
+        for partition in each.partitions
+    }
+    assert found == {("t", 1): 1, ("u", 0): 2}
+
+
+def test_a_group_nobody_knows_has_no_offsets_and_no_error():
+    world = World(t=1)
+    answer = world.fetch(topics={"t": [0]})
+    assert (answer.error_code, answer.topics[0].partitions[0].committed_offset) == (0, -1)
+    assert world.fetch().topics == []
+
+
+def test_topics_are_named_by_id_as_well():
+    world = World(t=1)
+    topic_id = world.topics.topic_id("t")
+    assert world.commit(7, topic="", topic_id=topic_id, version=10) == 0
+    answer = world.fetch(topics={"": [0]}, topic_id=topic_id)
+    assert (answer.topics[0].topic_id, answer.topics[0].partitions[0].committed_offset) == (topic_id, 7)
+    assert world.commit(7, topic="", topic_id=UNKNOWN_ID, version=10) == e.UnknownTopicId.code
+    assert (
+        world.fetch(topics={"": [0]}, topic_id=UNKNOWN_ID).topics[0].partitions[0].error_code
+        == e.UnknownTopicId.code
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"group": ""}, e.InvalidGroupId),
+        ({"topic": "nope"}, e.UnknownTopicOrPartition),
+        ({"metadata": "x" * 4097}, e.OffsetMetadataTooLarge),
+        ({"generation": 1, "member_id": "m"}, e.IllegalGeneration),
+    ],
+)
+def test_a_commit_is_refused(options, error):
+    world = World(t=1)
+    assert world.commit(1, **options) == error.code
+    assert not world.log.batches
+
+
+def test_metadata_of_the_full_length_is_kept():
+    world = World(t=1)
+    assert world.commit(1, metadata="x" * 4096) == 0
+
+
+def test_members_commit_under_their_generation():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    assert world.commit(5, member_id=member, generation=1) == 0
+    assert world.commit(6, member_id=member, generation=0) == e.IllegalGeneration.code
+    assert world.commit(6, member_id="nobody", generation=1) == e.UnknownMemberId.code
+    assert world.commit(6) == e.UnknownMemberId.code  # from outside, while there are members
+    assert world.committed() == 5
+
+
+def test_outsiders_may_commit_while_a_group_is_empty():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    world.leave(member)
+    assert world.commit(6) == 0
+    assert world.commit(7, member_id=member, generation=1) == e.UnknownMemberId.code
+
+
+def test_nobody_commits_between_join_and_sync():
+    world = World(t=1)
+    member, _ = world.enter()
+    assert world.commit(5, member_id=member, generation=1) == e.RebalanceInProgress.code
+
+
+def test_a_commit_while_others_join_still_counts():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    world.enter()
+    assert world.commit(5, member_id=member, generation=1) == 0
+
+
+def test_a_static_member_commits_for_its_instance_only():
+    world = World(t=1)
+    member = world.join(instance="i").answer.member_id
+    world.sync(member, 1, {}, instance="i")
+    assert world.commit(5, member_id=member, generation=1, instance="i") == 0
+    assert world.commit(5, member_id="other", generation=1, instance="i") == e.FencedInstanceId.code
+
+
+def test_a_commit_keeps_the_session_alive():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    world.clock.advance(9_000)
+    world.commit(1, member_id=member, generation=1)
+    world.clock.advance(9_000)
+    assert world.heartbeat(member, 1) == 0
+
+
+def test_acknowledged_commits_survive_a_restart():
+    world = World(t=3)
+    for offset in range(20):
+        assert world.commit(offset, partition=offset % 3) == 0
+    world.restart()
+    assert [world.committed(partition=each) for each in range(3)] == [18, 19, 17]
+
+
+# Transactions
+
+
+def test_offsets_of_a_transaction_count_when_it_commits():
+    world = World(t=1)
+    world.commit(1)
+    assert world.commit_in_transaction(5, 9) == 0
+    assert world.committed() == 1
+    world.end_transaction(9, committed=True)
+    assert world.committed() == 5
+    world.restart()
+    assert world.committed() == 5
+
+
+def test_offsets_of_an_aborted_transaction_never_were():
+    world = World(t=1)
+    world.commit(1)
+    world.commit_in_transaction(5, 9)
+    world.end_transaction(9, committed=False)
+    assert world.committed() == 1
+    world.restart()
+    assert world.committed() == 1
+
+
+def test_who_asks_for_stable_offsets_is_told_of_open_transactions():
+    world = World(t=1)
+    world.commit_in_transaction(5, 9)
+    world.restart()
+    partition = world.fetch(topics={"t": [0]}, stable=True).topics[0].partitions[0]
+    assert (partition.error_code, partition.committed_offset) == (e.UnstableOffsetCommit.code, -1)
+    assert world.fetch(topics={"t": [0]}).topics[0].partitions[0].error_code == 0
+    world.end_transaction(9, committed=True)
+    assert world.fetch(topics={"t": [0]}, stable=True).topics[0].partitions[0].committed_offset == 5
+
+
+def test_a_later_commit_is_not_undone_by_an_older_transaction():
+    world = World(t=1)
+    world.commit_in_transaction(5, 9)
+    world.commit(6)
+    world.end_transaction(9, committed=True)
+    assert world.committed() == 6
+
+
+def test_transactions_of_members_are_checked():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    assert world.commit_in_transaction(5, 9, member_id=member, generation=1) == 0
+    assert world.commit_in_transaction(5, 9, member_id=member, generation=0) == e.IllegalGeneration.code
+    assert world.commit_in_transaction(5, 9, member_id="x", generation=1) == e.UnknownMemberId.code
+    assert world.commit_in_transaction(5, 9) == 0  # old producers say nothing about the member
+
+
+# Topics that go
+
+
+def test_offsets_go_with_their_topic():
+    world = World(t=1, u=1)
+    world.commit(1)
+    world.commit(2, topic="u")
+    world.commit_in_transaction(5, 9)
+    world.topics.delete("t")
+    world.shard.carry_out(world.table.on_topic_deleted("t", world.clock.now_ms()))
+    assert world.committed() == -1
+    assert world.committed(topic="u") == 2
+    world.end_transaction(9, committed=True)
+    world.restart()
+    assert world.committed() == -1
+
+
+def test_a_topic_made_anew_starts_anew():
+    world = World(t=1)
+    world.commit(9)
+    world.topics.create("t", 1)  # another id, and nobody told us
+    assert world.committed() == -1
+
+
+# Deleting
+
+
+def delete_offsets(world: World, *topics: str, group: str = "g"):
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(name=each, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+            for each in topics
+        ],
+    )
+    return world.ask(lambda token, now: world.table.on_offset_delete(request, token, now))
+
+
+def test_offsets_are_deleted_unless_somebody_subscribes_to_the_topic():
+    world = World(t=1, u=1)
+    world.commit(1)
+    world.commit(2, topic="u")
+    (member,) = world.stable_group(1, topics=("t",))
+    answer = delete_offsets(world, "t", "u")
+    codes = [each.partitions[0].error_code for each in answer.topics]
+    assert codes == [e.GroupSubscribedToTopic.code, 0]
+    assert (world.committed(), world.committed(topic="u")) == (1, -1)
+    world.leave(member)
+    assert delete_offsets(world, "t").topics[0].partitions[0].error_code == 0
+    assert world.committed() == -1
+
+
+def test_offsets_of_unknown_groups_and_of_other_kinds_of_groups_stay():
+    world = World(t=1)
+    assert delete_offsets(world, "t").error_code == e.GroupIdNotFound.code
+    world.commit(1)
+    world.stable_group(1, protocol_type="connect", protocols={"default": b""})
+    assert delete_offsets(world, "t").error_code == e.NonEmptyGroup.code
+
+
+def delete_groups(world: World, *groups: str) -> list[int]:
+    results = world.ask(lambda token, now: world.table.on_delete_groups(list(groups), token, now))
+    return [each.error_code for each in results]
+
+
+def test_groups_are_deleted_when_nobody_is_in():
+    world = World(t=1)
+    (member,) = world.stable_group(1)
+    world.commit(1, member_id=member, generation=1)
+    assert delete_groups(world, "g", "none") == [e.NonEmptyGroup.code, e.GroupIdNotFound.code]
+    world.leave(member)
+    assert delete_groups(world, "g") == [0]
+    assert "g" not in world.groups
+    assert world.committed() == -1
+    assert "g" not in world.replica().state.groups
+
+
+# Expiring
+
+
+def expiring(**topics: int) -> World:
+    return World(GroupSettings(offsets_retention_ms=DAY_MS), **topics)
+
+
+def test_offsets_of_a_consumer_that_only_commits_expire_by_their_own_age():
+    world = expiring(t=2)
+    world.commit(1)
+    world.clock.advance(DAY_MS // 2)
+    world.commit(2, partition=1)
+    world.clock.advance(DAY_MS // 2 + 600_000)
+    assert (world.committed(), world.committed(partition=1)) == (-1, 2)
+    world.clock.advance(DAY_MS)
+    assert "g" not in world.groups
+
+
+def test_offsets_of_a_group_expire_a_while_after_it_became_empty():
+    world = expiring(t=1)
+    (member,) = world.stable_group(1)
+    world.commit(1, member_id=member, generation=1)
+    for _ in range(2 * DAY_MS // 9_000):
+        world.clock.advance(9_000)
+        assert world.heartbeat(member, 1) == 0
+    assert world.committed() == 1
+    world.leave(member)
+    world.restart()
+    world.clock.advance(DAY_MS - 600_000)
+    assert world.committed() == 1
+    world.clock.advance(2 * 600_000)
+    assert world.committed() == -1
+    assert "g" not in world.groups
+
+
+def test_offsets_of_topics_nobody_subscribes_to_expire_in_a_live_group():
+    world = expiring(t=1, u=1)
+    world.commit(1)
+    world.commit(2, topic="u")
+    (member,) = world.stable_group(1, topics=("t",), session_ms=1_800_000)
+    for _ in range(DAY_MS // 1_700_000 + 2):
+        world.clock.advance(1_700_000)
+        world.heartbeat(member, 1)
+    assert (world.committed(), world.committed(topic="u")) == (1, -1)
+
+
+def test_offsets_of_an_open_transaction_do_not_expire():
+    world = expiring(t=1)
+    world.commit(1)
+    world.commit_in_transaction(2, 9)
+    world.clock.advance(3 * DAY_MS)
+    world.end_transaction(9, committed=False)
+    assert world.committed() == 1
+
+
+def test_a_retention_time_given_with_the_commit_counts():
+    world = expiring(t=1)
+    assert world.commit(1, version=4, retention_ms=3_600_000) == 0
+    world.restart()
+    world.clock.advance(3_600_000 + 600_000)
+    assert world.committed() == -1
