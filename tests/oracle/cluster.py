@@ -35,11 +35,18 @@ def why_not() -> str | None:
     return None
 
 
-def run_tool(tool: str, *args: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:
+def run_tool(
+    tool: str, *args: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True
+) -> str:
     """Run one of Apache Kafka's command-line tools to its end and give what it printed."""
     environment = {"KAFKA_HEAP_OPTS": _TOOL_JVM, **os.environ}
     done = subprocess.run(
-        [SCRIPT, "run", tool, *args], input=stdin, capture_output=True, text=True, timeout=timeout_s, env=environment
+        [SCRIPT, "run", tool, *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env=environment,
     )
     if check and done.returncode:
         raise ToolFailed(f"{tool} {' '.join(args)}\n{done.stdout}{done.stderr}")
@@ -86,7 +93,13 @@ class Oracle:
     def start(self) -> None:
         """Start on a new folder the first time, afterwards again on the old one."""
         again = ["--keep"] if (self.data / "state.json").exists() else []
-        self._script("start", "--port", str(self.port), "--brokers", str(self.brokers), *again, *self._options)
+        self._script(
+            "start", "--port", str(self.port), "--brokers", str(self.brokers), *again, *self._options
+        )
+
+    def prepare(self) -> None:
+        """Format the folder without starting, for those who time the start."""
+        self._script("start", "--port", str(self.port), "--format-only", *self._options)
 
     def stop(self) -> None:
         self._script("stop")

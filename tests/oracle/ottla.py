@@ -58,6 +58,9 @@ class Ottla:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def prepare(self) -> None:
+        """Nothing to do before the first start."""
+
     def start(self, timeout_s: float = 60) -> None:
         command = [sys.executable, *self._python, str(Path(sys.executable).with_name("ottla")), "start"]
         command += ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
@@ -67,7 +70,9 @@ class Ottla:
             command += ["--set", f"{name}={value}"]
         with self.log.open("ab") as log:
             # A group of its own: Ctrl-C at the terminal ends the test, which then ends the broker.
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
         self.port = int(self._wait_ready(timeout_s).rsplit(":", 1)[1])
 
     def stop(self, timeout_s: float = 60) -> int:
@@ -135,5 +140,3 @@ class Ottla:
                 raise StartFailed(f"no ready line; its log ends with:\n{self.log_tail()}")
             line += chunk
         return line.decode().strip().removeprefix(_READY)
-
-

@@ -1,0 +1,183 @@
+"""Groups and transactions beside Apache Kafka."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from bench.measure import (
+    Benchmark,
+    Measured,
+    Metric,
+    Peer,
+    Scale,
+    cpu_seconds,
+    make_topic,
+    memory_mb,
+    percentile,
+)
+from tests.compat.raw import Raw
+
+_MEMBERS = 5
+_PARTITIONS = 10
+_QUIET_S = 60
+
+
+def settle_of(label: str, config: dict[str, object], target: str) -> Benchmark:
+    """Five members join one after another, as soon as the one before has something; until all is spread evenly."""
+
+    def run(peer: Peer, scale: Scale) -> Measured:
+        with peer.running() as server:
+            make_topic(server.bootstrap, "spread", _PARTITIONS)
+            group = _Group(server.bootstrap, config)
+            begun = time.perf_counter()
+            try:
+                for size in range(1, _MEMBERS + 1):
+                    group.add()
+                    group.wait_until_even(size)
+                took = time.perf_counter() - begun
+            finally:
+                group.close()
+        return {Metric(f"group of 5 joining one by one, {label}", "s", "lower", target): took}
+
+    return Benchmark(f"group-{label.replace(' ', '-')}", run)
+
+
+class _Group:
+    """Consumers in threads; who owns how many partitions."""
+
+    def __init__(self, bootstrap: str, config: dict[str, object]) -> None:
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "settle",
+            "auto.offset.reset": "earliest",
+            **config,
+        }
+        self._stop = threading.Event()
+        self._owned: list[int] = []
+        self._threads: list[threading.Thread] = []
+
+    def add(self) -> None:
+        self._owned.append(0)
+        thread = threading.Thread(target=self._run, args=(len(self._owned) - 1,))
+        self._threads.append(thread)
+        thread.start()
+
+    def wait_until_even(self, size: int) -> None:
+        deadline = time.monotonic() + _QUIET_S
+        while sum(self._owned) != _PARTITIONS or min(self._owned) < _PARTITIONS // size:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"never even: {self._owned}")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, index: int) -> None:
+        consumer = Consumer(self._config)
+        consumer.subscribe(["spread"])
+        while not self._stop.is_set():
+            consumer.poll(0.02)
+            self._owned[index] = len(consumer.assignment())
+        consumer.close()
+
+
+def many_groups(peer: Peer, scale: Scale) -> Measured:
+    """Groups of three members that only send heartbeats, one every three seconds each."""
+    groups, seconds = scale(1000, 50), 9
+    with peer.running({"group.initial.rebalance.delay.ms": 0}) as server, Raw(server.bootstrap) as raw:
+        members = [
+            member for i in range(groups) for member in _form_group(server.bootstrap, raw, f"group-{i}")
+        ]
+        frames = [_frame(raw, *each) for each in members]
+        before, memory = cpu_seconds(server.pid()), memory_mb(server.pid())
+        begun = time.perf_counter()
+        for turn in range(seconds // 3):
+            for i, frame in enumerate(frames):
+                raw.send_bytes(frame)
+                raw.receive_frame()
+                due = begun + 3 * (turn + i / len(frames))
+                if (wait := due - time.perf_counter()) > 0.002:
+                    time.sleep(wait)
+        share = (cpu_seconds(server.pid()) - before) / (time.perf_counter() - begun)
+    return {
+        Metric(f"{groups} groups of 3 heartbeating, broker CPU", "% of a core", "lower"): share * 100,
+        Metric(f"{groups} groups of 3 heartbeating, memory", "MB", "lower"): memory,
+    }
+
+
+def _form_group(bootstrap: str, raw: Raw, group: str) -> list[tuple[str, str, int]]:
+    """Three members through one generation; the old join needs no id first."""
+    joining = {"group_id": group, "session_timeout": 30_000, "rebalance_timeout": 5000, "member_id": "",
+               "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]}  # fmt: skip
+    connections = [Raw(bootstrap) for _ in range(3)]
+    try:
+        while raw.call("find_coordinator", 2, {"key": group, "key_type": 0})["error_code"] != "NONE":
+            pass
+        while (first := connections[0].call("join_group", 2, joining))["error_code"] != "NONE":
+            pass
+        for each in connections[1:]:
+            each.send("join_group", 2, joining)
+        connections[0].send("join_group", 2, {**joining, "member_id": first["member_id"]})
+        joined = [each.receive("join_group", 2) for each in connections]
+        latest = max(each["generation_id"] for each in joined)
+        for each, member in zip(connections, joined, strict=True):
+            each.send("sync_group", 1, {"group_id": group, "generation_id": latest, "member_id": member["member_id"],
+                                        "assignments": []})  # fmt: skip
+        for each in connections:
+            each.receive("sync_group", 1)
+        return [(group, member["member_id"], latest) for member in joined]
+    finally:
+        for each in connections:
+            each.close()
+
+
+def _frame(raw: Raw, group: str, member: str, generation: int) -> bytes:
+    frame = raw.frame("heartbeat", 1, {"group_id": group, "generation_id": generation, "member_id": member})
+    return struct.pack(">i", len(frame)) + frame
+
+
+def transactions(peer: Peer, scale: Scale) -> Measured:
+    """One after another, 100 records each, over four partitions."""
+    count = scale(500, 50)
+    with peer.running() as server:
+        make_topic(server.bootstrap, "txn", 4)
+        producer = Producer(
+            {"bootstrap.servers": server.bootstrap, "transactional.id": "bench", "linger.ms": 0}
+        )
+        while True:
+            try:
+                producer.init_transactions(30)
+                break
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+        took = [_one_transaction(producer) for _ in range(count + 20)][20:]
+    return {
+        Metric("transactions of 100 records", "per s", "higher", ">= 2"): count / sum(took),
+        Metric("transaction, begin to commit p50", "ms", "lower"): percentile(took, 0.5) * 1000,
+        Metric("transaction, begin to commit p99", "ms", "lower"): percentile(took, 0.99) * 1000,
+    }
+
+
+def _one_transaction(producer: Producer) -> float:
+    begun = time.perf_counter()
+    producer.begin_transaction()
+    for i in range(100):
+        producer.produce("txn", b"v" * 100, partition=i % 4)
+    producer.commit_transaction(60)
+    return time.perf_counter() - begun
+
+
+BENCHMARKS = (
+    settle_of("classic range", {"partition.assignment.strategy": "range"}, "<= 0.85"),
+    settle_of("classic cooperative", {"partition.assignment.strategy": "cooperative-sticky"}, "<= 0.85"),
+    settle_of("new protocol", {"group.protocol": "consumer"}, "<= 0.33"),
+    Benchmark("many-groups", many_groups),
+    Benchmark("transactions", transactions),
+)
