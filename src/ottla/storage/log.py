@@ -155,6 +155,30 @@ class Log:
         producers.expire(now_ms, config.producer_id_expiration_ms)
         return log
 
+    @classmethod
+    def create(
+        cls, disk: Disk, folder: str, config: LogConfig, *, files: FileCache, now_ms: int, topic_id: bytes
+    ) -> "Log":
+        """A log that was never written to: nothing is looked for on disk, so it is quick."""
+        segments = [Segment(disk, files, folder, 0, created_ms=now_ms)]
+        return cls(
+            disk,
+            folder,
+            config,
+            files,
+            segments,
+            epochs=LeaderEpochs(),
+            producers=Producers(),
+            log_start_offset=0,
+            topic_id=topic_id,
+        )
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This broker leads from here on: the epoch is known even before it has records."""
+        if leader_epoch > self.epochs.latest:
+            with self._failing():
+                self._assign_epoch(leader_epoch, self.end_offset)
+
     # Appending.
 
     def append(
@@ -166,7 +190,8 @@ class Log:
             if header.producer_id >= 0:
                 earlier = self.producers.check(header)
                 if earlier is not None:
-                    return Appended(earlier.first_offset, earlier.last_offset + 1, _NO_TIMESTAMP, True)
+                    stamped_ms = earlier.timestamp if self.config.log_append_time else _NO_TIMESTAMP
+                    return Appended(earlier.first_offset, earlier.last_offset + 1, stamped_ms, True)
         else:
             header = check(batch)
             self._check_own(header, batch)
@@ -330,16 +355,21 @@ class Log:
         """Close the active segment and start the next one, with a snapshot of the producers at its start."""
         if not self._active.size_bytes and self._active.base_offset == base_offset:
             return self._active
+        sealed = self._active
+        segment = Segment(self.disk, self._files, self.folder, base_offset, created_ms=now_ms)
         try:
-            self._active.seal()
+            sealed.seal()
+            # Its name keeps the end offset, even if all that is before it goes.
+            segment.open_for_append()
             self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
             self._unsynced.append(write_snapshot(self.disk, self.folder, base_offset, self.producers))
         except OSError as error:
             self.failed = error
             raise
         self._names_changed = True
-        segment = Segment(self.disk, self._files, self.folder, base_offset, created_ms=now_ms)
-        if not self._active.size_bytes:
+        if sealed.size_bytes:
+            self._unsynced += [sealed.path(kind) for kind in SEGMENT_KINDS]
+        else:
             self._doom([self.segments.pop()])
         self.segments.append(segment)
         self._active = segment
@@ -448,6 +478,7 @@ class Log:
         with self._failing():
             self._doom(self.segments)
             self._active = Segment(self.disk, self._files, self.folder, offset)
+            self._active.open_for_append()
             self.segments = [self._active]
             for each in offsets_of_snapshots(self.disk, self.folder):
                 self.disk.remove(snapshot_path(self.folder, each))

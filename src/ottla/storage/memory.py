@@ -59,6 +59,7 @@ class MemoryDisk:
         self.used_bytes = 0
         self._nodes: dict[str, _Node] = {}
         self._folders: set[str] = {""}
+        self._names: dict[str, set[str]] = {}  # folder -> names in it, so that `list` stays quick
         self._durable_nodes: dict[str, _Node] = {}
         self._durable_folders: set[str] = {""}
 
@@ -79,11 +80,7 @@ class MemoryDisk:
 
     def list(self, folder: str) -> list[str]:
         self.check_fault("list", folder)
-        prefix = f"{folder}/" if folder else ""
-        inside = [
-            path for path in (*self._nodes, *self._folders) if path.startswith(prefix) and path != folder
-        ]
-        return sorted({path[len(prefix) :].partition("/")[0] for path in inside} - {""})
+        return sorted(self._names.get(folder, ()))
 
     def size(self, path: str) -> int:
         return len(self._node(path).data)
@@ -93,8 +90,10 @@ class MemoryDisk:
 
     def make_folder(self, path: str) -> None:
         self.check_fault("make_folder", path)
-        parts = path.split("/")
-        self._folders.update("/".join(parts[: at + 1]) for at in range(len(parts)))
+        while path and path not in self._folders:
+            self._folders.add(path)
+            self._add_name(path)
+            path = _parent(path)
 
     def rename(self, old: str, new: str) -> None:
         self.check_fault("rename", old)
@@ -106,14 +105,22 @@ class MemoryDisk:
         if replaced is not None and replaced is not node:
             self.used_bytes -= len(replaced.data)
         del self._nodes[old]
+        self._drop_name(old)
         self._nodes[new] = node
+        self._add_name(new)
 
     def remove(self, path: str) -> None:
         self.check_fault("remove", path)
-        inside = [each for each in self._nodes if each == path or each.startswith(path + "/")]
-        for each in inside:
-            self.used_bytes -= len(self._nodes.pop(each).data)
-        self._folders = {each for each in self._folders if each != path and not each.startswith(path + "/")}
+        if path in self._nodes:
+            self.used_bytes -= len(self._nodes.pop(path).data)
+        elif path in self._folders:
+            for name in list(self._names.get(path, ())):
+                self.remove(f"{path}/{name}")
+            self._folders.discard(path)
+            self._names.pop(path, None)
+        else:
+            return
+        self._drop_name(path)
 
     def read_whole(self, path: str) -> bytes:
         self.check_fault("read", path)
@@ -136,12 +143,13 @@ class MemoryDisk:
         self.check_fault("sync_folder", path)
         if not self.track_sync:
             return
-        for name, node in self._nodes.items():
-            if _parent(name) == path:
-                self._durable_nodes[name] = node
-        for name in [name for name in self._durable_nodes if _parent(name) == path]:
-            if name not in self._nodes:
-                del self._durable_nodes[name]
+        durable = self._durable_nodes
+        for gone in [name for name in durable if _parent(name) == path and name not in self._nodes]:
+            del durable[gone]
+        for name in self._names.get(path, ()):
+            full = f"{path}/{name}" if path else name
+            if full in self._nodes:
+                durable[full] = self._nodes[full]
         self._durable_folders = {
             each for each in self._durable_folders if _parent(each) != path or each == ""
         }
@@ -205,9 +213,9 @@ class MemoryDisk:
     def copy(self) -> "MemoryDisk":
         """The same contents, on a disk of its own: one crash after another from one state."""
         twin = MemoryDisk(capacity_bytes=self.capacity_bytes, track_sync=self.track_sync, now_ms=self.now_ms)
-        twin._take_copies(self)
         twin._folders = set(self._folders)
         twin._durable_folders = set(self._durable_folders)
+        twin._take_copies(self)
         twin.last_append = self.last_append
         return twin
 
@@ -247,6 +255,7 @@ class MemoryDisk:
         if _parent(path) not in self._folders:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         node = self._nodes[path] = _Node(modified_ms=self.now_ms())
+        self._add_name(path)
         return node
 
     def _take_copies(self, of: "MemoryDisk") -> None:
@@ -259,6 +268,21 @@ class MemoryDisk:
             for names in (of._nodes, of._durable_nodes)
         )
         self.used_bytes = sum(len(node.data) for node in self._nodes.values())
+        self._list_names()
+
+    def _list_names(self) -> None:
+        self._names = {}
+        for path in (*self._nodes, *self._folders):
+            if path:
+                self._add_name(path)
+
+    def _add_name(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        self._names.setdefault(folder, set()).add(name)
+
+    def _drop_name(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        self._names.get(folder, set()).discard(name)
 
     def _rename_folder(self, old: str, new: str) -> None:
         for names in (self._nodes, self._durable_nodes):
@@ -268,6 +292,7 @@ class MemoryDisk:
             for path in [path for path in folders if path == old or path.startswith(old + "/")]:
                 folders.discard(path)
                 folders.add(new + path[len(old) :])
+        self._list_names()
 
     def _is_durable(self, folder: str) -> bool:
         while folder:

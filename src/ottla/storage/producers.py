@@ -267,4 +267,6 @@ def _read_snapshot(data: bytes) -> Iterator[tuple[int, ...]]:
 
 
 def _earlier_sequence(sequence: int, by: int) -> int:
+    if sequence < 0:  # a coordinator's batch has none
+        return sequence
     return sequence - by if sequence >= by else _SEQUENCE_MAX - (by - sequence) + 1

@@ -102,7 +102,7 @@ class Recovery:
         ]
 
     def _ensure_indexes(self, segment: Segment) -> None:
-        if not all(self._disk.exists(segment.path(kind)) for kind in (OFFSET_INDEX, TIME_INDEX)):
+        if not self._has_indexes(segment):
             next_offset = segment.next_offset
             cut = self._walk(segment, _TRUST_ALL)
             if cut is not None:
@@ -112,6 +112,13 @@ class Recovery:
             segment.seal()
             segment.size_bytes = self._disk.size(segment.path(LOG))
             segment.next_offset = next_offset
+
+    def _has_indexes(self, segment: Segment) -> bool:
+        """An empty time index would hide the segment; it is what a power cut leaves of one never synced."""
+        index, time = segment.path(OFFSET_INDEX), segment.path(TIME_INDEX)
+        if not self._disk.exists(index) or not self._disk.exists(time):
+            return False
+        return self._disk.size(time) > 0 or segment.size_bytes == 0
 
     def _walk(self, segment: Segment, trusted: int) -> _Cut | None:
         """Note every batch; CRCs count from the offset `trusted` on. Where it has to be cut, if it has to."""
