@@ -58,12 +58,12 @@ class Finding:
 
 
 def check_folder(disk: Disk, deep: bool) -> Iterator[Finding]:
-    """Everything in one log folder. `deep` reads all records too; otherwise batch headers and indexes only."""
+    """Everything in one log folder. `deep` reads all records too; else only batch headers and indexes."""
     ends: dict[TopicPartition, int] = {}
     for name in disk.list(""):
         found = parse_folder(name)
         if found is None:
-            if disk.list(name):
+            if _is_folder(disk, name):
                 yield Finding(name, "this folder is not a partition's")
         elif not found.kind:
             check = PartitionCheck(disk, name, deep)
@@ -72,6 +72,13 @@ def check_folder(disk: Disk, deep: bool) -> Iterator[Finding]:
     yield from _check_meta(disk)
     for name in _CHECKPOINTS:
         yield from _check_checkpoint(disk, name, ends)
+
+
+def _is_folder(disk: Disk, name: str) -> bool:
+    try:
+        return bool(disk.list(name))
+    except NotADirectoryError:
+        return False
 
 
 def _check_meta(disk: Disk) -> Iterator[Finding]:
@@ -257,7 +264,9 @@ class SegmentCheck:
     ) -> Iterator[Finding]:
         relative = indexed.pop(position, None)
         if relative is not None and self._base + relative != header.last_offset:
-            problem = f"says {self._base + relative} for position {position}, the batch ends at {header.last_offset}"
+            problem = (
+                f"{self._base + relative} for position {position}, the batch ends at {header.last_offset}"
+            )
             yield Finding(self._path(OFFSET_INDEX), problem, offset=header.base_offset)
 
     def _check_time_entries(self, header: BatchHeader, entries: list[tuple[int, int]]) -> Iterator[Finding]:

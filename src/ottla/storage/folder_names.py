@@ -1,4 +1,4 @@
-"""Names of partition folders as Kafka gives them: `topic-3`, and `topic-3.<hex>-delete`, `-future`, `-stray`."""
+"""Names of partition folders, as in Kafka: `topic-3`, and `topic-3.<hex>-delete`, `-future` or `-stray`."""
 
 import re
 from dataclasses import dataclass

@@ -1,0 +1,293 @@
+"""One log folder (an entry of `log.dirs`): its partitions, their checkpoints, and what becomes of all of them
+when the disk below fails."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ottla.config.log import LogConfig
+from ottla.errors import KafkaStorageError
+from ottla.ports import Disk
+from ottla.storage import checkpoints
+from ottla.storage.checkpoints import Meta, Offsets, TopicPartition
+from ottla.storage.files import LOG, FileCache
+from ottla.storage.folder_names import DELETE, FUTURE, STRAY, marked_folder, parse_folder, partition_folder
+from ottla.storage.log import Log
+
+Job = Callable[[], None]
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A partition's share of the folder, for DescribeLogDirs."""
+
+    partition: TopicPartition
+    size_bytes: int
+    end_offset: int
+    is_future: bool
+
+
+@dataclass(slots=True)
+class Opening:
+    """One log to open. `run` is slow, touches nothing shared and may run in a thread; then `on_opened`."""
+
+    partition: TopicPartition
+    folder: "LogFolder"
+    config: LogConfig
+    now_ms: int
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+    clean: bool
+    log: Log | None = None
+    error: Exception | None = None
+    reports: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        try:
+            self.log = Log.open(
+                self.folder.disk,
+                partition_folder(*self.partition),
+                self.config,
+                files=self.folder.files,
+                now_ms=self.now_ms,
+                clean=self.clean,
+                recovery_point=self.recovery_point,
+                log_start_offset=self.log_start_offset,
+                report=self.reports.append,
+            )
+        except Exception as error:  # whatever it is, it is this one log that does not open
+            self.error = error
+
+
+class LogFolder:
+    """Which logs are here. An OSError anywhere in it takes the folder offline with all its logs."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        *,
+        files: FileCache,
+        report: Report,
+        on_offline: Callable[["LogFolder", OSError], None] = lambda folder, error: None,
+    ) -> None:
+        self.disk = disk
+        self.path = path  # as configured: what people call it
+        self.files = files
+        self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
+        self.cleaner_offsets: Offsets = {}
+        self.failure: OSError | None = None
+        self.was_clean = False
+        self._report = report
+        self._on_offline = on_offline
+        self._recovery_points: Offsets = {}
+        self._high_watermarks: Offsets = {}
+        self._log_start_offsets: Offsets = {}
+
+    @property
+    def is_offline(self) -> bool:
+        return self.failure is not None
+
+    # Failure.
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Around everything that touches the disk."""
+        if self.failure is not None:
+            raise KafkaStorageError(f"The log folder {self.path} is offline: {self.failure}")
+        try:
+            yield
+        except OSError as error:
+            self.fail(error)
+            raise KafkaStorageError(f"The log folder {self.path} failed: {error}") from error
+        except KafkaStorageError as error:  # a log has met an OSError
+            if isinstance(error.__cause__, OSError):
+                self.fail(error.__cause__)
+            raise
+
+    def fail(self, error: OSError) -> None:
+        """Once. The logs are not written to any more; what they hold is checked at the next start."""
+        if self.failure is None:
+            self.failure = error
+            self._report(f"log folder {self.path} goes offline with {len(self.logs)} partitions: {error}")
+            self._on_offline(self, error)
+
+    # Start and stop.
+
+    def load(self) -> list[TopicPartition]:
+        """Read the marks and checkpoints; the partitions found. Slow, and DamagedFile stops it."""
+        with self.guard():
+            self.was_clean = checkpoints.take_clean_mark(self.disk)
+            self._recovery_points = checkpoints.read_offsets(self.disk, checkpoints.RECOVERY_POINTS)
+            self._high_watermarks = checkpoints.read_offsets(self.disk, checkpoints.HIGH_WATERMARKS)
+            self._log_start_offsets = checkpoints.read_offsets(self.disk, checkpoints.LOG_START_OFFSETS)
+            self.cleaner_offsets = checkpoints.read_offsets(self.disk, checkpoints.CLEANER_OFFSETS)
+            return self.partitions()
+
+    def meta(self, cluster_id: str, node_id: int, new_directory_id: bytes) -> Meta:
+        """Whose folder it is; a new one becomes ours, somebody else's is refused."""
+        with self.guard():
+            meta = checkpoints.read_meta(self.disk)
+            if meta is None:
+                meta = Meta(cluster_id, node_id, new_directory_id)
+                checkpoints.write_meta(self.disk, meta)
+        if (meta.cluster_id, meta.node_id) != (cluster_id, node_id):
+            raise checkpoints.DamagedFile(
+                f"{self.path}/{checkpoints.META_PROPERTIES}",
+                f"is of broker {meta.node_id} of cluster {meta.cluster_id}, not {node_id} of {cluster_id}",
+            )
+        return meta
+
+    def opening(self, partition: TopicPartition, config: LogConfig, now_ms: int) -> Opening:
+        """The job that opens (or creates) a partition's log."""
+        return Opening(
+            partition,
+            self,
+            config,
+            now_ms,
+            recovery_point=self._recovery_points.get(partition, 0),
+            log_start_offset=self._log_start_offsets.get(partition, 0),
+            high_watermark=self._high_watermarks.get(partition, 0),
+            clean=self.was_clean,
+        )
+
+    def on_opened(self, opening: Opening) -> Log:
+        """Take up an opened log, or raise what went wrong: of the disk for all, of this log for it alone."""
+        for line in opening.reports:
+            self._report(line)
+        with self.guard():
+            if opening.error is not None:
+                raise opening.error
+        log = opening.log
+        assert log is not None, "the opening was not run"
+        log.advance_high_watermark(max(log.log_start_offset, min(opening.high_watermark, log.end_offset)))
+        self.logs[opening.partition] = log
+        return log
+
+    def checkpoint(self) -> Job:
+        """Taken now; the job it gives writes the files and may run in a thread."""
+        recovery_points, high_watermarks, log_start_offsets = self._offsets()
+        cleaner = {each: offset for each, offset in self.cleaner_offsets.items() if each in recovery_points}
+
+        def write() -> None:
+            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, recovery_points)
+            checkpoints.write_offsets(self.disk, checkpoints.LOG_START_OFFSETS, log_start_offsets)
+            checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, high_watermarks)
+            if cleaner or self.disk.exists(checkpoints.CLEANER_OFFSETS):
+                checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, cleaner)
+
+        return write
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Slow: everything is flushed, and the mark tells the next start that it was."""
+        with self.guard():
+            for log in (*self.logs.values(), *self.futures.values()):
+                log.close(clean=True)
+            self.checkpoint()()
+            checkpoints.write_clean_mark(self.disk, broker_epoch)
+
+    # Partitions come and go.
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those whose folders are here, opened or not."""
+        partitions = []
+        for name in self.disk.list(""):
+            found = parse_folder(name)
+            if found is not None and not found.kind:
+                partitions.append((found.topic, found.partition))
+        return partitions
+
+    def remove(self, partition: TopicPartition, unique: str) -> Job:
+        """Out of sight at once, by a rename; the job frees the space."""
+        return self._set_aside(partition, unique, DELETE)
+
+    def strand(self, partition: TopicPartition, unique: str) -> None:
+        """Nobody knows this partition: put aside for a person to look at, never deleted."""
+        self._set_aside(partition, unique, STRAY)
+
+    def leftovers(self) -> list[Job]:
+        """What earlier runs did not get to: deletions, and copies that were never finished."""
+        with self.guard():
+            names = self.disk.list("")
+        jobs: list[Job] = []
+        for name in names:
+            found = parse_folder(name)
+            if found is not None and found.kind in (DELETE, FUTURE):
+                self._report(f"{self.path}: {name} is left over and goes")
+                jobs.append(self._removal(name))
+        return jobs
+
+    def log_bytes(self, partition: TopicPartition) -> int:
+        """What a partition's log files take, opened or not."""
+        folder = partition_folder(*partition)
+        names = [name for name in self.disk.list(folder) if name.endswith(LOG)]
+        return sum(self.disk.size(f"{folder}/{name}") for name in names)
+
+    def usage(self) -> list[Usage]:
+        both = [(log, False) for log in self.logs.items()] + [(log, True) for log in self.futures.items()]
+        return [
+            Usage(partition, log.size_bytes, log.end_offset, is_future)
+            for (partition, log), is_future in both
+        ]
+
+    def _set_aside(self, partition: TopicPartition, unique: str, kind: str) -> Job:
+        log = self.logs.pop(partition, None)
+        name = marked_folder(*partition, unique, kind)
+        self._forget(partition)
+        with self.guard():
+            if log is not None:
+                log.close(clean=False)
+            if self.disk.exists(partition_folder(*partition)):
+                self.disk.rename(partition_folder(*partition), name)
+        return self._removal(name)
+
+    def _removal(self, name: str) -> Job:
+        def remove() -> None:
+            self.disk.remove(name)
+
+        return remove
+
+    def _forget(self, partition: TopicPartition) -> None:
+        """A topic of the same name starts from nothing."""
+        for offsets in (
+            self._recovery_points,
+            self._high_watermarks,
+            self._log_start_offsets,
+            self.cleaner_offsets,
+        ):
+            offsets.pop(partition, None)
+
+    def _offsets(self) -> tuple[Offsets, Offsets, Offsets]:
+        """Of the open logs as they are now; of those not yet opened as they were read."""
+        recovery_points, high_watermarks = dict(self._recovery_points), dict(self._high_watermarks)
+        log_start_offsets = dict(self._log_start_offsets)
+        for partition, log in self.logs.items():
+            recovery_points[partition] = log.recovery_point
+            high_watermarks[partition] = log.high_watermark
+            log_start_offsets[partition] = log.log_start_offset
+        return (
+            recovery_points,
+            high_watermarks,
+            {each: at for each, at in log_start_offsets.items() if at > 0},
+        )
+
+
+def duplicates(folders: Sequence[LogFolder]) -> list[tuple[LogFolder, TopicPartition]]:
+    """Partitions to remove because another folder has them too: a move was cut short between its two renames.
+
+    The copy is complete by then, so the larger one is right, and of two alike either.
+    """
+    homes: dict[TopicPartition, list[LogFolder]] = {}
+    for folder in folders:
+        if not folder.is_offline:
+            for partition in folder.partitions():
+                homes.setdefault(partition, []).append(folder)
+    surplus = []
+    for partition, found in homes.items():
+        sizes = [folder.log_bytes(partition) for folder in found]
+        keep = found[sizes.index(max(sizes))]
+        surplus += [(folder, partition) for folder in found if folder is not keep]
+    return surplus
