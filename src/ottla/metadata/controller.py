@@ -38,7 +38,8 @@ class Controller:
         self.broker_id = broker_id
         self.image = Image()
         self.epoch: int | None = None
-        self.members: dict[int, membership.Registration] = {}
+        self.members: dict[int, membership.Registration] | None = None
+        """Brokers with a session; None until the log has told: nobody is lost before that."""
         self.on_session_over: Callable[[], None] = lambda: None
         self._log = log
         self._config = config
@@ -52,6 +53,11 @@ class Controller:
     def is_active(self) -> bool:
         """It holds the lease and has read everything that was written before."""
         return self.epoch is not None and self._has_opened_epoch
+
+    def open(self) -> None:
+        """Begin to follow, or go on with a new session."""
+        self.members = None
+        self._log.open(self, self.image.position)
 
     def submit(self, decide: Decide, answer: Answer, *, validate_only: bool = False) -> None:
         """Decide on the newest image, write the records, and answer once they are committed and applied.
@@ -97,6 +103,7 @@ class Controller:
         self._go_on()
 
     def on_session_lost(self) -> None:
+        self.members = None
         self._step_down()
         self.on_session_over()
 
@@ -120,7 +127,7 @@ class Controller:
             self._write((ControllerChanged(self.broker_id, self.epoch),), self._opened)
         elif self._snapshot_is_due():
             self._snapshot()
-        elif (step := membership.next_step(self.members, self.image, self.cluster_config())) is not None:
+        elif (step := self._next_step()) is not None:
             # Half a step is a step: the rest is found again.
             self._write(step.records[: membership.RECORDS_PER_ENTRY], lambda failed: None)
         elif self._queue:
@@ -128,6 +135,11 @@ class Controller:
         else:
             return False
         return True
+
+    def _next_step(self) -> Decision[None] | None:
+        if self.members is None:
+            return None
+        return membership.next_step(self.members, self.image, self.cluster_config())
 
     def _decide(self, wanted: _Wanted) -> None:
         try:

@@ -62,14 +62,16 @@ class Journal:
         self._member: tuple[int, bytes] | None = None
         self._appending = False
 
-    def open(self, listener: Listener) -> None:
+    def open(self, listener: Listener, position: int = 0) -> None:
         if self._file is not None:
             self._file.close()
         self._listener = listener
         self._position = 0
         self._disk.make_folder(self._folder)
-        self._read_snapshot(listener)
-        self._read_log(listener)
+        self._read_snapshot(listener, position)
+        self._read_log(listener, position)
+        self._holder = None
+        listener.on_lease(None, self._epoch)
 
     def register(self, broker_id: int, registration: bytes) -> None:
         self._to().on_members({broker_id: registration})
@@ -148,7 +150,7 @@ class Journal:
         assert self._file is not None, "open comes first"
         return self._file
 
-    def _read_snapshot(self, listener: Listener) -> None:
+    def _read_snapshot(self, listener: Listener, wanted: int) -> None:
         if not self._disk.exists(self._snapshot_path):
             return
         data = self._disk.read_whole(self._snapshot_path)
@@ -156,9 +158,10 @@ class Journal:
         if found is None:
             raise JournalDamaged(f"{self._snapshot_path} cannot be read")
         self._position, self._epoch, body, _ = found
-        listener.on_snapshot(self._position, codec.decode(body))
+        if wanted < self._position:
+            listener.on_snapshot(self._position, codec.decode(body))
 
-    def _read_log(self, listener: Listener) -> None:
+    def _read_log(self, listener: Listener, wanted: int) -> None:
         file = self._file = self._disk.open(self._log_path, create=True)
         data = file.read(0, file.size())
         if not data.startswith(MAGIC):
@@ -173,8 +176,9 @@ class Journal:
                 raise JournalDamaged(f"{self._log_path}: entry {self._position} is missing")
             self._epoch = max(self._epoch, epoch)
             if position == self._position:
-                listener.on_entry(position, codec.decode(body))
                 self._position += 1
+                if position >= wanted:
+                    listener.on_entry(position, codec.decode(body))
         if end < len(data):
             if _has_entry_after(data, end, self._position):
                 raise JournalDamaged(

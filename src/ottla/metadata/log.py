@@ -63,8 +63,9 @@ class Listener(Protocol):
 
 
 class MetadataLog(Protocol):
-    def open(self, listener: Listener) -> None:
-        """Begin to deliver: the snapshot if there is one, all entries after it, and whatever comes."""
+    def open(self, listener: Listener, position: int = 0) -> None:
+        """Begin to deliver from `position` on: the snapshot if older entries are gone, the entries, who
+        holds the lease and who is there; and whatever comes."""
         ...
 
     def register(self, broker_id: int, registration: bytes) -> None:

@@ -68,9 +68,9 @@ class SharedLog:
 
     # The port
 
-    def open(self, listener: Listener) -> None:
+    def open(self, listener: Listener, position: int = 0) -> None:
         self._listener = listener
-        self._position = 0
+        self._position = position
         self._seen_lease = self._seen_members = None
         self.alive = True
         if self not in self._shared.sessions:

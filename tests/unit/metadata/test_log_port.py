@@ -94,6 +94,16 @@ def test_a_later_reader_gets_everything_in_order(home):
     assert later.entries == [(at, [a_record(at), a_record(at + 1)]) for at in range(5)]
 
 
+def test_a_reader_that_comes_back_goes_on_where_it_was(home):
+    log, _, epoch = writer(home)
+    for position in range(3):
+        append(log, position, epoch, a_record(position))
+    log.close()
+    again = Reader()
+    home.log().open(again, 2)
+    assert again.entries == [(2, [a_record(2)])]
+
+
 def test_a_position_that_is_taken_or_not_due_is_refused(home):
     log, reader, epoch = writer(home)
     append(log, 0, epoch, a_record(1))
@@ -156,6 +166,18 @@ def test_a_snapshot_stands_for_what_came_before_it(home):
     home.log().open(later)
     assert later.snapshots == [(3, [a_record(9)])]
     assert later.entries == [(3, [a_record(3)])]
+
+
+def test_a_reader_that_has_all_of_a_snapshot_is_spared_it(home):
+    log, _, epoch = writer(home)
+    for position in range(3):
+        append(log, position, epoch, a_record(position))
+    snapshot(log, 3, epoch, a_record(2))
+    append(log, 3, epoch, a_record(3))
+    log.close()
+    again = Reader()
+    home.log().open(again, 3)
+    assert (again.snapshots, again.entries) == ([], [(3, [a_record(3)])])
 
 
 def test_a_snapshot_needs_the_lease_and_the_whole_log_too(home):
