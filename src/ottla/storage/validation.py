@@ -8,7 +8,17 @@ from ottla import errors
 from ottla.config.log import LogConfig
 from ottla.ports import Buffer
 from ottla.wire import compression, kernel
-from ottla.wire.batch import BadRecord, BatchHeader, Walked, assemble, payload, read_header, restamp, validate
+from ottla.wire.batch import (
+    CODEC_MASK,
+    BadRecord,
+    BatchHeader,
+    Walked,
+    assemble,
+    payload,
+    read_header,
+    restamp,
+    validate,
+)
 
 NO_TIMESTAMP = -1
 _DECOMPRESSED_BYTES_MIN = 64 << 20  # a batch may always grow to this much
@@ -124,17 +134,15 @@ def _adapt(
     codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
     max_timestamp = now_ms if config.log_append_time else header.base_timestamp + walked.max_timestamp_delta
     if codec != header.codec:
-        records = compression.compress(
-            codec, payload(batch, 0, header, limit=limit), compression_level(config, codec)
-        )
-        header.attributes = header.attributes & ~0x07 | codec
-        batch = assemble(header, records)
-        header.size = len(batch)
+        records = payload(batch, 0, header, limit=limit)
+        header.attributes = header.attributes & ~CODEC_MASK | codec
+        batch = assemble(header, compression.compress(codec, records, compression_level(config, codec)))
+        _check_size(batch, config)  # it may have grown
+        header = read_header(batch)
     if max_timestamp != header.max_timestamp or header.log_append_time != config.log_append_time:
-        changed = bytearray(batch)
-        restamp(changed, max_timestamp=max_timestamp, log_append_time=config.log_append_time)
-        header.max_timestamp = max_timestamp
-        batch = changed
+        batch = bytearray(batch)
+        restamp(batch, max_timestamp=max_timestamp, log_append_time=config.log_append_time)
+        header = read_header(batch)
     return header, batch
 
 

@@ -1,0 +1,174 @@
+"""What is cut, what is kept beside, and what is said about it."""
+
+import pytest
+
+from ottla.config.log import LogConfig
+from ottla.storage.files import FileCache
+from ottla.storage.log import Log
+from ottla.storage.memory import MemoryDisk
+from ottla.wire.batch import build
+from ottla.wire.records import Record, read
+
+FIRST = "t-0/00000000000000000000.log"
+BATCH = build([Record(0, 5, b"k", b"v" * 20)])
+
+
+def opened(disk: MemoryDisk, *, clean: bool = False, recovery_point: int = 0, **settings: object):
+    reports: list[str] = []
+    log = Log.open(
+        disk,
+        "t-0",
+        LogConfig(index_interval_bytes=150, **settings),
+        files=FileCache(),
+        now_ms=5,
+        clean=clean,
+        recovery_point=recovery_point,
+        report=reports.append,
+    )
+    return log, reports
+
+
+def filled(count: int, **settings: object) -> MemoryDisk:
+    disk = MemoryDisk()
+    log, _ = opened(disk, **settings)
+    for _ in range(count):
+        log.append(BATCH, leader_epoch=0, now_ms=5)
+    return disk
+
+
+def flip(disk: MemoryDisk, path: str, position: int) -> None:
+    file = disk.open(path)
+    file.write_at(position, bytes([file.read(position, 1)[0] ^ 0xFF]))
+
+
+def test_an_intact_log_opens_without_a_word():
+    log, reports = opened(filled(10))
+    assert (log.end_offset, reports) == (10, [])
+
+
+def test_a_torn_last_batch_is_cut_and_nothing_is_kept():
+    disk = filled(10)
+    disk.tear_last_append(70)
+    log, reports = opened(disk)
+    assert log.end_offset == 9
+    assert len(reports) == 1
+    assert "70 bytes from offset 9 on are gone: the batch is not whole" in reports[0]
+    assert not [name for name in disk.list("t-0") if name.endswith(".corrupt")]
+    assert disk.size(FIRST) == 9 * len(BATCH)
+
+
+def test_a_bad_batch_with_good_ones_behind_it_is_cut_and_the_bytes_are_kept():
+    disk = filled(10)
+    removed = disk.read_whole(FIRST)[4 * len(BATCH) :]
+    flip(disk, FIRST, 4 * len(BATCH) + 70)
+    log, reports = opened(disk)
+    assert log.end_offset == 4
+    (kept,) = [name for name in disk.list("t-0") if name.endswith(".corrupt")]
+    assert len(disk.read_whole(f"t-0/{kept}")) == len(removed)
+    assert disk.read_whole(f"t-0/{kept}")[len(BATCH) :] == removed[len(BATCH) :]
+    assert kept in reports[0]
+    assert "CRC" in reports[0]
+
+
+def test_garbage_behind_the_last_batch_is_cut():
+    disk = filled(3)
+    disk.tear(FIRST, 3 * len(BATCH), bytes(500))
+    log, reports = opened(disk)
+    assert log.end_offset == 3
+    assert len(reports) == 1
+
+
+def test_what_lies_before_the_recovery_point_is_not_checked():
+    disk = filled(10)
+    flip(disk, FIRST, 2 * len(BATCH) + 70)
+    log, reports = opened(disk, recovery_point=5)
+    assert (log.end_offset, reports) == (10, [])
+
+
+def test_after_a_clean_stop_nothing_is_checked():
+    disk = filled(10)
+    log, _ = opened(disk)
+    log.close(clean=True)
+    flip(disk, FIRST, 9 * len(BATCH) + 70)
+    log, reports = opened(disk, clean=True)
+    assert (log.end_offset, reports) == (10, [])
+
+
+def test_segments_behind_a_corrupt_one_are_taken_out_and_kept():
+    disk = filled(10, segment_bytes=4 * len(BATCH))
+    flip(disk, FIRST, 2 * len(BATCH) + 70)
+    log, reports = opened(disk, segment_bytes=4 * len(BATCH))
+    assert log.end_offset == 2
+    assert len(reports) == 3
+    assert "t-0/00000000000000000004.log.corrupt" in reports[1]
+    assert disk.exists("t-0/00000000000000000004.log.corrupt")
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    assert opened(disk)[0].end_offset == 3
+
+
+def test_a_compacted_log_may_have_gaps_between_segments_another_may_not():
+    disk = filled(10, segment_bytes=4 * len(BATCH))
+    disk.tear(FIRST, 2 * len(BATCH))
+    assert opened(disk.copy(), compact=True)[0].end_offset == 10
+    log, reports = opened(disk)
+    assert log.end_offset == 2
+    assert "the offsets up to 4 are missing" in reports[0]
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "odd", "zeros", "of another log"])
+def test_indexes_are_made_anew_when_they_are_of_no_use(damage):
+    disk = filled(20, segment_bytes=10 * len(BATCH))
+    log, _ = opened(disk, segment_bytes=10 * len(BATCH))
+    log.close(clean=True)
+    for base in (0, 10):
+        for kind in ("index", "timeindex"):
+            path = f"t-0/{base:020d}.{kind}"
+            match damage:
+                case "missing":
+                    disk.remove(path)
+                case "empty":
+                    disk.write_whole(path, b"")
+                case "odd":
+                    disk.write_whole(path, b"abc")
+                case "zeros":
+                    disk.write_whole(path, bytes(2400))
+                case "of another log":
+                    disk.write_whole(path, bytes([0, 0, 0, 3, 0, 0, 0, 77] * (1 if kind == "index" else 0)))
+    log, reports = opened(disk, clean=True, segment_bytes=10 * len(BATCH))
+    assert reports == []
+    for offset in range(20):
+        assert read(log.read(offset, max_bytes=1, up_to=20).data)[0].offset == offset
+    assert log.offset_for_timestamp(5).offset == 0
+
+
+def test_a_damaged_snapshot_is_removed_and_the_state_replayed():
+    disk = MemoryDisk()
+    log, _ = opened(disk, segment_bytes=300)
+    for at in range(9):
+        batch = build([Record(0, 5, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=at)
+        log.append(batch, leader_epoch=0, now_ms=5)
+    log.close(clean=True)
+    names = [name for name in disk.list("t-0") if name.endswith(".snapshot")]
+    flip(disk, f"t-0/{names[-1]}", 12)
+    log, reports = opened(disk, clean=True)
+    assert len(reports) == 1
+    assert "CRC" in reports[0]
+    assert log.producers.entries[1].last_sequence == 8
+    assert log.append(batch, leader_epoch=0, now_ms=5).duplicate
+
+
+def test_indexes_without_a_log_are_removed():
+    disk = filled(3)
+    disk.write_whole("t-0/00000000000000000099.index", b"")
+    opened(disk)
+    assert not disk.exists("t-0/00000000000000000099.index")
+
+
+def test_leader_epochs_come_back_from_the_batches():
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    for epoch in (1, 1, 4):
+        log.append(BATCH, leader_epoch=epoch, now_ms=5)
+    disk.remove("t-0/leader-epoch-checkpoint")
+    log, _ = opened(disk)
+    assert log.epochs.entries == [(1, 0), (4, 2)]
