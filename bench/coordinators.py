@@ -27,7 +27,7 @@ _QUIET_S = 60
 
 
 def settle_of(label: str, config: dict[str, object], target: str) -> Benchmark:
-    """Five members join one after another, as soon as the one before has something; until all is spread evenly."""
+    """Five members join, each as soon as the ones before share evenly; until all five do."""
 
     def run(peer: Peer, scale: Scale) -> Measured:
         with peer.running() as server:
@@ -127,8 +127,8 @@ def _form_group(bootstrap: str, raw: Raw, group: str) -> list[tuple[str, str, in
         joined = [each.receive("join_group", 2) for each in connections]
         latest = max(each["generation_id"] for each in joined)
         for each, member in zip(connections, joined, strict=True):
-            each.send("sync_group", 1, {"group_id": group, "generation_id": latest, "member_id": member["member_id"],
-                                        "assignments": []})  # fmt: skip
+            who = {"group_id": group, "generation_id": latest, "member_id": member["member_id"]}
+            each.send("sync_group", 1, {**who, "assignments": []})
         for each in connections:
             each.receive("sync_group", 1)
         return [(group, member["member_id"], latest) for member in joined]

@@ -1,4 +1,4 @@
-"""Load by confluent-kafka, the fastest public client: so that the broker, not the client, is what is measured."""
+"""Load by confluent-kafka, the fastest public client, so that the broker is what is measured."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One line of the table; `better` says which way is good, `target` what the ratio to Kafka should reach."""
+    """One line of the table; `better` says which way is good, `target` what the ratio should reach."""
 
     name: str
     unit: str

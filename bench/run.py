@@ -118,9 +118,9 @@ def _document(rows: list[tuple[str, ...]], *, quick: bool) -> str:
     )
     return f"""# Benchmarks
 
-Apache Kafka {_kafka_version()} and Ottla on the same machine in the same run, one broker each with its defaults,
-by turns; medians. The ratio is Ottla divided by Apache Kafka: compare it with the target, not the figures with
-another machine's. `make bench` repeats it, `bench/` says how each is measured.
+Apache Kafka {_kafka_version()} and Ottla on the same machine in the same run, one broker each with its
+defaults, by turns; medians. The ratio is Ottla divided by Apache Kafka: compare it with the target, not the
+figures with another machine's. `make bench` repeats it, `bench/` says how each is measured.
 {note}
 {datetime.date.today().isoformat()}, {_machine()}
 
