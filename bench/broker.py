@@ -36,6 +36,7 @@ def start(peer: Peer, scale: Scale) -> Measured:
         producer = Producer(
             {
                 "bootstrap.servers": server.bootstrap,
+                "log_level": 0,
                 "linger.ms": 0,
                 "topic.metadata.refresh.fast.interval.ms": 10,
             }
@@ -105,10 +106,15 @@ def end_to_end(peer: Peer, scale: Scale) -> Measured:
     with peer.running() as server:
         make_topic(server.bootstrap, "e2e", 1)
         took: list[float] = []
-        reader = threading.Thread(target=_read_times, args=(server.bootstrap, count, took))
+        producer = Producer(
+            {"bootstrap.servers": server.bootstrap, "log_level": 0, "acks": "all", "linger.ms": 0}
+        )
+        producer.produce("e2e", b"0")
+        producer.flush(30)
+        is_reading = threading.Event()
+        reader = threading.Thread(target=_read_times, args=(server.bootstrap, count, took, is_reading))
         reader.start()
-        producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", "linger.ms": 0})
-        time.sleep(1.0)
+        is_reading.wait(60)
         before, begun = cpu_seconds(server.pid()), time.perf_counter()
         for i in range(count):
             while (wait := begun + i / 1000 - time.perf_counter()) > 0:
@@ -126,15 +132,20 @@ def end_to_end(peer: Peer, scale: Scale) -> Measured:
     }
 
 
-def _read_times(bootstrap: str, count: int, took: list[float]) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "e2e", "fetch.wait.max.ms": 500})
+def _read_times(bootstrap: str, count: int, took: list[float], is_reading: threading.Event) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "e2e", "fetch.wait.max.ms": 500}
+    )
     consumer.assign([TopicPartition("e2e", 0, 0)])
     while len(took) < count:
         message = consumer.poll(30)
         if message is None:
             raise RuntimeError(f"only {len(took)} of {count} records came")
-        if not message.error():
+        if message.error():
+            continue
+        if is_reading.is_set():
             took.append(time.perf_counter() - float(message.value()))
+        is_reading.set()
     consumer.close()
 
 
@@ -143,7 +154,12 @@ def slow_producers(peer: Peer, scale: Scale) -> Measured:
     producers, seconds = scale(200, 40), 10
     with peer.running() as server:
         make_topic(server.bootstrap, "slow", PARTITIONS)
-        config = {"bootstrap.servers": server.bootstrap, "linger.ms": 0, "enable.idempotence": True}
+        config = {
+            "bootstrap.servers": server.bootstrap,
+            "log_level": 0,
+            "linger.ms": 0,
+            "enable.idempotence": True,
+        }
         clients = [Producer(config) for _ in range(producers)]
         took: list[float] = []
 
@@ -206,7 +222,7 @@ def partitions_of(total: int) -> Benchmark:
         count = scale(total, 200)
         with peer.running() as server:
             before = memory_mb(server.pid())
-            admin = AdminClient({"bootstrap.servers": server.bootstrap})
+            admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
             with stopwatch() as seconds:
                 for i in range(0, count, 500):
                     name, part = f"many-{i}", min(500, count - i)
@@ -217,7 +233,7 @@ def partitions_of(total: int) -> Benchmark:
             server.stop()
             with stopwatch() as seconds:
                 server.start()
-                _wait_for_leaders(AdminClient({"bootstrap.servers": server.bootstrap}), count)
+                _wait_for_leaders(AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0}), count)
                 restarted = seconds()
         return {
             Metric(f"{count} partitions, creation", "s", "lower"): created,
@@ -306,7 +322,12 @@ def fetch_at_size(peer: Peer, scale: Scale) -> Measured:
 
 def _read_tail(bootstrap: str, offset: int, count: int) -> float:
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "tail", "max.partition.fetch.bytes": 8 << 20}
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": "tail",
+            "max.partition.fetch.bytes": 8 << 20,
+        }
     )
     begun = time.perf_counter()
     consumer.assign([TopicPartition("grow", 0, offset)])

@@ -52,6 +52,7 @@ class _Group:
     def __init__(self, bootstrap: str, config: dict[str, object]) -> None:
         self._config = {
             "bootstrap.servers": bootstrap,
+            "log_level": 0,
             "group.id": "settle",
             "auto.offset.reset": "earliest",
             **config,
@@ -148,7 +149,12 @@ def transactions(peer: Peer, scale: Scale) -> Measured:
     with peer.running() as server:
         make_topic(server.bootstrap, "txn", 4)
         producer = Producer(
-            {"bootstrap.servers": server.bootstrap, "transactional.id": "bench", "linger.ms": 0}
+            {
+                "bootstrap.servers": server.bootstrap,
+                "log_level": 0,
+                "transactional.id": "bench",
+                "linger.ms": 0,
+            }
         )
         while True:
             try:

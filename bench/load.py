@@ -12,6 +12,7 @@ def produce(bootstrap: str, topic: str, count: int, size: int, partitions: int, 
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": 0,
             "acks": "all",
             "linger.ms": 5,
             "compression.type": codec,
@@ -42,6 +43,7 @@ def consume(bootstrap: str, topic: str, count: int, partitions: int) -> float:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": 0,
             "group.id": "bench",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -66,7 +68,13 @@ def consume(bootstrap: str, topic: str, count: int, partitions: int) -> float:
 def synchronous_sends(bootstrap: str, topic: str, count: int, size: int = 100) -> list[float]:
     """One record after another, each waited for; seconds of each."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "socket.nagle.disable": True}
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "acks": "all",
+            "linger.ms": 0,
+            "socket.nagle.disable": True,
+        }
     )
     took = []
     for i in range(count + 50):

@@ -99,7 +99,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs or {}))])[topic].result(120)
 
 
