@@ -202,10 +202,12 @@ def _write_member(out: Writer, value: r.MemberMetadataValue) -> None:
         out.compact_string(name)
     out.compact_nullable_string(value.subscribed_topic_regex).int32(value.rebalance_timeout_ms)
     out.compact_nullable_string(value.server_assignor)
-    out.tags({0: _classic_metadata(value.classic)} if value.classic else {})
+    out.tags({0: _classic_metadata(value.classic)})  # a null too, as Apache Kafka does
 
 
-def _classic_metadata(classic: r.ClassicMemberMetadata) -> bytes:
+def _classic_metadata(classic: r.ClassicMemberMetadata | None) -> bytes:
+    if classic is None:
+        return b"\0"
     out = Writer().int8(1)  # a nullable struct starts with a presence byte
     out.int32(classic.session_timeout_ms).compact_count(len(classic.supported_protocols))
     for name, metadata in classic.supported_protocols:
@@ -234,7 +236,7 @@ def _read_member(source: Reader, _version: int) -> r.MemberMetadataValue:
 
 
 def _read_classic_metadata(source: Reader) -> r.ClassicMemberMetadata | None:
-    if source.int8() < 0:
+    if source.int8() <= 0:
         return None
     source.flexible = True
     session_ms = source.int32()

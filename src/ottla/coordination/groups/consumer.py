@@ -53,9 +53,7 @@ class ConsumerProtocol:
             request.instance_id is not None and not request.instance_id.strip(), "InstanceId can't be empty."
         )
         _refuse_if(request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty.")
-        _refuse_if(
-            request.member_epoch < LEAVE_STATIC_EPOCH, f"MemberEpoch is invalid: {request.member_epoch}."
-        )
+        _refuse_if(request.member_epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
         if request.member_epoch == LEAVE_STATIC_EPOCH:
             _refuse_if(request.instance_id is None, "InstanceId can't be null.")
         if joins:
@@ -67,7 +65,7 @@ class ConsumerProtocol:
                 "TopicPartitions must be empty when (re-)joining.",
             )
             _refuse_if(
-                not request.subscribed_topic_names and not request.subscribed_topic_regex,
+                request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-empty when (re-)joining.",
             )
         assignors = self._env.settings.group_consumer_assignors
@@ -303,7 +301,7 @@ def _described(
         client.client_id,
         client.host,
         tuple(sorted(set(names))) if names is not None else old.subscribed_topic_names,
-        (regex or None) if regex is not None else old.subscribed_topic_regex,
+        regex if regex is not None else old.subscribed_topic_regex,
         timeout if timeout != -1 else old.rebalance_timeout_ms,
         request.server_assignor if request.server_assignor is not None else old.server_assignor,
     )

@@ -58,9 +58,9 @@ class ConsumerMember:
 @dataclass(slots=True)
 class ConsumerGroup:
     group_id: str
-    epoch: int = 0
+    epoch: int = 1  # a member's epoch 0 says that it joins
     metadata_hash: int = 0
-    assignment_epoch: int = 0
+    assignment_epoch: int = 1
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     statics: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Partitions] = field(default_factory=dict)
@@ -199,7 +199,8 @@ class ConsumerGroup:
                 raise errors.UnknownMemberId(f"Instance id {instance_id} is unknown.")
             if current != member_id:
                 raise errors.FencedInstanceId(
-                    f"Static member {member_id} with instance id {instance_id} was fenced by {current}."
+                    f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                    f"{current}."
                 )
         if member_id not in self.members:
             raise errors.UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")

@@ -45,7 +45,7 @@ class Membership:
         if must_be_released and old.epoch != LEAVE_STATIC_EPOCH:
             raise errors.UnreleasedInstanceId(
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
-                f"instance id is owned by member {old.member_id}."
+                f"instance id is owned by {old.member_id} member."
             )
         target = group.target_of(old.member_id)
         new = replace(
@@ -67,16 +67,17 @@ class Membership:
         return (
             known is None
             or metadata.subscribed_topic_names != old.subscribed_topic_names
-            or metadata.subscribed_topic_regex != old.subscribed_topic_regex
+            or (metadata.subscribed_topic_regex or None) != (old.subscribed_topic_regex or None)
         )
 
     def resolve_regexes(self, draft: Draft, now_ms: int, *, anew: bool) -> None:
         """Every pattern in use has its topics; those that nobody uses any more go."""
         group = draft.group
-        wanted = {each.metadata.subscribed_topic_regex for each in group.members.values()} - {None}
+        patterns = (each.metadata.subscribed_topic_regex for each in group.members.values())
+        wanted = {each for each in patterns if each}  # the empty one is none
         for pattern in sorted(group.regexes.keys() - wanted):
             draft.emit(r.RegularExpression(group.group_id, pattern, None))
-        for pattern in sorted(each for each in wanted if each is not None):
+        for pattern in sorted(wanted):
             known = group.regexes.get(pattern)
             if known is not None and not anew:
                 continue
@@ -87,8 +88,9 @@ class Membership:
                 draft.emit(r.RegularExpression(group.group_id, pattern, value))
 
     def metadata_hash(self, group: ConsumerGroup) -> int:
-        """Changes whenever a subscribed topic comes, goes, grows or moves to other racks."""
-        return self._hash(group.subscribed_topics())
+        """Changes whenever a subscribed topic comes, goes, grows or moves to other racks. 0 for none."""
+        topics = self._topics(group.subscribed_topics())
+        return self._hash(topics) if topics else 0
 
     def bump(self, draft: Draft, metadata_hash: int, why: str) -> None:
         group = draft.group
@@ -133,9 +135,9 @@ class Membership:
         known = ((name, self._env.topics.topic_id(name)) for name in names)
         return {name: topic_id for name, topic_id in known if topic_id is not None}
 
-    def _hash(self, names: Iterable[str]) -> int:
+    def _hash(self, topics: dict[str, bytes]) -> int:
         digest = blake2b(digest_size=8)
-        for name, topic_id in sorted(self._topics(names).items()):
+        for name, topic_id in sorted(topics.items()):
             count = self._env.topics.partition_count(name)
             racks = [sorted(self._env.topics.racks(name, each)) for each in range(count)]
             digest.update(repr((name, topic_id, count, racks)).encode())

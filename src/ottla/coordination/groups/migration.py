@@ -138,7 +138,7 @@ def _metadata(classic: ClassicGroup, member: ClassicMember) -> r.MemberMetadataV
         member.client_id,
         member.client_host,
         tuple(sorted(set(subscription.topics))),
-        None,
+        "",
         member.rebalance_timeout_ms,
         None,
         r.ClassicMemberMetadata(member.session_timeout_ms, member.protocols),

@@ -227,7 +227,7 @@ def _described(
         client.client_id,
         client.host,
         tuple(sorted(set(subscription.topics))),
-        None,
+        "",
         timeout if timeout >= 0 else request.session_timeout_ms,
         None,
         r.ClassicMemberMetadata(

@@ -1,4 +1,7 @@
-"""Requests about offsets: who may commit, read and delete, then `Offsets` does it."""
+"""Requests about offsets: who may commit, read and delete, then `Offsets` does it.
+
+The empty group id is one like any other here, as it has always been in Kafka.
+"""
 
 from collections.abc import Hashable
 
@@ -6,6 +9,7 @@ from ottla import errors
 from ottla.coordination.groups.classic import ClassicProtocol
 from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer import ConsumerProtocol
+from ottla.coordination.groups.consumer_group import FIRST_COMMIT_VERSION
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.offsets import (
@@ -39,7 +43,6 @@ class OffsetRequests:
     ) -> Effects:
         decision = Decision()
         try:
-            check_group_id(request.group_id)
             check = self._check_commit(
                 request.group_id,
                 request.member_id,
@@ -91,8 +94,9 @@ class OffsetRequests:
         """Who may commit at all; what is left to check for each partition."""
         group = self._state.groups.get(group_id)
         if group is None:
-            if generation >= 0:
-                raise errors.IllegalGeneration
+            if generation >= 0:  # from version 9 on, so for all members of the new protocol, it has a name
+                not_found = version is not None and version >= FIRST_COMMIT_VERSION
+                raise errors.GroupIdNotFound if not_found else errors.IllegalGeneration
             return anything
         if isinstance(group, ClassicGroup):
             group.validate_commit(member_id, instance_id, generation, transactional=transactional)
@@ -109,7 +113,6 @@ class OffsetRequests:
         self, request: OffsetFetchRequestGroup, require_stable: bool, token: Hashable, now_ms: int
     ) -> Effects:
         try:
-            check_group_id(request.group_id)
             group = self._state.groups.get(request.group_id)
             if group is not None:
                 group.validate_fetch(request.member_id, request.member_epoch)

@@ -114,6 +114,8 @@ class Offsets:
     ) -> OffsetCommitValue:
         if name is None:
             raise errors.UnknownTopicId if topic_id != NO_TOPIC_ID else errors.UnknownTopicOrPartition
+        if not 0 <= each.partition_index < self._env.topics.partition_count(name):
+            raise errors.UnknownTopicOrPartition
         metadata = each.committed_metadata or ""
         if len(metadata) > self._env.settings.offset_metadata_max_bytes:
             raise errors.OffsetMetadataTooLarge
@@ -183,9 +185,12 @@ class Offsets:
         topics = []
         known = self.table.of_group(request.group_id)
         for topic in request.topics:
-            code = errors.GroupSubscribedToTopic.code if subscribed(topic.name) else errors.NONE
+            in_use = errors.GroupSubscribedToTopic.code if subscribed(topic.name) else errors.NONE
+            count = self._env.topics.partition_count(topic.name)
             partitions = []
             for each in topic.partitions:
+                there = 0 <= each.partition_index < count
+                code = in_use if there else errors.UnknownTopicOrPartition.code
                 if not code and (topic.name, each.partition_index) in known:
                     records.append(OffsetCommit(request.group_id, topic.name, each.partition_index, None))
                 partitions.append(

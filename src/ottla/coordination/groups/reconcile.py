@@ -29,17 +29,25 @@ def reconcile(
     if revoking and _still_has(owned, frozenset(revoking)):
         return replace(
             member,
+            previous_epoch=member.epoch,
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=tuple(sorted(kept.items())),
             revoking=tuple(sorted(revoking.items())),
         )
     missing = target - kept.keys()
     free = {partition for partition in missing if partition not in taken}
+    if (
+        not free
+        and missing
+        and member.state is MemberState.UNRELEASED_PARTITIONS
+        and member.epoch == target_epoch
+    ):
+        return member  # still waiting for the same
     assigned = kept | dict.fromkeys(free, target_epoch)
     return replace(
         member,
         epoch=target_epoch,
-        previous_epoch=member.epoch if member.epoch != target_epoch else member.previous_epoch,
+        previous_epoch=member.epoch,
         state=MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS,
         assigned=tuple(sorted(assigned.items())),
         revoking=(),

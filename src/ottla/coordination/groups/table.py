@@ -317,7 +317,7 @@ class GroupTable:
         if group is None and request.member_epoch == JOIN_EPOCH:
             group = ConsumerGroup(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            raise errors.GroupIdNotFound(f"Group {request.group_id} not found.")
+            raise errors.GroupIdNotFound(f"Consumer group {request.group_id} not found.")
         self._consumer.on_heartbeat(group, request, client, token, now_ms, decision)
         if classic is not None:
             self._migration.release(classic, decision)

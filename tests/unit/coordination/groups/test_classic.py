@@ -375,5 +375,9 @@ def test_every_transition_is_reported_with_its_generation():
     (member,) = world.stable_group(1)
     world.leave(member)
     text = "\n".join(world.lines)
-    for fact in ("generation 1: 1 members, leader client-0001", "generation 1: stable", "generation 2: empty"):
+    for fact in (
+        "generation 1: 1 members, leader client-0001",
+        "generation 1: stable",
+        "generation 2: empty",
+    ):
         assert fact in text

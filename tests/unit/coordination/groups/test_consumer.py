@@ -31,7 +31,7 @@ def _assigned(world: World, member: str, group: str) -> set:
 def test_the_first_member_gets_everything_at_once():
     world = World(t=3)
     answer = world.subscribe("a")
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
     assert partitions_of(answer) == world.topics.partitions("t")
     assert world.groups["g"].state == "Stable"
 
@@ -46,8 +46,8 @@ def test_a_heartbeat_without_news_writes_nothing_and_says_little():
     world = World(t=3)
     world.subscribe("a")
     before = world.log.end
-    answer = world.beat("a", 1)
-    assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 1, None)
+    answer = world.beat("a", 2)
+    assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, 2, None)
     assert world.log.end == before
 
 
@@ -55,15 +55,15 @@ def test_a_second_member_waits_for_what_the_first_gives_up():
     world = World(t=4)
     everything = partitions_of(world.subscribe("a"))
     second = world.subscribe("b")
-    assert (second.member_epoch, partitions_of(second)) == (2, set())
-    told = world.beat("a", 1, owned=everything)
-    assert told.member_epoch == 1  # not before it has given up
+    assert (second.member_epoch, partitions_of(second)) == (3, set())
+    told = world.beat("a", 2, owned=everything)
+    assert told.member_epoch == 2  # not before it has given up
     kept = partitions_of(told)
     assert len(kept) == 2
-    assert partitions_of(world.beat("b", 2)) is None  # nothing is free yet
-    done = world.beat("a", 1, owned=kept)
-    assert done.member_epoch == 2
-    assert partitions_of(world.beat("b", 2)) == everything - kept
+    assert partitions_of(world.beat("b", 3)) is None  # nothing is free yet
+    done = world.beat("a", 2, owned=kept)
+    assert done.member_epoch == 3
+    assert partitions_of(world.beat("b", 3)) == everything - kept
     assert world.groups["g"].state == "Stable"
 
 
@@ -98,7 +98,7 @@ def test_a_member_that_leaves_frees_its_partitions():
         ({"rebalance_ms": -1}, e.InvalidRequest),
         ({"owned": None}, e.InvalidRequest),
         ({"owned": [(b"?" * 16, 0)]}, e.InvalidRequest),
-        ({"topics": []}, e.InvalidRequest),
+        ({"topics": None}, e.InvalidRequest),
         ({"epoch": -3}, e.InvalidRequest),
         ({"epoch": -2}, e.InvalidRequest),
         ({"assignor": "sticky"}, e.UnsupportedAssignor),
@@ -118,27 +118,27 @@ def test_a_heartbeat_is_refused(options, error):
 def test_members_and_epochs_are_checked():
     world = World(t=1)
     world.subscribe("a")
-    assert world.beat("b", 1).error_code == e.UnknownMemberId.code
+    assert world.beat("b", 2).error_code == e.UnknownMemberId.code
     assert world.beat("b", -1).error_code == e.UnknownMemberId.code
-    assert world.beat("a", 2).error_code == e.FencedMemberEpoch.code
+    assert world.beat("a", 3).error_code == e.FencedMemberEpoch.code
 
 
 def test_a_member_that_missed_its_new_epoch_may_repeat_itself():
     world = World(t=2)
     everything = partitions_of(world.subscribe("a"))
     world.subscribe("b")
-    kept = partitions_of(world.beat("a", 1, owned=everything))
-    world.beat("a", 1, owned=kept)  # the answer, with epoch 2, gets lost
-    assert world.beat("a", 1, owned=kept).member_epoch == 2
-    assert world.beat("a", 1).error_code == e.FencedMemberEpoch.code
-    assert world.beat("a", 1, owned=everything).error_code == e.FencedMemberEpoch.code
+    kept = partitions_of(world.beat("a", 2, owned=everything))
+    world.beat("a", 2, owned=kept)  # the answer, with epoch 3, gets lost
+    assert world.beat("a", 2, owned=kept).member_epoch == 3
+    assert world.beat("a", 2).error_code == e.FencedMemberEpoch.code
+    assert world.beat("a", 2, owned=everything).error_code == e.FencedMemberEpoch.code
 
 
 def test_a_member_that_joins_again_is_told_everything():
     world = World(t=2)
     world.subscribe("a")
     answer = world.subscribe("a")
-    assert (answer.member_epoch, partitions_of(answer)) == (1, world.topics.partitions("t"))
+    assert (answer.member_epoch, partitions_of(answer)) == (2, world.topics.partitions("t"))
 
 
 def test_a_silent_member_is_fenced_after_its_session():
@@ -148,8 +148,8 @@ def test_a_silent_member_is_fenced_after_its_session():
     world.subscribe("b")
     world.clock.advance(1)
     assert list(world.groups["g"].members) == ["b"]
-    assert world.beat("a", 1).error_code == e.UnknownMemberId.code
-    assert partitions_of(world.beat("b", 2)) == world.topics.partitions("t")
+    assert world.beat("a", 2).error_code == e.UnknownMemberId.code
+    assert partitions_of(world.beat("b", 3)) == world.topics.partitions("t")
 
 
 def test_a_member_that_does_not_give_up_in_time_is_fenced():
@@ -157,8 +157,8 @@ def test_a_member_that_does_not_give_up_in_time_is_fenced():
     everything = partitions_of(world.subscribe("a", rebalance_ms=10_000))
     world.subscribe("b")
     for _ in range(4):
-        world.beat("a", 1, owned=everything)
-        world.beat("b", 2)
+        world.beat("a", 2, owned=everything)
+        world.beat("b", 3)
         world.clock.advance(2_400)
     world.clock.advance(500)
     assert list(world.groups["g"].members) == ["b"]
@@ -168,8 +168,8 @@ def test_a_member_that_gives_up_in_time_stays():
     world = World(t=2)
     everything = partitions_of(world.subscribe("a", rebalance_ms=10_000))
     world.subscribe("b")
-    kept = partitions_of(world.beat("a", 1, owned=everything))
-    world.beat("a", 1, owned=kept)
+    kept = partitions_of(world.beat("a", 2, owned=everything))
+    world.beat("a", 2, owned=kept)
     world.clock.advance(20_000)
     assert set(world.groups["g"].members) == {"a", "b"}
 
@@ -189,16 +189,16 @@ def test_a_static_member_comes_back_to_what_it_had():
     before = partitions_of(world.subscribe("a", instance="i"))
     assert world.beat("a", -2, instance="i").member_epoch == -2
     answer = world.subscribe("a2", instance="i")
-    assert (answer.error_code, answer.member_epoch, partitions_of(answer)) == (0, 1, before)
-    assert world.groups["g"].epoch == 1  # nobody else noticed
-    assert world.beat("a", 1, instance="i").error_code == e.FencedInstanceId.code
+    assert (answer.error_code, answer.member_epoch, partitions_of(answer)) == (0, 2, before)
+    assert world.groups["g"].epoch == 2  # nobody else noticed
+    assert world.beat("a", 2, instance="i").error_code == e.FencedInstanceId.code
 
 
 def test_an_instance_that_is_in_use_is_not_given_to_another():
     world = World(t=2)
     world.subscribe("a", instance="i")
     assert world.subscribe("a2", instance="i").error_code == e.UnreleasedInstanceId.code
-    assert world.beat("a", 1, instance="other").error_code == e.UnknownMemberId.code
+    assert world.beat("a", 2, instance="other").error_code == e.UnknownMemberId.code
 
 
 def test_a_static_member_that_stays_away_is_out_after_its_session():
@@ -215,8 +215,8 @@ def test_a_static_member_that_stays_away_is_out_after_its_session():
 def test_a_changed_subscription_changes_the_assignment():
     world = World(t=1, u=1)
     world.subscribe("a", ["t"])
-    answer = world.beat("a", 1, topics=["t", "u"], owned=world.topics.partitions("t"))
-    assert (answer.member_epoch, partitions_of(answer)) == (2, world.topics.partitions("t", "u"))
+    answer = world.beat("a", 2, topics=["t", "u"], owned=world.topics.partitions("t"))
+    assert (answer.member_epoch, partitions_of(answer)) == (3, world.topics.partitions("t", "u"))
 
 
 def test_a_topic_that_grows_is_picked_up():
@@ -224,7 +224,7 @@ def test_a_topic_that_grows_is_picked_up():
     world.subscribe("a")
     world.topics.grow("t", 3)
     world.table.on_topics_changed()
-    assert partitions_of(world.beat("a", 1)) == world.topics.partitions("t")
+    assert partitions_of(world.beat("a", 2)) == world.topics.partitions("t")
 
 
 def test_a_topic_that_is_made_later_is_picked_up():
@@ -232,7 +232,7 @@ def test_a_topic_that_is_made_later_is_picked_up():
     assert partitions_of(world.subscribe("a", ["later"])) == set()
     world.topics.create("later", 2)
     world.table.on_topics_changed()
-    assert partitions_of(world.beat("a", 1)) == world.topics.partitions("later")
+    assert partitions_of(world.beat("a", 2)) == world.topics.partitions("later")
 
 
 def test_a_deleted_topic_does_not_wedge_the_group():
@@ -240,9 +240,9 @@ def test_a_deleted_topic_does_not_wedge_the_group():
     everything = partitions_of(world.subscribe("a", ["t", "u"]))
     world.topics.delete("t")
     world.table.on_topics_changed()
-    kept = partitions_of(world.beat("a", 1, owned=everything))
+    kept = partitions_of(world.beat("a", 2, owned=everything))
     assert kept == world.topics.partitions("u")
-    assert world.beat("a", 1, owned=kept).member_epoch == 2
+    assert world.beat("a", 2, owned=kept).member_epoch == 3
     assert world.groups["g"].state == "Stable"
 
 
@@ -252,10 +252,10 @@ def test_a_pattern_picks_up_new_topics():
     assert partitions_of(answer) == world.topics.partitions("home.a", "home.b")
     world.topics.create("home.c", 1)
     world.table.on_topics_changed()
-    assert partitions_of(world.beat("a", 1)) == world.topics.partitions("home.a", "home.b", "home.c")
+    assert partitions_of(world.beat("a", 2)) == world.topics.partitions("home.a", "home.b", "home.c")
     world.restart()
-    assert world.beat("a", 2).error_code == 0
-    assert world.groups["g"].epoch == 2
+    assert world.beat("a", 3).error_code == 0
+    assert world.groups["g"].epoch == 3
 
 
 def test_a_pattern_matches_whole_names_only():
@@ -271,7 +271,7 @@ def test_a_pattern_that_would_stall_other_engines_does_not():
 def test_a_pattern_nobody_uses_is_forgotten():
     world = World(t=1)
     world.subscribe("a", regex="t.*")
-    world.beat("a", 1, topics=["t"], regex="", owned=world.topics.partitions("t"))
+    world.beat("a", 2, topics=["t"], regex="", owned=world.topics.partitions("t"))
     assert world.groups["g"].regexes == {}
     assert world.replica().state.groups["g"].regexes == {}
 
@@ -298,9 +298,9 @@ def test_heartbeats_come_often_while_a_group_changes():
     world = World(t=1)
     assert world.subscribe("a").heartbeat_interval_ms == 500
     world.clock.advance(40_000)
-    assert world.beat("a", 1).heartbeat_interval_ms == 500
+    assert world.beat("a", 2).heartbeat_interval_ms == 500
     world.clock.advance(20_000)
-    assert world.beat("a", 1).heartbeat_interval_ms == 5_000
+    assert world.beat("a", 2).heartbeat_interval_ms == 5_000
 
 
 def test_a_group_has_its_own_session_and_interval():
@@ -324,10 +324,10 @@ def test_a_group_has_its_own_session_and_interval():
 def test_members_commit_under_their_epoch():
     world = World(t=2)
     world.subscribe("a")
-    assert world.commit(1, member_id="a", generation=1) == 0
-    assert world.commit(1, member_id="a", generation=1, version=8) == e.UnsupportedVersion.code
-    assert world.commit(1, member_id="a", generation=2) == e.StaleMemberEpoch.code
-    assert world.commit(1, member_id="b", generation=1) == e.UnknownMemberId.code
+    assert world.commit(1, member_id="a", generation=2) == 0
+    assert world.commit(1, member_id="a", generation=2, version=8) == e.UnsupportedVersion.code
+    assert world.commit(1, member_id="a", generation=3) == e.StaleMemberEpoch.code
+    assert world.commit(1, member_id="b", generation=2) == e.UnknownMemberId.code
     assert world.commit(1) == e.UnknownMemberId.code
     world.beat("a", -1)
     assert world.commit(2) == 0
@@ -337,20 +337,20 @@ def test_a_commit_that_meets_a_newer_epoch_counts_for_what_the_member_kept():
     world = World(t=2)
     everything = partitions_of(world.subscribe("a"))
     world.subscribe("b")
-    kept = partitions_of(world.beat("a", 1, owned=everything))
-    world.beat("a", 1, owned=kept)
+    kept = partitions_of(world.beat("a", 2, owned=everything))
+    world.beat("a", 2, owned=kept)
     (own,) = (number for _, number in kept)
-    assert world.commit(1, member_id="a", generation=1, partition=own) == 0
-    assert world.commit(1, member_id="a", generation=1, partition=1 - own) == e.StaleMemberEpoch.code
+    assert world.commit(1, member_id="a", generation=2, partition=own) == 0
+    assert world.commit(1, member_id="a", generation=2, partition=1 - own) == e.StaleMemberEpoch.code
 
 
 def test_members_read_under_their_epoch():
     world = World(t=1)
     world.subscribe("a")
-    world.commit(4, member_id="a", generation=1)
-    assert world.fetch(topics={"t": [0]}, member_id="a", epoch=1).error_code == 0
+    world.commit(4, member_id="a", generation=2)
+    assert world.fetch(topics={"t": [0]}, member_id="a", epoch=2).error_code == 0
     assert world.fetch(topics={"t": [0]}, member_id="a", epoch=9).error_code == e.StaleMemberEpoch.code
-    assert world.fetch(topics={"t": [0]}, member_id="b", epoch=1).error_code == e.UnknownMemberId.code
+    assert world.fetch(topics={"t": [0]}, member_id="b", epoch=2).error_code == e.UnknownMemberId.code
     assert world.committed() == 4
 
 
@@ -361,19 +361,19 @@ def test_a_restart_in_the_middle_of_a_handover_changes_nothing():
     world = World(t=4)
     everything = partitions_of(world.subscribe("a"))
     world.subscribe("b")
-    kept = partitions_of(world.beat("a", 1, owned=everything))
+    kept = partitions_of(world.beat("a", 2, owned=everything))
     before = world.groups["g"]
     world.restart()
     assert world.groups["g"] == before
-    assert world.beat("a", 1, owned=kept).member_epoch == 2
-    assert partitions_of(world.beat("b", 2)) == everything - kept
+    assert world.beat("a", 2, owned=kept).member_epoch == 3
+    assert partitions_of(world.beat("b", 3)) == everything - kept
 
 
 def test_the_time_to_give_up_starts_anew_with_a_restart():
     world = World(t=2)
     everything = partitions_of(world.subscribe("a", rebalance_ms=10_000))
     world.subscribe("b")
-    world.beat("a", 1, owned=everything)
+    world.beat("a", 2, owned=everything)
     world.restart()
     world.clock.advance(10_000)
     assert list(world.groups["g"].members) == ["b"]
@@ -388,10 +388,10 @@ def test_a_heartbeat_that_cannot_be_written_changes_nothing():
         world.subscribe("b")
     assert world.groups["g"] == before
     world.log.broken = False
-    assert world.subscribe("b").member_epoch == 2
+    assert world.subscribe("b").member_epoch == 3
 
 
 def test_epochs_are_reported():
     world = World(t=1)
     world.subscribe("a")
-    assert "group g epoch 1: 1 members, a subscribes" in world.lines
+    assert "group g epoch 2: 1 members, a subscribes" in world.lines

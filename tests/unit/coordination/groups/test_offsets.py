@@ -59,10 +59,11 @@ def test_topics_are_named_by_id_as_well():
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"group": ""}, e.InvalidGroupId),
+        ({"partition": 1}, e.UnknownTopicOrPartition),
         ({"topic": "nope"}, e.UnknownTopicOrPartition),
         ({"metadata": "x" * 4097}, e.OffsetMetadataTooLarge),
-        ({"generation": 1, "member_id": "m"}, e.IllegalGeneration),
+        ({"generation": 1, "member_id": "m"}, e.GroupIdNotFound),
+        ({"generation": 1, "member_id": "m", "version": 8}, e.IllegalGeneration),
     ],
 )
 def test_a_commit_is_refused(options, error):

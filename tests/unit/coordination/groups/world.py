@@ -337,7 +337,9 @@ class World:
             else [TopicPartitions(topic_id=each, partitions=numbers) for each, numbers in by_topic.items()]
         )
         return self.ask(
-            lambda token, now: self.table.on_consumer_group_heartbeat(request, version, FakeClient(), token, now)
+            lambda token, now: self.table.on_consumer_group_heartbeat(
+                request, version, FakeClient(), token, now
+            )
         )
 
     def subscribe(self, member_id: str, topics: list[str] | None = None, **options: Any) -> Any:
@@ -467,4 +469,6 @@ def assignment(**partitions: list[int]) -> bytes:
 def partitions_of(answer: Any) -> set[tuple[bytes, int]] | None:
     if answer.assignment is None:
         return None
-    return {(each.topic_id, number) for each in answer.assignment.topic_partitions for number in each.partitions}
+    return {
+        (each.topic_id, number) for each in answer.assignment.topic_partitions for number in each.partitions
+    }

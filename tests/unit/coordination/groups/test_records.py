@@ -1,0 +1,149 @@
+"""Group records as bytes: round trips, bytes of other releases, and Apache Kafka's own classes as the judge."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.coordination.groups import records as r
+from ottla.coordination.groups.codec import GroupCodec, decode, encode
+from tests.oracle import cluster
+
+text = st.text(st.characters(codec="utf-8"), max_size=20)
+maybe_text = st.none() | text
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+uuid = st.binary(min_size=16, max_size=16).filter(any)
+blob = st.binary(max_size=200)
+partition = st.tuples(uuid, st.integers(0, 200))
+assigned = st.dictionaries(partition, int32, max_size=6).map(lambda found: tuple(sorted(found.items())))
+classic = st.none() | st.builds(
+    r.ClassicMemberMetadata, int32, st.lists(st.tuples(text, blob), max_size=3).map(tuple)
+)
+names = st.lists(text, max_size=4).map(tuple)
+offsets = st.builds(r.OffsetCommitValue, int64, text, int64, int32, st.just(-1), uuid | st.just(bytes(16)))
+expiring = st.builds(r.OffsetCommitValue, int64, text, int64, st.just(-1), st.integers(0, 2**60))
+members = st.builds(r.ClassicMemberValue, text, maybe_text, text, text, int32, int32, blob, blob)
+groups = st.builds(
+    r.GroupMetadataValue, text, int32, maybe_text, maybe_text, int64, st.lists(members, max_size=3).map(tuple)
+)
+consumers = st.builds(
+    r.MemberMetadataValue, maybe_text, maybe_text, text, text, names, maybe_text, int32, maybe_text, classic
+)
+current = st.builds(
+    r.CurrentMemberAssignmentValue, int32, int32, st.sampled_from([0, 1, 2]), assigned, assigned
+)
+any_record = st.one_of(
+    st.builds(r.OffsetCommit, text, text, int32, st.none() | offsets | expiring),
+    st.builds(r.GroupMetadata, text, st.none() | groups),
+    st.builds(
+        r.ConsumerGroupMetadata, text, st.none() | st.builds(r.ConsumerGroupMetadataValue, int32, int64)
+    ),
+    st.builds(r.MemberMetadata, text, text, st.none() | consumers),
+    st.builds(
+        r.TargetAssignmentMetadata, text, st.none() | st.builds(r.TargetAssignmentMetadataValue, int32, int64)
+    ),
+    st.builds(r.TargetAssignmentMember, text, text, st.none() | st.frozensets(partition, max_size=9)),
+    st.builds(r.CurrentMemberAssignment, text, text, st.none() | current),
+    st.builds(
+        r.RegularExpression, text, text, st.none() | st.builds(r.RegularExpressionValue, names, int64, int64)
+    ),
+)
+
+
+@given(record=any_record)
+def test_a_record_reads_as_it_was_written(record):
+    assert decode(*encode(record)) == record
+
+
+@given(key=st.binary(max_size=40), value=st.none() | st.binary(max_size=80))
+def test_broken_bytes_are_refused_and_unknown_ones_passed_over(key, value):
+    try:
+        decode(key, value)
+    except ValueError:
+        pass  # and nothing else
+
+
+@given(record=any_record, cut=st.integers(0, 300))
+def test_a_cut_record_is_refused(record, cut):
+    key, value = encode(record)
+    if value is None or cut >= len(value):
+        return
+    with pytest.raises(ValueError):
+        decode(key, value[:cut])
+
+
+def test_records_of_other_kinds_of_groups_are_passed_over():
+    codec = GroupCodec()
+    assert codec.decode(b"\x00\x09\x00\x01g", b"\x00\x00") is None  # a share group's
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0000000000000000002a00026d640000000000000007", r.OffsetCommitValue(42, "md", 7)),
+        (
+            "0001000000000000002a00026d6400000000000000070000000000000009",
+            r.OffsetCommitValue(42, "md", 7, -1, 9),
+        ),
+        ("0002000000000000002a00026d640000000000000007", r.OffsetCommitValue(42, "md", 7)),
+        (
+            "0003000000000000002a0000000500026d640000000000000007",
+            r.OffsetCommitValue(42, "md", 7, 5),
+        ),
+    ],
+)
+def test_offsets_of_older_releases_are_read(value, expected):
+    for version in (0, 1):
+        key = version.to_bytes(2, "big") + b"\0\1g\0\1t\0\0\0\3"
+        assert decode(key, bytes.fromhex(value)) == r.OffsetCommit("g", "t", 3, expected)
+
+
+# The judge
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    """Apache Kafka's serializer, compiled once."""
+    if (reason := cluster.why_not()) is not None:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("java")
+    classpath = subprocess.run(
+        [cluster.SCRIPT, "classpath"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    source = Path(__file__).with_name("RoundTrip.java")
+    subprocess.run(["javac", "-cp", classpath, "-d", folder, source], check=True, timeout=120)
+
+    def run(lines: list[str]) -> list[str]:
+        done = subprocess.run(
+            ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classpath}:{folder}", "RoundTrip"],
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.oracle
+def test_apache_kafka_reads_our_records_and_writes_the_same_bytes(judge):
+    drawn: list[r.GroupRecord] = []
+
+    @given(record=any_record)
+    def draw(record):
+        drawn.append(record)
+
+    draw()
+    lines = []
+    for record in drawn:
+        key, value = encode(record)
+        lines.append(f"{key.hex()} {value.hex() if value is not None else '-'}")
+    answers = judge(lines)
+    assert len(answers) == len(drawn) >= 50
+    for record, sent, answer in zip(drawn, lines, answers, strict=True):
+        assert answer == sent, record
