@@ -1,0 +1,193 @@
+"""`ottla consume`: records from anywhere to anywhere, alone or in a group, printed as asked."""
+
+import argparse
+import base64
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli import ranges
+from ottla.cli.formats import LETTERS, compile_format
+from ottla.cli.options import UsageError, add_client_options, client_settings
+
+if TYPE_CHECKING:
+    from ottla.client import Consumer
+    from ottla.client.values import TopicPartition
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", nargs="+", help="topics; with --regex one pattern")
+    parser.add_argument("-o", "--offset", action="append", default=[], metavar="OFFSET", help=ranges.GRAMMAR)
+    parser.add_argument("--from-beginning", action="store_true", help="the same as -o start")
+    parser.add_argument("-p", "--partition", type=int, action="append", help="default: all")
+    parser.add_argument(
+        "-n", "-c", "--count", "--max-messages", type=int, metavar="N", help="stop after N records"
+    )
+    parser.add_argument(
+        "-e", "--exit", action="store_true", help="stop at the end instead of waiting for more"
+    )
+    parser.add_argument("-f", "--format", help=LETTERS.replace("%", "%%"))
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("-g", "--group", help="read as a member of this group, and commit")
+    parser.add_argument(
+        "-r", "--regex", action="store_true", help="the topic is a regular expression (groups)"
+    )
+    parser.add_argument(
+        "--read-committed", action="store_true", help="leave out aborted and open transactions"
+    )
+    parser.add_argument("--timeout-ms", type=int, help="stop when nothing came for so long")
+    parser.add_argument("-u", "--unbuffered", action="store_true", help="flush after every record")
+    add_client_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Consumer
+
+    if arguments.from_beginning:
+        arguments.offset.append("start")
+    wanted = ranges.parse_all(
+        arguments.offset or (["stored"] if arguments.group else ["start"]), int(time.time() * 1000)
+    )
+    settings = client_settings(
+        arguments,
+        group_id=arguments.group,
+        isolation_level="read_committed" if arguments.read_committed else None,
+        auto_offset_reset="latest" if wanted.start == ranges.END else "earliest",
+    )
+    render = _renderer(arguments)
+    with Consumer(settings) as consumer:
+        if arguments.group:
+            if wanted.end is not None or wanted.start not in (ranges.START, ranges.END, ranges.STORED):
+                raise UsageError("a group begins where it has committed; use groups reset-offsets to move it")
+            ends = _join(consumer, arguments)
+        else:
+            ends = _assign(consumer, arguments, wanted)
+        try:
+            _print(consumer, arguments, render, ends)
+        except KeyboardInterrupt:
+            pass  # the usual end
+        finally:
+            sys.stdout.buffer.flush()
+    return 0
+
+
+def _assign(
+    consumer: "Consumer", arguments: argparse.Namespace, wanted: ranges.Range
+) -> "dict[TopicPartition, int] | None":
+    """Places the consumer; where to stop in each partition, if anywhere."""
+    from ottla.client.values import TopicPartition
+
+    if arguments.regex:
+        raise UsageError("--regex needs --group")
+    partitions = [
+        TopicPartition(topic, p)
+        for topic in arguments.topic
+        for p in consumer.partitions_for(topic)
+        if arguments.partition is None or p in arguments.partition
+    ]
+    if not partitions:
+        raise UsageError(f"{', '.join(arguments.topic)} has no partition {arguments.partition}")
+    starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    at_times: dict[int, Any] = {}
+    for stamp in wanted.times():
+        found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp))
+        at_times[stamp] = {p: at.offset for p, at in found.items() if at is not None}
+    begin = ranges.resolve(wanted.start, starts, ends, at_times)
+    stop: dict[TopicPartition, int] | None = None
+    if wanted.end is not None or arguments.exit:
+        resolved = ranges.resolve(wanted.end or ranges.END, starts, ends, at_times)
+        # Beyond the present end nothing may ever come: stop there only if told to wait for it.
+        stop = {
+            TopicPartition(*p): min(at, ends[TopicPartition(*p)]) if arguments.exit else at
+            for p, at in resolved.items()
+        }
+    consumer.assign(partitions)
+    for partition, offset in begin.items():
+        consumer.seek(partition, offset)
+    return stop
+
+
+def _join(consumer: "Consumer", arguments: argparse.Namespace) -> "dict[TopicPartition, int] | None":
+    if arguments.regex:
+        consumer.subscribe(pattern=arguments.topic[0])
+        return None
+    consumer.subscribe(arguments.topic)
+    if not arguments.exit:
+        return None
+    return consumer.end_offsets(
+        (topic, p) for topic in arguments.topic for p in consumer.partitions_for(topic)
+    )
+
+
+def _print(
+    consumer: "Consumer",
+    arguments: argparse.Namespace,
+    render: Callable[[Any, int], bytes],
+    ends: "dict[TopicPartition, int] | None",
+) -> None:
+    out = sys.stdout.buffer
+    count = 0
+    quiet_since = time.monotonic()
+    while not _finished(consumer, ends):
+        left = None if arguments.count is None else arguments.count - count
+        if left is not None and left <= 0:
+            return
+        records = consumer.poll(0.5, max_records=left if left is not None and left < 500 else None)
+        for record in records:
+            if ends is not None and record.offset >= ends.get((record.topic, record.partition), 1 << 63):  # type: ignore[call-overload]
+                continue
+            out.write(render(record, count))
+            count += 1
+            if arguments.unbuffered:
+                out.flush()
+        if records:
+            quiet_since = time.monotonic()
+            out.flush()
+        elif (
+            arguments.timeout_ms is not None
+            and (time.monotonic() - quiet_since) * 1000 >= arguments.timeout_ms
+        ):
+            return
+
+
+def _finished(consumer: "Consumer", ends: "dict[TopicPartition, int] | None") -> bool:
+    """Whether every partition that is ours has been read up to its end."""
+    if ends is None:
+        return False
+    mine = consumer.assignment()
+    if not mine and any(ends.values()):
+        return False
+    return all(
+        at == 0 or partition in mine and consumer.position(partition) >= at for partition, at in ends.items()
+    )
+
+
+def _renderer(arguments: argparse.Namespace) -> Callable[[Any, int], bytes]:
+    if arguments.json:
+        return _json_line
+    return compile_format(arguments.format if arguments.format is not None else "%v\\n")
+
+
+def _json_line(record: Any, count: int) -> bytes:
+    line = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _readable(record.key),
+        "value": _readable(record.value),
+        "headers": [[name, _readable(value)] for name, value in record.headers],
+    }
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+
+def _readable(data: bytes | None) -> Any:
+    """Text where it is text; else base64, marked, so that `produce --input json` gets it back."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

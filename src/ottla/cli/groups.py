@@ -1,0 +1,183 @@
+"""`ottla groups`: list, describe, reset-offsets, delete, delete-offsets."""
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ottla import errors
+from ottla.cli import resets
+from ottla.cli.options import UsageError, add_command, client_settings, partitions
+from ottla.cli.tables import show, show_json, table
+
+if TYPE_CHECKING:
+    from ottla.client import Admin
+    from ottla.client.values import TopicPartition
+
+COLUMNS = (
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    listing = add_command(commands, "list", "list groups")
+    listing.add_argument("--state", action="append", default=[], help="only groups in this state")
+    listing.add_argument("--type", action="append", default=[], help="only classic or consumer groups")
+    describe = add_command(commands, "describe", "offsets, lag and owners")
+    describe.add_argument("group", nargs="*")
+    describe.add_argument("--all-groups", action="store_true")
+    shown = describe.add_mutually_exclusive_group()
+    shown.add_argument("--members", action="store_true", help="members instead of offsets")
+    shown.add_argument("--state", action="store_true", help="state instead of offsets")
+    reset = add_command(
+        commands, "reset-offsets", "move a group that has no members (dry run unless --execute)"
+    )
+    reset.add_argument("group")
+    resets.add_arguments(reset)
+    delete = add_command(commands, "delete", "delete groups that have no members")
+    delete.add_argument("group", nargs="+")
+    forget = add_command(commands, "delete-offsets", "forget what a group has committed")
+    forget.add_argument("group")
+    forget.add_argument("-t", "--topic", action="append", required=True, metavar="TOPIC[:0,1]")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Admin
+
+    with Admin(client_settings(arguments)) as admin:
+        return _ACTIONS[arguments.command](admin, arguments)
+
+
+def _list(admin: "Admin", arguments: argparse.Namespace) -> int:
+    found = admin.list_groups(states=arguments.state, types=arguments.type)
+    rows = [(g.id, g.type or None, g.protocol_type or None, g.state or None) for g in found]
+    show(arguments, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
+    return 0
+
+
+def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
+    names = [g.id for g in admin.list_groups()] if arguments.all_groups else arguments.group
+    if not names and not arguments.all_groups:
+        raise UsageError("name a group, or give --all-groups")
+    columns: tuple[str, ...] = COLUMNS
+    blocks: list[list[tuple[Any, ...]]] = []
+    for name in names:
+        group = admin.describe_group(name)
+        if group.state == "Dead" and not admin.group_offsets(name):
+            raise errors.GroupIdNotFound(f"group {name} is not there")
+        if arguments.members:
+            columns = (
+                "GROUP",
+                "CONSUMER-ID",
+                "GROUP-INSTANCE-ID",
+                "HOST",
+                "CLIENT-ID",
+                "#PARTITIONS",
+                "ASSIGNMENT",
+            )
+            blocks.append(
+                [
+                    (
+                        name,
+                        m.id,
+                        m.instance_id,
+                        m.host,
+                        m.client_id,
+                        len(m.assignment),
+                        sorted(map(str, m.assignment)),
+                    )
+                    for m in group.members
+                ]
+            )
+        elif arguments.state:
+            columns = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "#MEMBERS")
+            epoch = group.epoch if group.epoch >= 0 else None
+            blocks.append(
+                [(name, group.type, group.assignor or None, group.state, epoch, len(group.members))]
+            )
+        else:
+            blocks.append(_offset_rows(admin, group))
+            if not group.members:
+                print(f"group {name} has no active members", file=sys.stderr)
+    if arguments.json:
+        keys = [column.lower().replace("-", "_").replace("#", "") for column in columns]
+        show_json([dict(zip(keys, row, strict=True)) for block in blocks for row in block])
+    else:
+        print("\n\n".join(table(columns, block) for block in blocks))
+    return 0
+
+
+def _offset_rows(admin: "Admin", group: Any) -> list[tuple[Any, ...]]:
+    committed = admin.group_offsets(group.id)
+    owned = {partition: member for member in group.members for partition in member.assignment}
+    everything = sorted(set(committed) | set(owned))
+    ends = _ends(admin, everything)
+    rows: list[tuple[Any, ...]] = []
+    for partition in everything:
+        at, end, member = committed.get(partition), ends.get(partition), owned.get(partition)
+        lag = end - at.offset if at is not None and end is not None else None
+        owner = (member.id, member.host, member.client_id) if member else (None, None, None)
+        rows.append((group.id, *partition, at.offset if at else None, end, lag, *owner))
+    idle = [member for member in group.members if not member.assignment]
+    return rows + [(group.id, None, None, None, None, None, m.id, m.host, m.client_id) for m in idle]
+
+
+def _ends(admin: "Admin", wanted: "list[TopicPartition]") -> "dict[TopicPartition, int]":
+    """Offsets may outlive their topic: what is gone has no end."""
+    there = admin.list_topics() if wanted else {}
+    alive = [p for p in wanted if p.topic in there and p.partition in there[p.topic].partitions]
+    if not alive:
+        return {}
+    return {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(alive, -1)).items()}
+
+
+def _reset(admin: "Admin", arguments: argparse.Namespace) -> int:
+    plan = resets.plan(admin, arguments, int(time.time() * 1000))
+    if arguments.execute:
+        from ottla.client.values import OffsetAndMetadata
+
+        admin.alter_group_offsets(arguments.group, {p: OffsetAndMetadata(at) for p, at in plan.items()})
+    rows = [(arguments.group, p.topic, p.partition, at) for p, at in sorted(plan.items())]
+    if arguments.export:
+        for _, topic, partition, offset in rows:
+            print(f'"{topic}",{partition},{offset}')
+    else:
+        show(arguments, ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows)
+    if not arguments.execute:
+        print("dry run: nothing was changed; add --execute to do it", file=sys.stderr)
+    return 0
+
+
+def _delete(admin: "Admin", arguments: argparse.Namespace) -> int:
+    for name in arguments.group:
+        admin.delete_group(name)
+    show(arguments, ("GROUP", "STATUS"), [(name, "DELETED") for name in arguments.group])
+    return 0
+
+
+def _delete_offsets(admin: "Admin", arguments: argparse.Namespace) -> int:
+    from ottla.client.values import TopicPartition
+
+    wanted: list[TopicPartition] = []
+    for text in arguments.topic:
+        topic, indexes = partitions(text)
+        if indexes is None:
+            indexes = sorted(p.partition for p in admin.group_offsets(arguments.group) if p.topic == topic)
+        wanted += [TopicPartition(topic, p) for p in indexes]
+    results = admin.delete_group_offsets(arguments.group, wanted) if wanted else {}
+    rows = [
+        (p.topic, p.partition, "DELETED" if error is None else str(error))
+        for p, error in sorted(results.items())
+    ]
+    show(arguments, ("TOPIC", "PARTITION", "STATUS"), rows)
+    return 1 if any(error is not None for error in results.values()) else 0
+
+
+_ACTIONS = {
+    "list": _list,
+    "describe": _describe,
+    "reset-offsets": _reset,
+    "delete": _delete,
+    "delete-offsets": _delete_offsets,
+}

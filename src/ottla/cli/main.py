@@ -1,0 +1,70 @@
+"""`ottla COMMAND ...`: finds the command's module and imports that one alone, so that it starts quickly."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+# name -> (module, what it does)
+COMMANDS = {
+    "start": ("ottla.cli.start", "start a broker"),
+    "doctor": ("ottla.cli.doctor", "check a broker's port, address, folder and limits"),
+    "topics": ("ottla.cli.topics", "create, list, describe, alter, delete, grow and truncate topics"),
+    "produce": ("ottla.cli.produce", "send records from standard input or files"),
+    "consume": ("ottla.cli.consume", "print records, from anywhere to anywhere, alone or in a group"),
+    "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
+    "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
+    "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
+    "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in COMMANDS:
+        return _run(given[0], given[1:])
+    if given and given[0] in ("--version", "-V"):
+        from importlib.metadata import version
+
+        print(f"ottla {version('ottla')}")
+        return 0
+    if given and given[0] in ("--help", "-h", "help"):
+        print(_usage())
+        return 0
+    if given:
+        print(f"ottla: unknown command {given[0]!r}; see ottla --help", file=sys.stderr)
+    else:
+        print(_usage(), file=sys.stderr)
+    return 2
+
+
+def _run(name: str, rest: list[str]) -> int:
+    module = import_module(COMMANDS[name][0])
+    parser = argparse.ArgumentParser(prog=f"ottla {name}", description=COMMANDS[name][1])
+    module.add_arguments(parser)
+    parsed = parser.parse_args(rest)
+    from ottla.errors import OttlaError
+
+    try:
+        return int(module.run(parsed) or 0)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`): not our failure. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OttlaError, OSError, ValueError) as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        print(f"ottla {name}: {text}", file=sys.stderr)
+        return 1
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(["usage: ottla COMMAND ...", "", *lines, "", "ottla COMMAND --help tells more."])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

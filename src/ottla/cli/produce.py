@@ -1,0 +1,192 @@
+"""`ottla produce`: records from standard input or files; kcat's and rpk's habits."""
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ottla.cli.formats import Parsed, compile_parser, parse_line
+from ottla.cli.options import UsageError, add_client_options, client_settings
+from ottla.cli.tables import Progress, show_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "topic", nargs="?", help="not needed when every record names its own (%%t, --input json)"
+    )
+    parser.add_argument("file", nargs="*", help="files to read instead of standard input")
+    parser.add_argument(
+        "-f", "--format", help="how input looks: letters %%k %%v %%t %%p %%T %%h (default: %%v\\n)"
+    )
+    parser.add_argument("-K", "--key-delimiter", metavar="D", help="what parts key and value in a line")
+    parser.add_argument("-D", "--delimiter", metavar="D", help="what ends a record (default: new line)")
+    parser.add_argument(
+        "--input", choices=["text", "json"], default="text", help="json: what consume --json prints"
+    )
+    parser.add_argument("--whole-files", action="store_true", help="each file is one record")
+    parser.add_argument("-k", "--key", help="one key for all records")
+    parser.add_argument("-p", "--partition", type=int, help="one partition for all records")
+    parser.add_argument("-H", "--header", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("-Z", "--null", action="store_true", help="empty values (and keys) become null")
+    parser.add_argument("-z", "--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"])
+    parser.add_argument("-a", "--acks", choices=["0", "1", "all", "-1"])
+    parser.add_argument("-T", "--tee", action="store_true", help="print the values too")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print where each record went")
+    parser.add_argument("--json", action="store_true", help="as --verbose, in JSON lines")
+    add_client_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Producer
+
+    settings = client_settings(arguments, compression_type=arguments.compression, acks=arguments.acks)
+    if arguments.format and arguments.key_delimiter:
+        raise UsageError("-f says how keys and values are parted; leave -K out")
+    headers = tuple(_header(each) for each in arguments.header)
+    outcome = _Outcome(arguments)
+    with Producer(settings) as producer:
+        transactional = producer.settings.transactional_id is not None
+        if transactional:  # as kcat: all of the input is one transaction
+            producer.init_transactions()
+            producer.begin_transaction()
+        for record in _records(arguments):
+            topic = record.topic or arguments.topic
+            if not topic:
+                raise UsageError("which topic? name it, or read it with %t")
+            producer.send(
+                topic,
+                _maybe_null(record.value, arguments.null),
+                key=_maybe_null(_key(record, arguments), arguments.null),
+                partition=record.partition if record.partition is not None else arguments.partition,
+                headers=record.headers + headers,
+                timestamp=record.timestamp,
+                callback=outcome.on_delivery,
+            )
+            outcome.sent += 1
+            outcome.progress.at(outcome.sent, every=10_000)
+            if outcome.error is not None:
+                break
+            if arguments.tee:
+                sys.stdout.buffer.write((record.value or b"") + b"\n")
+        producer.flush()
+        if transactional and outcome.error is None:
+            producer.commit_transaction()
+    outcome.progress.done()
+    sys.stdout.flush()
+    if outcome.error is not None:
+        raise outcome.error
+    return 0
+
+
+class _Outcome:
+    """What became of the records; the first error ends the run."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._verbose, self._json = arguments.verbose, arguments.json
+        self.error: Exception | None = None
+        self.sent = 0
+        self.progress = Progress("records sent")
+
+    def on_delivery(self, metadata: Any, error: Exception | None) -> None:
+        if error is not None:
+            self.error = self.error or error
+        elif self._json:
+            show_json(metadata._asdict())
+        elif self._verbose:
+            print(
+                f"{metadata.topic}-{metadata.partition} offset {metadata.offset} timestamp {metadata.timestamp}"
+            )
+
+
+def _records(arguments: argparse.Namespace) -> Iterator[Parsed]:
+    if arguments.whole_files:
+        for name in arguments.file:
+            yield Parsed(value=Path(name).read_bytes())
+        return
+    parse, ending = _parser(arguments)
+    for stream in _streams(arguments.file):
+        with stream:
+            for line in split(stream, ending):
+                yield parse(line)
+
+
+def _parser(arguments: argparse.Namespace) -> tuple[Callable[[bytes], Parsed], bytes]:
+    delimiter = _unescaped(arguments.delimiter) if arguments.delimiter is not None else b"\n"
+    if arguments.input == "json":
+        return _from_json, delimiter
+    if arguments.format:
+        pattern, ending = compile_parser(arguments.format)
+        return lambda line: parse_line(pattern, line), ending or delimiter
+    if arguments.key_delimiter:
+        between = _unescaped(arguments.key_delimiter)
+        return lambda line: _keyed(line, between), delimiter
+    return lambda line: Parsed(value=line), delimiter
+
+
+def split(stream: IO[bytes], ending: bytes, *, piece_bytes: int = 65536) -> Iterator[bytes]:
+    """Records between endings; the last one need not have any. Memory holds one record at a time."""
+    rest = b""
+    # read1 gives what is there: an interactive user's line is sent when it is typed.
+    read = getattr(stream, "read1", stream.read)
+    while piece := read(piece_bytes):
+        *whole, rest = (rest + piece).split(ending)
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _streams(files: list[str]) -> Iterator[IO[bytes]]:
+    if not files:
+        yield sys.stdin.buffer
+    for name in files:
+        yield Path(name).open("rb")
+
+
+def _from_json(line: bytes) -> Parsed:
+    """A line of `consume --json`. Bytes that are no text come as `{"base64": ...}`."""
+    told = json.loads(line)
+    if not isinstance(told, dict):
+        raise UsageError(f"{line[:80]!r} is no JSON object")
+    headers = tuple((name, _bytes(value)) for name, value in told.get("headers", []))
+    return Parsed(
+        _bytes(told.get("key")),
+        _bytes(told.get("value")),
+        told.get("topic"),
+        timestamp=told.get("timestamp"),
+        headers=headers,
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and set(value) == {"base64"}:
+        return base64.b64decode(value["base64"])
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def _keyed(line: bytes, between: bytes) -> Parsed:
+    key, found, value = line.partition(between)
+    return Parsed(key, value) if found else Parsed(None, line)
+
+
+def _key(record: Parsed, arguments: argparse.Namespace) -> bytes | None:
+    if record.key is not None or arguments.key is None:
+        return record.key
+    return bytes(arguments.key.encode())
+
+
+def _maybe_null(data: bytes | None, empty_is_null: bool) -> bytes | None:
+    return None if empty_is_null and not data else data
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    return name, value.encode() if equals else None
+
+
+def _unescaped(text: str) -> bytes:
+    return text.encode().decode("unicode_escape").encode("latin-1")

@@ -1,0 +1,74 @@
+"""Output: tables for people, JSON for programs, progress for the patient."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns as wide as their widest cell; numbers to the right; no trailing blanks. None shows as `-`."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
+    numeric = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in [list(columns), *cells]
+    ]
+    return "\n".join(lines)
+
+
+def show(arguments: Any, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table, or with --json a list of objects named by the columns in small letters."""
+    rows = list(rows)
+    if arguments.json:
+        names = [name.lower().replace("-", "_").replace(" ", "_") for name in columns]
+        show_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print(table(columns, rows))
+
+
+def show_json(value: Any) -> None:
+    print(json.dumps(value, default=_plain))
+
+
+class Progress:
+    """A line on standard error that counts long work; silent where nobody looks."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._shown = sys.stderr.isatty()
+        self._last = 0
+
+    def at(self, count: int, total: int | None = None, every: int = 1) -> None:
+        if self._shown and (count - self._last >= every or count == total):
+            self._last = count
+            of = f" of {total}" if total is not None else ""
+            print(f"\r{self._what}: {count}{of}", end="", file=sys.stderr, flush=True)
+
+    def done(self) -> None:
+        if self._shown and self._last:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, (list, tuple)):
+        return ",".join(map(str, cell)) or "-"
+    if isinstance(cell, bytes):
+        return cell.hex()
+    return str(cell)
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit() or text == "-"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bytes, memoryview)):
+        return bytes(value).decode(errors="replace")
+    return list(value) if isinstance(value, (set, frozenset, tuple)) else str(value)

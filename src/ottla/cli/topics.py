@@ -1,0 +1,202 @@
+"""`ottla topics`: create, list, describe, alter, delete, add-partitions, truncate."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ottla import errors
+from ottla.cli.options import UsageError, add_command, client_settings, pairs
+from ottla.cli.tables import Progress, show, show_json, table
+
+if TYPE_CHECKING:
+    from ottla.client import Admin
+    from ottla.client.values import TopicPartition
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    create = add_command(commands, "create", "create topics")
+    create.add_argument("topic", nargs="+")
+    create.add_argument(
+        "-p", "--partitions", type=int, default=-1, help="default: the broker's num.partitions"
+    )
+    create.add_argument("-r", "--replication-factor", type=int, default=-1, help="default: the broker's")
+    create.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE")
+    create.add_argument("--if-not-exists", action="store_true", help="no error when it is there")
+    create.add_argument("--validate-only", action="store_true", help="check, do not create")
+    listing = add_command(commands, "list", "list topics")
+    listing.add_argument("--internal", action="store_true", help="internal topics too")
+    describe = add_command(commands, "describe", "partitions, replicas, offsets and settings")
+    describe.add_argument("topic", nargs="+")
+    alter = add_command(commands, "alter", "change settings of topics")
+    alter.add_argument("topic", nargs="+")
+    alter.add_argument("-s", "--set", action="append", default=[], metavar="NAME=VALUE")
+    alter.add_argument(
+        "-d", "--delete", action="append", default=[], metavar="NAME", help="back to the default"
+    )
+    delete = add_command(commands, "delete", "delete topics with all their records")
+    delete.add_argument("topic", nargs="+")
+    delete.add_argument("--if-exists", action="store_true", help="no error when it is not there")
+    grow = add_command(commands, "add-partitions", "give a topic more partitions (keys will move)")
+    grow.add_argument("topic")
+    how_many = grow.add_mutually_exclusive_group(required=True)
+    how_many.add_argument("-n", "--num", type=int, help="how many to add")
+    how_many.add_argument("--to", type=int, help="how many there shall be")
+    truncate = add_command(commands, "truncate", "delete records before an offset or a time")
+    truncate.add_argument("topic")
+    truncate.add_argument("-p", "--partition", type=int, action="append", help="default: all")
+    truncate.add_argument("--before", required=True, metavar="N|end|@TIME", help="first offset to keep")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Admin
+
+    with Admin(client_settings(arguments)) as admin:
+        _ACTIONS[arguments.command](admin, arguments)
+    return 0
+
+
+def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
+    from ottla.client.admin.topics import NewTopic
+
+    configs = pairs(arguments.config)
+    rows = []
+    for name in arguments.topic:
+        new = NewTopic(name, arguments.partitions, arguments.replication_factor, configs)
+        try:
+            made = admin.create_topics([new], validate_only=arguments.validate_only)[0]
+        except errors.TopicAlreadyExists:
+            if not arguments.if_not_exists:
+                raise
+            rows.append((name, None, None, "EXISTS"))
+        else:
+            state = "VALID" if arguments.validate_only else "CREATED"
+            rows.append((name, made.partitions, made.replication_factor, state))
+    show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS", "STATUS"), rows)
+
+
+def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
+    found = admin.list_topics(internal=arguments.internal)
+    rows = [
+        (
+            topic.name,
+            len(topic.partitions),
+            max((len(p.replicas) for p in topic.partitions.values()), default=0),
+        )
+        for topic in found.values()
+    ]
+    show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS"), rows)
+
+
+def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
+    described = []
+    for name, topic in admin.describe_topics(arguments.topic).items():
+        configs = admin.describe_configs("topic", name)
+        changed = {
+            each.name: each.value for each in configs.values() if each.source == "DYNAMIC_TOPIC_CONFIG"
+        }
+        all_ = list(_tps(name, topic.partitions))
+        starts, ends = (admin.list_offsets(dict.fromkeys(all_, which)) for which in (-2, -1))
+        rows = [
+            (p.index, p.leader, p.leader_epoch, p.replicas, p.isr, starts[tp].offset, ends[tp].offset)
+            for tp, p in zip(all_, (topic.partitions[tp.partition] for tp in all_), strict=True)
+        ]
+        described.append((topic, changed, rows))
+    columns = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "LOG-START-OFFSET", "LOG-END-OFFSET")
+    if arguments.json:
+        keys = [column.lower().replace("-", "_") for column in columns]
+        show_json(
+            [
+                {
+                    "topic": topic.name,
+                    "id": topic.id.hex(),
+                    "internal": topic.internal,
+                    "configs": changed,
+                    "partitions": [dict(zip(keys, row, strict=True)) for row in rows],
+                }
+                for topic, changed, rows in described
+            ]
+        )
+        return
+    for i, (topic, changed, rows) in enumerate(described):
+        print(("\n" if i else "") + f"TOPIC  {topic.name}   ID  {topic.id.hex()}   PARTITIONS  {len(rows)}")
+        for name, value in sorted(changed.items()):
+            print(f"CONFIG {name}={value}")
+        print(table(columns, rows))
+
+
+def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
+    changes = pairs(arguments.set)
+    if not changes and not arguments.delete:
+        raise UsageError("nothing to change; give --set name=value or --delete name")
+    for name in arguments.topic:
+        admin.alter_configs("topic", name, set_=changes, delete=arguments.delete)
+    show(arguments, ("TOPIC", "STATUS"), [(name, "ALTERED") for name in arguments.topic])
+
+
+def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
+    rows = []
+    progress = Progress("deleting topics")
+    for i, name in enumerate(arguments.topic):
+        try:
+            admin.delete_topics([name])
+            rows.append((name, "DELETED"))
+        except errors.UnknownTopicOrPartition:
+            if not arguments.if_exists:
+                raise
+            rows.append((name, "NOT THERE"))
+        progress.at(i + 1, len(arguments.topic))
+    progress.done()
+    show(arguments, ("TOPIC", "STATUS"), rows)
+
+
+def _add_partitions(admin: "Admin", arguments: argparse.Namespace) -> None:
+    now = len(admin.describe_topics([arguments.topic])[arguments.topic].partitions)
+    count = arguments.to if arguments.to is not None else now + arguments.num
+    print(
+        f"warning: keys of {arguments.topic} are spread over {count} instead of {now} partitions from now on; "
+        "records of one key before and after lie in different partitions, out of order",
+        file=sys.stderr,
+    )
+    admin.add_partitions(arguments.topic, count)
+    show(arguments, ("TOPIC", "PARTITIONS", "STATUS"), [(arguments.topic, count, "GROWN")])
+
+
+def _truncate(admin: "Admin", arguments: argparse.Namespace) -> None:
+    from ottla.cli.times import time_ms
+
+    there = admin.describe_topics([arguments.topic])[arguments.topic].partitions
+    chosen = list(_tps(arguments.topic, arguments.partition if arguments.partition is not None else there))
+    before = arguments.before
+    if before in ("end", "latest"):
+        cut = dict.fromkeys(chosen, -1)
+    elif before.startswith("@"):
+        stamp = time_ms(before[1:], int(time.time() * 1000))
+        # Nothing as young as that: -1, which stands for the end here too.
+        cut = {tp: at.offset for tp, at in admin.list_offsets(dict.fromkeys(chosen, stamp)).items()}
+    elif before.isdigit():
+        cut = dict.fromkeys(chosen, int(before))
+    else:
+        raise UsageError(f"--before {before}: give an offset, end, or @TIME")
+    done = admin.delete_records(cut)
+    rows = [(tp.topic, tp.partition, done[tp]) for tp in sorted(done)]
+    show(arguments, ("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)
+
+
+_ACTIONS = {
+    "create": _create,
+    "list": _list,
+    "describe": _describe,
+    "alter": _alter,
+    "delete": _delete,
+    "add-partitions": _add_partitions,
+    "truncate": _truncate,
+}
+
+
+def _tps(topic: str, partitions: Iterable[int]) -> "Iterator[TopicPartition]":
+    from ottla.client.values import TopicPartition
+
+    return (TopicPartition(topic, p) for p in sorted(partitions))
