@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.ports import Disk, File
 
@@ -42,6 +42,21 @@ def replace_quickly(disk: Disk, path: str, data: bytes) -> None:
     finally:
         file.close()
     disk.rename(aside, path)
+
+
+class IndexWrite(NamedTuple):
+    """Entries that an index file does not have yet."""
+
+    path: str
+    position: int
+    data: bytes
+
+    def run(self, disk: Disk) -> None:
+        file = disk.open(self.path, create=True)
+        try:
+            file.write_at(self.position, self.data)
+        finally:
+            file.close()
 
 
 class Sized(Protocol):

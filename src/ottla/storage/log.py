@@ -6,7 +6,6 @@ unlinking) is handed out: `begin_flush`, and the paths that deleting segments gi
 
 import enum
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
@@ -17,7 +16,7 @@ from ottla.ports import Buffer, Disk
 from ottla.storage import search
 from ottla.storage.epochs import EpochStart, LeaderEpochs
 from ottla.storage.files import DELETED, EPOCHS, LOG, PARTITION_METADATA, SEGMENT_KINDS, FileCache
-from ottla.storage.flush import Flush
+from ottla.storage.flush import Durability, Flush
 from ottla.storage.indexes import AbortedTransaction
 from ottla.storage.markers import build_marker, read_marker
 from ottla.storage.partition_files import (
@@ -28,16 +27,16 @@ from ottla.storage.partition_files import (
     write_topic_id,
 )
 from ottla.storage.producers import ProducerEntry, Producers
+from ottla.storage.reading import Slice, read_batches
 from ottla.storage.recovery import Recovery
 from ottla.storage.retention import Expiry, expired
 from ottla.storage.search import Found
-from ottla.storage.segment import IndexWrite, Segment, Slice, segment_ms
+from ottla.storage.segment import Segment, segment_ms
+from ottla.storage.segments import Segments
 from ottla.storage.snapshots import (
     apply_batch,
     load_producers,
-    offsets_of_snapshots,
     remove_stray_snapshots,
-    snapshot_path,
     write_snapshot,
 )
 from ottla.storage.swap import Swap, recover_swaps
@@ -47,7 +46,6 @@ from ottla.wire.batch import BatchHeader, CorruptBatch, check
 _STAMP = struct.Struct(">qii")  # base offset, length, leader epoch: what comes before the magic
 _LENGTH_STARTS_AT = 12
 _NO_TIMESTAMP = -1
-_INDEX_ENTRIES_WORTH_A_WRITE = 64
 
 
 class Origin(enum.Enum):
@@ -84,19 +82,12 @@ class Log:
         self.producers = producers
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
-        self.segments = segments
         self.end_offset = segments[-1].next_offset
         self.high_watermark = log_start_offset
-        self.recovery_point = self.end_offset
         self.failed: OSError | None = None
-        self._files = files
-        self._active = segments[-1]
+        self._segments = Segments(disk, files, folder, segments)
+        self._durability = Durability(disk, folder, self.end_offset)
         self._is_new = len(segments) == 1 and not segments[0].size_bytes  # nothing may be on disk yet
-        self._names_changed = True
-        self._unsynced: list[str] = []  # small files written since the last flush
-        self._unflushed_since_ms: int | None = None
-        self._generation = 0
-        self._doomed: list[str] = []
 
     @classmethod
     def open(
@@ -148,10 +139,10 @@ class Log:
             log_start_offset=start,
             topic_id=topic_id or found_id,
         )
-        log.recovery_point = end_offset if clean else min(max(recovery_point, start), end_offset)
-        if not clean:  # written before the crash, and perhaps never synced
-            names = [EPOCHS, PARTITION_METADATA]
-            log._unsynced = [f"{folder}/{name}" for name in names if disk.exists(f"{folder}/{name}")]
+        if not clean:
+            log._durability.point = min(max(recovery_point, start), end_offset)
+            small = [f"{folder}/{EPOCHS}", f"{folder}/{PARTITION_METADATA}"]  # perhaps never synced
+            log._durability.on_written(path for path in small if disk.exists(path))
         producers.expire(now_ms, config.producer_id_expiration_ms)
         return log
 
@@ -230,7 +221,7 @@ class Log:
             header = check(view, position)
             if header.base_offset < next_offset:
                 raise CorruptBatch(f"Offset {header.base_offset} was fetched where {next_offset} was due")
-            if self._active.should_roll(
+            if self._segments.active.should_roll(
                 position + header.size - start, header.last_offset, header.max_timestamp, self.config, now_ms
             ):
                 self._append_run(view[start:position], run, now_ms)
@@ -263,7 +254,7 @@ class Log:
         last_offset = base_offset + header.last_offset_delta
         header.base_offset = base_offset
         size, max_timestamp, config = header.size, header.max_timestamp, self.config
-        segment = self._active
+        segment = self._segments.active
         try:
             if self._is_new:
                 self._make_folder()
@@ -280,8 +271,7 @@ class Log:
         if header.producer_id >= 0:
             apply_batch(self.producers, segment, header, batch)
         self.end_offset = next_offset = last_offset + 1
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
+        self._durability.on_append(now_ms)
         return Appended(base_offset, next_offset, now_ms if header.log_append_time else _NO_TIMESTAMP, False)
 
     def _append_run(self, data: memoryview, run: list[BatchHeader], now_ms: int) -> None:
@@ -289,7 +279,7 @@ class Log:
             return
         if self.failed is not None:
             self._refuse()
-        segment = self._active
+        segment = self._segments.active
         try:
             if self._is_new:
                 self._make_folder()
@@ -306,16 +296,14 @@ class Log:
                 apply_batch(self.producers, segment, header, batch)
             position += header.size
         self.end_offset = run[-1].next_offset
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
+        self._durability.on_append(now_ms)
 
     def _make_folder(self) -> None:
         self.disk.make_folder(self.folder)
         if self.topic_id != NO_TOPIC_ID:
             write_topic_id(self.disk, self.folder, self.topic_id)
-            self._unsynced.append(f"{self.folder}/{PARTITION_METADATA}")
+            self._durability.on_written([f"{self.folder}/{PARTITION_METADATA}"])
         self._is_new = False
-        self._names_changed = True
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         self.epochs.assign(epoch, start_offset)
@@ -324,8 +312,7 @@ class Log:
     def _save_epochs(self) -> None:
         if self.epochs.dirty and not self._is_new:
             write_epochs(self.disk, self.folder, self.epochs)
-            self._unsynced.append(f"{self.folder}/{EPOCHS}")
-            self._names_changed = True
+            self._durability.on_written([f"{self.folder}/{EPOCHS}"])
 
     def _on_write_error(self, segment: Segment, error: OSError) -> NoReturn:
         """Cut back what was half written; if not even that works, the log takes nothing any more."""
@@ -341,7 +328,7 @@ class Log:
 
     def roll_if_due(self, now_ms: int) -> bool:
         """A segment that nobody appends to any more is closed too, so that compaction gets at it."""
-        segment = self._active
+        segment = self._segments.active
         if segment.size_bytes and now_ms - segment.created_ms > segment_ms(self.config, segment.base_offset):
             self._guarded_roll(self.end_offset, now_ms)
             return True
@@ -352,28 +339,19 @@ class Log:
             self._roll(base_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Close the active segment and start the next one, with a snapshot of the producers at its start."""
-        if not self._active.size_bytes and self._active.base_offset == base_offset:
-            return self._active
-        sealed = self._active
-        segment = Segment(self.disk, self._files, self.folder, base_offset, created_ms=now_ms)
+        """Close the active segment, with a snapshot of the producers at the start of the next one."""
+        active = self._segments.active
+        if not active.size_bytes and active.base_offset == base_offset:
+            return active
         try:
-            sealed.seal()
-            # Its name keeps the end offset, even if all that is before it goes.
-            segment.open_for_append()
+            closed = self._segments.roll(base_offset, now_ms)
             self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-            self._unsynced.append(write_snapshot(self.disk, self.folder, base_offset, self.producers))
+            snapshot = write_snapshot(self.disk, self.folder, base_offset, self.producers)
         except OSError as error:
             self.failed = error
             raise
-        self._names_changed = True
-        if sealed.size_bytes:
-            self._unsynced += [sealed.path(kind) for kind in SEGMENT_KINDS]
-        else:
-            self._doom([self.segments.pop()])
-        self.segments.append(segment)
-        self._active = segment
-        return segment
+        self._durability.on_written([snapshot, *(closed.path(kind) for kind in SEGMENT_KINDS)])
+        return self._segments.active
 
     # Reading.
 
@@ -385,10 +363,11 @@ class Log:
             )
         if offset >= up_to or offset == self.end_offset:
             return Slice(b"", offset)
-        at = len(self.segments) - 1 if offset >= self._active.base_offset else self._floor(offset)
         try:
-            for segment in self.segments[at:]:
-                found = segment.read(offset, max_bytes, up_to, at_least_one)
+            for segment in self._segments.holding(offset):
+                found = read_batches(
+                    segment, offset, max_bytes=max_bytes, up_to=up_to, at_least_one=at_least_one
+                )
                 if found is not None:
                     return found
         except OSError as error:
@@ -413,7 +392,7 @@ class Log:
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Those with records in [start, end), as a fetch names them to the consumer."""
         found: list[AbortedTransaction] = []
-        for segment in self.segments[self._floor(start) :]:
+        for segment in self._segments.holding(start):
             for each in segment.aborted:
                 if each.last_offset >= start and each.first_offset < end:
                     found.append(each)
@@ -444,6 +423,11 @@ class Log:
         return self.epochs.end_of(epoch, self.end_offset)
 
     @property
+    def segments(self) -> Sequence[Segment]:
+        """In order; the last one is active."""
+        return self._segments.all
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments)
 
@@ -457,15 +441,7 @@ class Log:
             self.restart_at(offset)
             return
         with self._failing():
-            at = self._floor(offset)
-            self._doom(self.segments[at + 1 :])
-            del self.segments[at + 1 :]
-            self._active = segment = self.segments[-1]
-            segment.reopen()
-            position, header = next(segment.headers_from(offset), (segment.size_bytes, None))
-            if header is not None and header.base_offset < offset:
-                offset = header.base_offset
-            segment.cut(position, offset)
+            offset = self._segments.cut(offset)
             self._moved_back_to(offset)
             self.producers = load_producers(
                 self.disk, self.folder, self.segments, offset, at_most=offset, report=lambda _: None
@@ -476,16 +452,11 @@ class Log:
     def restart_at(self, offset: int) -> None:
         """Empty, and from now on starting at `offset`: the leader has nothing of what is here."""
         with self._failing():
-            self._doom(self.segments)
-            self._active = Segment(self.disk, self._files, self.folder, offset)
-            self._active.open_for_append()
-            self.segments = [self._active]
-            for each in offsets_of_snapshots(self.disk, self.folder):
-                self.disk.remove(snapshot_path(self.folder, each))
+            self._segments.restart(offset)
             self.producers = Producers()
             self.log_start_offset = self.high_watermark = self.end_offset = offset
             self._moved_back_to(offset)
-            self.recovery_point = offset
+            self._durability.point = offset
             self.epochs.clear()
             self._save_epochs()
 
@@ -524,24 +495,13 @@ class Log:
     def delete_segments(self, segments: Sequence[Segment]) -> None:
         """Out of the log at once, by renaming; see `take_doomed`. Never the active one."""
         with self._failing():
-            doomed = [each for each in segments if each is not self._active]
-            self.segments = [each for each in self.segments if each not in doomed]
-            self._doom(doomed)
-            self._start_at(max(self.log_start_offset, self.segments[0].base_offset))
+            self._segments.delete(segments)
+            self._durability.on_names_changed()
+        self._start_at(max(self.log_start_offset, self.segments[0].base_offset))
 
     def take_doomed(self) -> list[str]:
         """Renamed files, to be unlinked in a thread after file.delete.delay.ms."""
-        doomed, self._doomed = self._doomed, []
-        return doomed
-
-    def _doom(self, segments: Sequence[Segment]) -> None:
-        for segment in segments:
-            self._doomed += segment.rename(DELETED)
-            path = snapshot_path(self.folder, segment.base_offset)
-            if segment is not self._active and self.disk.exists(path):
-                self.disk.rename(path, path + DELETED)
-                self._doomed.append(path + DELETED)
-        self._names_changed = True
+        return self._segments.take_doomed()
 
     def _start_at(self, offset: int) -> None:
         if offset <= self.log_start_offset:
@@ -555,9 +515,7 @@ class Log:
     def _moved_back_to(self, offset: int) -> None:
         self.end_offset = offset
         self.high_watermark = min(self.high_watermark, offset)
-        self.recovery_point = min(self.recovery_point, offset)
-        self._generation += 1
-        self._names_changed = True
+        self._durability.on_truncated(offset)
 
     # Compaction.
 
@@ -566,7 +524,7 @@ class Log:
 
     @property
     def active_base_offset(self) -> int:
-        return self._active.base_offset
+        return self._segments.active.base_offset
 
     @property
     def producer_entries(self) -> Mapping[int, ProducerEntry]:
@@ -574,54 +532,28 @@ class Log:
 
     def swap_in(self, swap: Swap, size_bytes: Mapping[int, int]) -> bool:
         """Put a cleaned segment in the place of closed ones; False when they changed meanwhile."""
-        old = [each for each in self.closed_segments() if each.base_offset in swap.replaced]
-        if [each.base_offset for each in old] != list(swap.replaced):
-            return False
-        if any(each.size_bytes != size_bytes[each.base_offset] for each in old):
-            return False
         with self._failing():
-            for segment in old:
-                segment.close()
-            swap.switch()
-            at = self.segments.index(old[0])
-            self.segments[at : at + len(old)] = [
-                Segment.sealed(
-                    self.disk, self._files, self.folder, swap.base_offset, next_offset=old[-1].next_offset
-                )
-            ]
-        return True
+            return self._segments.swap_in(swap, size_bytes)
 
     # Making it durable.
 
+    @property
+    def recovery_point(self) -> int:
+        """All below is durable, and is not checked after a crash."""
+        return self._durability.point
+
     def flush_due(self, now_ms: int) -> bool:
-        """By flush.messages, flush.ms, or because a segment was closed."""
-        unflushed = self.end_offset - self.recovery_point
-        if unflushed <= 0 or self._unflushed_since_ms is None:
-            return False
-        return (
-            unflushed >= self.config.flush_messages
-            or now_ms - self._unflushed_since_ms >= self.config.flush_ms
-            or self._active.base_offset > self.recovery_point
-        )
+        return self._durability.is_due(self.end_offset, self.active_base_offset, self.config, now_ms)
 
     def begin_flush(self) -> Flush | None:
-        """All that is not durable yet; None when everything is."""
-        if self.recovery_point >= self.end_offset and not self._unsynced:
-            return None
-        paths, writes = self._unsynced, self._index_writes(_INDEX_ENTRIES_WORTH_A_WRITE)
-        for segment in self.segments[self._floor(self.recovery_point) :]:
-            kinds = SEGMENT_KINDS if segment.is_sealed else (LOG,)
-            paths.extend(segment.path(kind) for kind in kinds)
-        flush = Flush(
-            self.disk, self.folder, self.end_offset, self._generation, writes, paths, self._names_changed
+        """All that is not durable yet; None when everything is. Run it in a thread, then `on_flushed`."""
+        return self._durability.begin(
+            self._segments.holding(self.recovery_point), self.end_offset, all_indexes=False
         )
-        self._unsynced, self._names_changed, self._unflushed_since_ms = [], False, None
-        return flush
 
     def on_flushed(self, flush: Flush) -> None:
         """`flush.run` came back without an error."""
-        if flush.generation == self._generation:
-            self.recovery_point = max(self.recovery_point, flush.up_to)
+        self._durability.on_flushed(flush)
 
     def fail(self, error: OSError) -> None:
         """The disk failed in a thread: from here on every append is refused."""
@@ -629,33 +561,31 @@ class Log:
 
     def close(self, clean: bool) -> None:
         """Slow when clean: all of it is made durable, with what the next start needs to be quick."""
-        if clean and self.failed is None and self._active.size_bytes + len(self.segments) > 1:
+        is_empty = len(self.segments) == 1 and not self.size_bytes
+        if clean and self.failed is None and not is_empty:
             with self._failing():
-                self._active.finish_time_index()
-                path = write_snapshot(self.disk, self.folder, self.end_offset, self.producers)
-                self._unsynced.append(path)
-                self._names_changed = True
-                writes = self._index_writes(0)
-                flush = self.begin_flush()
-                assert flush is not None
-                flush.writes = writes
-                flush.paths.extend(write.path for write in writes)
-                flush.run()
-                self.on_flushed(flush)
-        for segment in self.segments:
-            segment.close()
+                self._flush_all()
+        self._segments.close()
+
+    def _flush_all(self) -> None:
+        self._segments.active.finish_time_index()
+        snapshot = write_snapshot(self.disk, self.folder, self.end_offset, self.producers)
+        self._durability.on_written([snapshot])
+        tail = self._segments.holding(self.recovery_point)
+        flush = self._durability.begin(tail, self.end_offset, all_indexes=True)
+        if flush is not None:
+            flush.run()
+            self.on_flushed(flush)
+
+    def move_to(self, folder: str) -> None:
+        """Rename the folder. No flush may be under way."""
+        with self._failing():
+            self._segments.move_to(folder)
+        self._durability.on_moved(folder)
+        self.folder = folder
 
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
-
-    def _index_writes(self, entries_min: int) -> list[IndexWrite]:
-        if self._active.size_bytes and self._active.index_entries_unwritten >= entries_min:
-            return self._active.index_writes()
-        return []
-
-    def _floor(self, offset: int) -> int:
-        """The index of the segment that holds the offset, or would."""
-        return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -668,7 +598,3 @@ class Log:
 
     def _refuse(self) -> NoReturn:
         raise errors.KafkaStorageError(f"{self.folder}: {self.failed}") from self.failed
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

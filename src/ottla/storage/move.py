@@ -90,12 +90,7 @@ class Move:
         copy.advance_high_watermark(log.high_watermark)
         copy.delete_records_before(min(log.log_start_offset, copy.high_watermark))
         name = partition_folder(*self.partition)
-        for segment in copy.segments:
-            segment.close()  # files are cached by path
-        self._target.disk.rename(copy.folder, name)
-        for segment in copy.segments:
-            segment.folder = name
-        copy.folder = name
+        copy.move_to(name)
         self._target.logs[self.partition] = copy
         cleaned = self._source.cleaner_offsets.get(self.partition)
         if cleaned is not None:

@@ -6,7 +6,7 @@ are written, and from then on files and indexes are opened on demand through the
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from ottla.config.log import LogConfig
 from ottla.ports import Buffer, Disk, File
@@ -17,6 +17,7 @@ from ottla.storage.files import (
     TIME_INDEX,
     TRANSACTION_INDEX,
     FileCache,
+    IndexWrite,
     file_name,
 )
 from ottla.storage.indexes import (
@@ -31,26 +32,10 @@ from ottla.storage.indexes import (
 )
 from ottla.wire.batch import HEADER_BYTES, BatchHeader, CorruptBatch, read_header
 
-# Base offset, length, then (behind epoch, magic, CRC and attributes) the last offset delta.
-_EXTENT = struct.Struct(">qi11xi")
-_LENGTH_STARTS_AT = 12
 _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 _CHUNK_BYTES = 1 << 20
 _NO_TIMESTAMP = -1
-
-
-class Slice(NamedTuple):
-    """Whole batches. `next_offset` is where to read on."""
-
-    data: Buffer
-    next_offset: int
-
-
-class IndexWrite(NamedTuple):
-    path: str
-    position: int
-    data: bytes
 
 
 class Segment:
@@ -59,7 +44,6 @@ class Segment:
         "_aborted_written",
         "_file",
         "_first_timestamp",
-        "_hint",
         "_indexes",
         "_max_timestamp",
         "_offset_entries_written",
@@ -70,6 +54,7 @@ class Segment:
         "disk",
         "files",
         "folder",
+        "hint",
         "max_timestamp_offset",
         "next_offset",
         "size_bytes",
@@ -103,7 +88,7 @@ class Segment:
         self._aborted: list[AbortedTransaction] | None = []
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
         self._since_index_bytes = 0
-        self._hint = (-1, 0)  # where the last read ended: the next one mostly starts there
+        self.hint = (-1, 0)  # (offset, position) where the last read ended: the next one mostly starts there
 
     @classmethod
     def sealed(
@@ -202,7 +187,7 @@ class Segment:
         self.finish_time_index()
         if self.size_bytes or self._file is not None:
             for write in self.index_writes():
-                self._write(write)
+                write.run(self.disk)
         self.close()
         if self.disk.exists(self.path(LOG)):
             self._indexes = self._aborted = None
@@ -240,7 +225,7 @@ class Segment:
 
     def cut(self, position: int, next_offset: int) -> None:
         """Forget what stands from `position` on. Of an open segment only; see `reopen`."""
-        self._hint = (-1, 0)
+        self.hint = (-1, 0)
         file = self.open_for_append()
         file.truncate(position)
         indexes, aborted = self.indexes, self.aborted
@@ -306,7 +291,7 @@ class Segment:
         self._rewrite_indexes()
 
     def close(self) -> None:
-        self._hint = (-1, 0)
+        self.hint = (-1, 0)
         self.files.forget(self.disk, self.path(LOG))
         if self._file is not None:
             self._file.close()
@@ -333,35 +318,6 @@ class Segment:
                 return b""
             file = self.files.file(self.disk, self.path(LOG))
         return file.read(position, length)
-
-    def read(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> Slice | None:
-        """Whole batches from the one that holds `offset` on, below `up_to`; None when there is none."""
-        hint_offset, position = self._hint
-        if hint_offset != offset:
-            position = self.indexes.offset.lookup(offset - self.base_offset)
-        wanted = max_bytes if hint_offset == offset else max_bytes + 2 * 4096
-        buffer = self.read_at(position, min(wanted, self.size_bytes - position))
-        found = self._find(buffer, position, offset)
-        if found is None:
-            return None
-        buffer, position, start = found
-        base_offset, length, delta = _EXTENT.unpack_from(buffer, start)
-        if base_offset >= up_to:
-            return Slice(b"", offset)
-        first_bytes = length + _LENGTH_STARTS_AT
-        if first_bytes > max_bytes:
-            if not at_least_one:
-                return Slice(b"", offset)
-            max_bytes = first_bytes
-        if start + max_bytes > len(buffer) and position + len(buffer) < self.size_bytes:
-            buffer, position, start = self.read_at(position + start, max_bytes), position + start, 0
-        end, next_offset = self._cut(buffer, position, start, max_bytes, up_to)
-        if end == start:  # nothing but the first one, which may be larger than the rest of the walk saw
-            end, next_offset = start + first_bytes, base_offset + delta + 1
-        self._hint = (next_offset, position + end)
-        if start == 0 and end == len(buffer):
-            return Slice(buffer, next_offset)
-        return Slice(memoryview(buffer)[start:end], next_offset)
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each whole batch from `position` on; CorruptBatch where there is none."""
@@ -422,44 +378,6 @@ class Segment:
             )
         return self._first_timestamp
 
-    def _find(self, buffer: bytes, position: int, offset: int) -> tuple[bytes, int, int] | None:
-        """Walk to the first batch that ends at or behind `offset`: (buffer, its position, start in it)."""
-        at, unpack = 0, _EXTENT.unpack_from
-        while True:
-            if at + HEADER_BYTES > len(buffer):
-                position += at
-                if position + HEADER_BYTES > self.size_bytes:
-                    return None
-                buffer, at = self.read_at(position, _CHUNK_BYTES // 16), 0
-                if len(buffer) < HEADER_BYTES:
-                    return None
-            base_offset, length, delta = unpack(buffer, at)
-            if base_offset + delta >= offset:
-                return buffer, position, at
-            at += length + _LENGTH_STARTS_AT
-
-    def _cut(self, buffer: bytes, position: int, start: int, max_bytes: int, up_to: int) -> tuple[int, int]:
-        """Where in the buffer the last whole batch within the bounds ends, and the offset behind it."""
-        limit = min(start + max_bytes, len(buffer))
-        if position + limit == self.size_bytes and up_to >= self.next_offset:
-            return limit, self.next_offset
-        # A start of a batch that is surely within the bounds; from there on it is a short walk.
-        index = self.indexes.offset
-        known = index.position_at_most(position + limit)
-        if up_to < self.next_offset:
-            known = min(known, index.lookup(up_to - 1 - self.base_offset))
-        at, next_offset = max(start, known - position), -1
-        while at + HEADER_BYTES <= limit:
-            base_offset, length, delta = _EXTENT.unpack_from(buffer, at)
-            if at + length + _LENGTH_STARTS_AT > limit or base_offset >= up_to:
-                next_offset = base_offset
-                break
-            at += length + _LENGTH_STARTS_AT
-            next_offset = base_offset + delta + 1
-        if next_offset < 0 and at != start:
-            next_offset = _EXTENT.unpack_from(self.read_at(position + at, HEADER_BYTES))[0]
-        return at, next_offset
-
     def _load_indexes(self) -> Indexes:
         """From the files; walked anew from the log when they are missing or wrong."""
         try:
@@ -506,13 +424,6 @@ class Segment:
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
         for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
             self.disk.remove(self.path(kind))
-
-    def _write(self, write: IndexWrite) -> None:
-        file = self.disk.open(write.path, create=True)
-        try:
-            file.write_at(write.position, write.data)
-        finally:
-            file.close()
 
 
 def segment_ms(config: LogConfig, base_offset: int) -> int:

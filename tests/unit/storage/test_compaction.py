@@ -6,6 +6,7 @@ from ottla.storage.cleanable import assess, filthiest
 from ottla.storage.compaction import CannotClean, Cleaning, run_all
 from ottla.storage.files import CLEANED
 from ottla.storage.key_map import ENTRY_BYTES
+from ottla.storage.reading import read_batches
 from ottla.wire import compression, records
 from tests.property.cleaning import FOLDER, NOW_MS, DirtyLog, batches_on
 
@@ -259,7 +260,7 @@ def test_a_cleaned_segment_has_indexes_that_fit_it():
     segment = log.segments[0]
     assert segment.max_timestamp == max(row.timestamp for row in log.left())
     for row in log.left():
-        found = segment.read(row.offset, 1, 100, True)
+        found = read_batches(segment, row.offset, max_bytes=1, up_to=100, at_least_one=True)
         assert found is not None and found.next_offset == row.offset + 1
 
 
