@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.metrics import Metrics
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
+from ottla.broker.transactions import Transactions
 from ottla.broker.waits import Wait
 from ottla.config.settings import Config
 from ottla.metadata import topics
@@ -43,6 +45,8 @@ class Broker:
         self.sessions = sessions
         self.metrics = metrics
         self.new_uuid = new_uuid
+        self.transactions = Transactions()
+        self.producer_ids = ProducerIds(self.node_id, controller)
         self.supported_features: dict[str, tuple[int, int]] = {}
 
     @property

@@ -50,6 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
             ]
             show(arguments, ("NAME", "VALUE", "SOURCE", "READ-ONLY"), rows)
             return 0
-        rows = [(arguments.kind, arguments.name, each) for each in arguments.setting]
-        show(arguments, ("KIND", "NAME", arguments.command.upper()), rows)
+        changed = [(arguments.kind, arguments.name, each) for each in arguments.setting]
+        show(arguments, ("KIND", "NAME", arguments.command.upper()), changed)
     return 0

@@ -160,7 +160,8 @@ def _finished(consumer: "Consumer", ends: "dict[TopicPartition, int] | None") ->
     if not mine and any(ends.values()):
         return False
     return all(
-        at == 0 or partition in mine and consumer.position(partition) >= at for partition, at in ends.items()
+        at == 0 or (partition in mine and consumer.position(partition) >= at)
+        for partition, at in ends.items()
     )
 
 

@@ -109,7 +109,7 @@ def _number_printer(how: str) -> Callable[[int], bytes]:
     found = re.fullmatch(r"(hex|big|little)(8|16|32|64)", how)
     if found is None:
         raise UsageError(
-            f"{{{how}}} is unknown for numbers; there are {{ascii}}, {{hex8}}, {{big32}}, {{little64}}, {{byte}}"
+            f"{{{how}}} is unknown for numbers; use {{ascii}}, {{hex8}}, {{big32}}, {{little64}} or {{byte}}"
         )
     bits = int(found[2])
     if found[1] == "hex":

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ottla.client.values import TopicPartition
 
 COLUMNS = (
-    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+    "CONSUMER-ID", "HOST", "CLIENT-ID",
 )  # fmt: skip
 
 

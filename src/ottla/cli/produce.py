@@ -96,9 +96,8 @@ class _Outcome:
         elif self._json:
             show_json(metadata._asdict())
         elif self._verbose:
-            print(
-                f"{metadata.topic}-{metadata.partition} offset {metadata.offset} timestamp {metadata.timestamp}"
-            )
+            topic, partition, offset, timestamp = metadata
+            print(f"{topic}-{partition} offset {offset} timestamp {timestamp}")
 
 
 def _records(arguments: argparse.Namespace) -> Iterator[Parsed]:
@@ -107,10 +106,11 @@ def _records(arguments: argparse.Namespace) -> Iterator[Parsed]:
             yield Parsed(value=Path(name).read_bytes())
         return
     parse, ending = _parser(arguments)
-    for stream in _streams(arguments.file):
-        with stream:
-            for line in split(stream, ending):
-                yield parse(line)
+    if not arguments.file:
+        yield from map(parse, split(sys.stdin.buffer, ending))
+    for name in arguments.file:
+        with Path(name).open("rb") as stream:
+            yield from map(parse, split(stream, ending))
 
 
 def _parser(arguments: argparse.Namespace) -> tuple[Callable[[bytes], Parsed], bytes]:
@@ -136,13 +136,6 @@ def split(stream: IO[bytes], ending: bytes, *, piece_bytes: int = 65536) -> Iter
         yield from whole
     if rest:
         yield rest
-
-
-def _streams(files: list[str]) -> Iterator[IO[bytes]]:
-    if not files:
-        yield sys.stdin.buffer
-    for name in files:
-        yield Path(name).open("rb")
 
 
 def _from_json(line: bytes) -> Parsed:

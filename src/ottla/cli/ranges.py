@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ottla.cli.options import UsageError
 from ottla.cli.times import time_ms
@@ -12,6 +12,7 @@ GRAMMAR = (
     "start, end, stored, N (offset), +N (after the start), -N (before the end), N:M, :end, start:end, "
     "@TIME, @TIME:TIME (ISO, ms since 1970 or -2h), s@TIME and e@TIME"
 )
+P = TypeVar("P")
 Kind = Literal["offset", "from_start", "from_end", "time", "stored"]
 
 
@@ -76,10 +77,10 @@ def parse_all(texts: list[str], now_ms: int) -> Range:
 
 def resolve(
     bound: Bound,
-    starts: Mapping[tuple[str, int], int],
-    ends: Mapping[tuple[str, int], int],
-    at_times: Mapping[int, Mapping[tuple[str, int], int]],
-) -> dict[tuple[str, int], int]:
+    starts: Mapping[P, int],
+    ends: Mapping[P, int],
+    at_times: Mapping[int, Mapping[P, int]],
+) -> dict[P, int]:
     """The bound in every partition."""
     times = at_times.get(bound.value, {}) if bound.kind == "time" else {}
     return {p: bound.offset(starts[p], ends[p], times.get(p)) for p in ends}
@@ -112,7 +113,7 @@ def _split_times(text: str) -> tuple[str, str]:
 
 
 def _is_time(text: str, *, end: bool = False) -> bool:
-    if not text or end and text in ("end", "latest"):
+    if not text or (end and text in ("end", "latest")):
         return True
     try:
         time_ms(text, 0)

@@ -62,7 +62,7 @@ def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
     from ottla.client.admin.topics import NewTopic
 
     configs = pairs(arguments.config)
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for name in arguments.topic:
         new = NewTopic(name, arguments.partitions, arguments.replication_factor, configs)
         try:
@@ -156,7 +156,7 @@ def _add_partitions(admin: "Admin", arguments: argparse.Namespace) -> None:
     now = len(admin.describe_topics([arguments.topic])[arguments.topic].partitions)
     count = arguments.to if arguments.to is not None else now + arguments.num
     print(
-        f"warning: keys of {arguments.topic} are spread over {count} instead of {now} partitions from now on; "
+        f"warning: keys of {arguments.topic} go to {count} instead of {now} partitions from now on; "
         "records of one key before and after lie in different partitions, out of order",
         file=sys.stderr,
     )

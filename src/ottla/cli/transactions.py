@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
                 older = duration_ms(arguments.max_transaction_timeout)
                 hanging = admin.find_hanging_transactions(arguments.topic, older_than_ms=older)
                 columns = (
-                    "TOPIC", "PARTITION", "PRODUCER-ID", "PRODUCER-EPOCH", "COORDINATOR-EPOCH", "START-OFFSET",
+                    "TOPIC", "PARTITION", "PRODUCER-ID", "PRODUCER-EPOCH", "COORDINATOR-EPOCH",
+                    "START-OFFSET",
                     "LAST-TIMESTAMP", "TRANSACTIONAL-ID",
                 )  # fmt: skip
                 rows2 = [

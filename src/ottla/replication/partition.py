@@ -33,6 +33,9 @@ class Partition:
         self.stable = Waiters()  # for the last stable offset
         self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
         self._replica_ends: dict[int, int] = {}
+        if self.is_leader:
+            self._begin_to_lead()
+            self.advance()
 
     @property
     def name(self) -> str:
@@ -52,8 +55,13 @@ class Partition:
             self.wake_all()
         if self.is_leader:
             if state.leader_epoch != old_epoch or not was_leader:
-                self._replica_ends = {}
+                self._begin_to_lead()
             self.advance()
+
+    def _begin_to_lead(self) -> None:
+        self._replica_ends = {}
+        if self.log is not None:
+            self.log.begin_epoch(self.state.leader_epoch)
 
     def go_offline(self) -> None:
         """Its disk failed: nothing is served from it any more."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 
 from ottla.broker.dispatch import Dispatcher
@@ -25,17 +26,19 @@ class Listener:
         self.connections: set[Connection] = set()
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
+        self._socket: socket.socket
         self._sweeper: TimerHandle | None = None
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
+    def bind(self, host: str, port: int) -> None:
+        """The port is ours from here on; `serve` lets clients in."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=self._backlog)
+        self.port = self._socket.getsockname()[1]
+
+    async def serve(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=self._backlog, reuse_address=True
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
-        for each in self._server.sockets:
-            each.set_inheritable(False)
+        self._server = await loop.create_server(lambda: Connection(self), sock=self._socket, backlog=self._backlog)
         self._sweep()
 
     def on_connected(self, connection: Connection) -> str | None:
@@ -59,6 +62,7 @@ class Listener:
     async def stop(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self._socket.close()
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):

@@ -1,0 +1,168 @@
+"""The real disk behind the Disk port, and the threads for what may not run on the event loop."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from ottla.ports import Buffer
+
+T = TypeVar("T")
+_VECTOR_MAX = 1024
+
+
+class OsFile:
+    def __init__(self, path: str, flags: int) -> None:
+        self._fd = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        self._end = os.fstat(self._fd).st_size
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        start = self._end
+        wanted = sum(map(len, buffers))
+        try:
+            written = os.pwritev(self._fd, buffers, start)
+            if written < wanted:  # a short write: rare, and the rest is tried once more in one piece
+                rest = memoryview(b"".join(buffers))[written:]
+                while rest:
+                    done = os.pwrite(self._fd, rest, start + written)
+                    written += done
+                    rest = rest[done:]
+        except OSError:
+            os.ftruncate(self._fd, start)
+            raise
+        self._end = start + wanted
+        return start
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        rest = memoryview(data)
+        while rest:
+            done = os.pwrite(self._fd, rest, position)
+            position += done
+            rest = rest[done:]
+        self._end = max(self._end, position)
+
+    def read(self, position: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < length and (more := os.pread(self._fd, length - got, position + got)):
+            parts.append(more)
+            got += len(more)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self._end = size
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsDisk:
+    """Paths are relative to `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)  # noqa: PTH100 - plain strings: this is on the hot path
+        os.makedirs(self.root, exist_ok=True)  # noqa: PTH103
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        return OsFile(self._at(path), os.O_CREAT if create else 0)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))  # noqa: PTH110
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._at(folder)))  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+
+    def size(self, path: str) -> int:
+        return os.stat(self._at(path)).st_size  # noqa: PTH116
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(self._at(path)).st_mtime_ns // 1_000_000  # noqa: PTH116
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(self._at(path), exist_ok=True)  # noqa: PTH103
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._at(old), self._at(new))  # noqa: PTH104
+
+    def remove(self, path: str) -> None:
+        at = Path(self._at(path))
+        if at.is_dir() and not at.is_symlink():
+            shutil.rmtree(at, ignore_errors=False)
+        else:
+            at.unlink(missing_ok=True)
+
+    def read_whole(self, path: str) -> bytes:
+        return Path(self._at(path)).read_bytes()
+
+    def write_whole(self, path: str, data: Buffer) -> None:
+        at = self._at(path)
+        with open(at + ".tmp", "wb") as file:  # noqa: PTH123
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(at + ".tmp", at)  # noqa: PTH104
+        self.sync_folder(path.rpartition("/")[0])
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.root)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self) -> int:
+        found = os.statvfs(self.root)
+        return found.f_blocks * found.f_frsize
+
+
+class ThreadJobs:
+    """A few threads: syncing and deleting wait for the disk, not for the processor."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
+
+    def submit(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        def run() -> None:
+            try:
+                result: T | Exception = job()
+            except Exception as error:
+                result = error
+            try:
+                self._loop.call_soon_threadsafe(done, result)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
+
+        self._pool.submit(run)
+
+    def close(self) -> None:
+        """Waits for what is under way."""
+        self._pool.shutdown(wait=True)

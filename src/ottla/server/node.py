@@ -1,0 +1,254 @@
+"""A broker as a whole: disks, metadata, partitions, listeners; started in order, stopped in reverse."""
+
+import asyncio
+import base64
+import logging
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.broker import Broker
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.metrics import Metrics
+from ottla.broker.replicas import Replicas
+from ottla.broker.sessions import FetchSessions
+from ottla.config.settings import Config
+from ottla.errors import InvalidConfig
+from ottla.metadata import membership
+from ottla.metadata.controller import Controller
+from ottla.metadata.journal import Journal
+from ottla.metadata.records import ClusterCreated, Endpoint, FeatureSet
+from ottla.metadata.decision import Decision
+from ottla.ports import Disk
+from ottla.server.clock import LoopClock
+from ottla.server.disk import OsDisk, ThreadJobs
+from ottla.server.listener import Listener
+from ottla.server.lock import FolderLock
+from ottla.storage.checkpoints import read_meta
+from ottla.storage.files import FileCache
+from ottla.storage.folder import LogFolder
+from ottla.storage.memory import MemoryDisk
+
+log = logging.getLogger("ottla.server")
+
+METADATA_FOLDER = "metadata"
+ANYWHERE = ("", "0.0.0.0", "::")
+FEATURES: dict[str, tuple[int, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A listener as configured: NAME://HOST:PORT."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        name, separator, rest = text.partition("://")
+        host, colon, port = rest.rpartition(":")
+        if not separator or not colon or not port.isdigit():
+            raise InvalidConfig(f"listener {text!r} is not of the form NAME://HOST:PORT")
+        return cls(name, host.strip("[]"), int(port))
+
+
+class Node:
+    def __init__(self, config: Config, *, disks: list[Disk] | None = None) -> None:
+        """`disks` stand for the log folders: in memory, or those of a test."""
+        self.config = config
+        self._disks = disks
+        self._locks: list[FolderLock] = []
+        self.listeners: list[Listener] = []
+        self.broker: Broker
+        self.clock: LoopClock
+
+    # -- start -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = LoopClock(loop)
+        self._jobs = ThreadJobs(loop)
+        try:
+            await self._start()
+        except BaseException:
+            self._release()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        self._folders = self._open_folders()
+        self._journal = Journal(
+            self._folders[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning
+        )
+        controller = Controller(config.node_id, self._journal, config)
+        self._journal.open(controller)
+        replicas = Replicas(
+            config.node_id,
+            controller.image,
+            config,
+            self._folders,
+            self.clock,
+            self._jobs,
+            lambda: uuid.uuid4().hex,
+        )
+        meta = read_meta(self._folders[0].disk)
+        cluster_id = controller.image.cluster_id or (meta.cluster_id if meta else "") or new_cluster_id()
+        directories = tuple(
+            folder.meta(cluster_id, config.node_id, os.urandom(16)).directory_id for folder in self._folders
+        )
+        await self._open_logs(replicas)
+        sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            120_000,
+            lambda: random.getrandbits(31),
+        )
+        self.broker = Broker(config, self.clock, controller, replicas, sessions, Metrics(), new_uuid)
+        self.dispatcher = Dispatcher(self.broker, self.broker.metrics)
+        self._bind()
+        self.endpoints = self._advertised()
+        await self._join(controller, cluster_id, directories)
+        for listener in self.listeners:
+            await listener.serve()
+
+    def _open_folders(self) -> list[LogFolder]:
+        paths = list(self.config.log_dirs_in_use())
+        if self._disks is None:
+            self._disks = []
+            for path in paths:
+                disk = OsDisk(path)
+                self._locks.append(FolderLock(disk.root))
+                self._disks.append(disk)
+        else:
+            paths = [f"memory-{index}" for index in range(len(self._disks))]
+        files = FileCache(files_max=self.config.ottla_open_files_max)
+        return [
+            LogFolder(disk, path, files=files, report=log.warning, on_offline=self._on_folder_offline)
+            for disk, path in zip(self._disks, paths, strict=True)
+        ]
+
+    async def _open_logs(self, replicas: Replicas) -> None:
+        openings = replicas.openings()
+        await asyncio.gather(*(self._run(opening.run) for opening in openings))
+        for opening in openings:
+            replicas.adopt(opening)
+        replicas.start()
+
+    def _bind(self) -> None:
+        for text in self.config.listeners:
+            address = Address.parse(text)
+            listener = Listener(address.name, self.dispatcher, self.config, self.clock)
+            listener.bind(address.host, address.port)
+            self.listeners.append(listener)
+
+    async def _join(self, controller: Controller, cluster_id: str, directories: tuple[bytes, ...]) -> None:
+        """Registers, and waits until the metadata says that this broker may lead."""
+        self._journal.claim(self.config.node_id)
+        if not controller.image.cluster_id:
+            records = [ClusterCreated(cluster_id), *(FeatureSet(n, high) for n, (_, high) in FEATURES.items())]
+            await self._submitted(controller, tuple(records))
+        registration = membership.Registration(
+            self.config.node_id,
+            os.urandom(16),
+            self.endpoints,
+            self.config.broker_rack,
+            clean=all(folder.was_clean for folder in self._folders),
+            ready=True,
+            directories=directories,
+        )
+        self._journal.register(self.config.node_id, membership.encode(registration))
+        await self._submitted(controller, ())  # comes after what the registration set off
+        if not controller.image.may_lead(self.config.node_id):
+            raise InvalidConfig("the metadata log refused this broker")
+
+    async def _submitted(self, controller: Controller, records: tuple[object, ...]) -> None:
+        done = asyncio.get_running_loop().create_future()
+        controller.submit(lambda image, config: Decision(records, None), done.set_result)  # type: ignore[arg-type]
+        result = await done
+        if isinstance(result, Exception):
+            raise result
+
+    def _advertised(self) -> tuple[Endpoint, ...]:
+        advertised = {
+            each.name: each for each in map(Address.parse, self.config.advertised_listeners or ())
+        }
+        endpoints = []
+        for text, listener in zip(self.config.listeners, self.listeners, strict=True):
+            bound = Address.parse(text)
+            told = advertised.get(bound.name)
+            host = told.host if told else bound.host
+            if host in ANYWHERE:
+                host = socket.gethostname()
+            endpoints.append(Endpoint(bound.name, host, told.port if told else listener.port))
+        return tuple(endpoints)
+
+    # -- stop ------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Clean: everything is flushed, and the next start need not check it."""
+        for listener in self.listeners:
+            await listener.stop()
+        for folder in self._folders:
+            if not folder.is_offline:
+                await self._run(folder.close)
+        self._release()
+
+    async def crash(self) -> None:
+        """As after kill -9: nothing is flushed or marked, but nothing leaks into this process either."""
+        for listener in self.listeners:
+            await listener.stop()
+        self._release()
+
+    def _release(self) -> None:
+        self._jobs.close()
+        if hasattr(self, "_journal"):
+            self._journal.close()
+        self.clock.close()
+        for lock in self._locks:
+            lock.release()
+        self._locks = []
+
+    # -- threads ---------------------------------------------------------------------------------
+
+    async def _run(self, job: Callable[[], object]) -> object:
+        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def finished(result: object) -> None:
+            if isinstance(result, Exception):
+                done.set_exception(result)
+            else:
+                done.set_result(result)
+
+        self._jobs.submit(job, finished)
+        return await done
+
+    def _aside(self, work: Callable[[], None], then: Callable[[OSError | None], None]) -> None:
+        def finished(result: object) -> None:
+            if isinstance(result, Exception) and not isinstance(result, OSError):
+                raise result
+            then(result)  # type: ignore[arg-type]
+
+        self._jobs.submit(work, finished)
+
+    def _on_folder_offline(self, folder: LogFolder, error: OSError) -> None:
+        self.broker.replicas.on_folder_offline(folder)
+
+
+def memory_disk() -> MemoryDisk:
+    return MemoryDisk(track_sync=False, now_ms=lambda: time.time_ns() // 1_000_000)
+
+
+def new_uuid() -> bytes:
+    """Never one that begins with a dash in its text form: command lines would take it for an option."""
+    while True:
+        made = uuid.uuid4().bytes
+        if not base64.urlsafe_b64encode(made).startswith(b"-"):
+            return made
+
+
+def new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(new_uuid()).decode().rstrip("=")
