@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.config.definitions import INT_MAX, LONG_MAX
-from ottla.config.topic import INTERNAL_SEGMENT_BYTES, TOPIC_KEYS
+from ottla.config.topic import INTERNAL_SEGMENT_BYTES, topic_key
 
 if TYPE_CHECKING:
     from ottla.config.settings import Config
@@ -46,15 +46,18 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, topic_overrides: Mapping[str, str], broker: "Config") -> "LogConfig":
-        def of(name: str) -> Any:
-            if name in topic_overrides:
-                return TOPIC_KEYS[name].parse(topic_overrides[name])
-            return broker.topic_default(name)
+        if not topic_overrides:
+            return broker.log_defaults
+        own = {name: topic_key(name).parse(text) for name, text in topic_overrides.items()}
+        return cls.from_values({**broker.topic_defaults, **own}, broker)
 
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], broker: "Config") -> "LogConfig":
+        of = values.__getitem__
         policies = of("cleanup.policy")
         segment_bytes = of("segment.bytes")
-        if INTERNAL_SEGMENT_BYTES.name in topic_overrides:
-            segment_bytes = INTERNAL_SEGMENT_BYTES.parse(topic_overrides[INTERNAL_SEGMENT_BYTES.name])
+        if INTERNAL_SEGMENT_BYTES.name in values:
+            segment_bytes = values[INTERNAL_SEGMENT_BYTES.name]
         return cls(
             segment_bytes=min(segment_bytes, INT_MAX),
             segment_ms=of("segment.ms"),

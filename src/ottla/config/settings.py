@@ -1,13 +1,14 @@
 """A broker's settings: read from a property file and `--set`, layered, checked, never changed in place."""
 
-import difflib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
 from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import ConfigKey, Value
 from ottla.config.kafka_names import UNUSED_PREFIXES, UNUSED_SETTINGS
+from ottla.config.log import LogConfig
 from ottla.config.topic import TOPIC_KEYS
 
 
@@ -65,7 +66,18 @@ class Config:
 
     def topic_default(self, name: str) -> Any:
         """What a topic without this setting of its own gets."""
-        key = TOPIC_KEYS[name]
+        return self.topic_defaults[name]
+
+    @cached_property
+    def topic_defaults(self) -> dict[str, Any]:
+        return {name: self._topic_default(key) for name, key in TOPIC_KEYS.items()}
+
+    @cached_property
+    def log_defaults(self) -> LogConfig:
+        """The log of a topic without settings of its own."""
+        return LogConfig.from_values(self.topic_defaults, self)
+
+    def _topic_default(self, key: ConfigKey) -> Value:
         for synonym in key.synonyms:
             value = self.values[synonym.name]
             if value is not None:
@@ -86,6 +98,8 @@ def broker_key(name: str) -> ConfigKey | None:
     """The setting of this name; None when Apache Kafka has it and we have no use for it."""
     key = BROKER_KEYS.get(name)
     if key is None and name not in UNUSED_SETTINGS and not name.startswith(UNUSED_PREFIXES):
+        import difflib  # only for somebody's typing error
+
         close = difflib.get_close_matches(name, BROKER_KEYS, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise errors.InvalidConfig(f"Unknown broker config name: {name}{hint}")

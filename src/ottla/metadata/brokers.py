@@ -20,6 +20,7 @@ from ottla.metadata.records import (
     Endpoint,
     ProducerIdsAllocated,
     Record,
+    SoleReplicasRestarted,
 )
 
 PRODUCER_ID_BLOCK = 1000
@@ -49,6 +50,8 @@ def register(
     records: list[Record] = []
     if known is not None:
         gone = frozenset() if clean else frozenset({broker_id})
+        if ready:
+            records.append(SoleReplicasRestarted(broker_id))
         records += _without(broker_id, image, config, gone, comes_back=ready)
     records.append(BrokerRegistered(broker_id, epoch, incarnation, endpoints, rack, directories))
     if ready:
@@ -136,7 +139,7 @@ def _without(
     """
     may_lead = _also(broker_id, image) if comes_back else _except(broker_id, image)
     for before in image.partitions():
-        if broker_id not in before.replicas:
+        if broker_id not in before.replicas or (comes_back and before.replicas == (broker_id,)):
             continue
         leaves = broker_id in (*before.isr, before.leader) or (lost and broker_id in before.elr)
         helps = comes_back and not may_lead(before.leader)

@@ -30,6 +30,7 @@ _NUMBERS: dict[int, type] = {
     12: records.PartitionChanged,
     13: records.ConfigSet,
     14: records.ProducerIdsAllocated,
+    15: records.SoleReplicasRestarted,
 }
 
 
@@ -127,6 +128,8 @@ def _write_unsigned(out: bytearray, value: int) -> None:
 
 
 def _read_unsigned(data: bytes, position: int) -> tuple[int, int]:
+    if position < len(data) and data[position] < 0x80:
+        return data[position], position + 1
     value = shift = 0
     while shift < 70:
         if position >= len(data):
@@ -141,6 +144,9 @@ def _read_unsigned(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _write_int(out: bytearray, value: int) -> None:
+    if 0 <= value < 64:
+        out.append(value << 1)
+        return
     _write_unsigned(out, value << 1 if value >= 0 else (-value << 1) - 1)
 
 

@@ -43,6 +43,7 @@ class Controller:
         self.on_session_over: Callable[[], None] = lambda: None
         self._log = log
         self._config = config
+        self._cluster_config = config
         self._queue: deque[_Wanted] = deque()
         self._writing = False
         self._going_on = False
@@ -74,7 +75,9 @@ class Controller:
     def cluster_config(self) -> Config:
         """The settings under the dynamic defaults of all brokers."""
         dynamic = self.image.settings(BROKER_RESOURCE, "")
-        return self._config.with_dynamic(dynamic, {}) if dynamic else self._config
+        if dynamic != self._cluster_config.dynamic_default:
+            self._cluster_config = self._config.with_dynamic(dynamic, {})
+        return self._cluster_config
 
     # Inputs from the log
 

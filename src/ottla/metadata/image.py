@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.metadata.records import (
     NO_LEADER,
@@ -23,6 +23,7 @@ from ottla.metadata.records import (
     PartitionCreated,
     ProducerIdsAllocated,
     Record,
+    SoleReplicasRestarted,
     TopicCreated,
     TopicDeleted,
 )
@@ -32,13 +33,15 @@ TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One partition as the controller decided it; replaced as a whole by every change."""
+class Partition(NamedTuple):
+    """One partition as the controller decided it; replaced as a whole by every change.
+
+    A named tuple, as many thousands are made and changed when a broker comes or goes.
+    """
 
     topic: str
     topic_id: bytes
-    index: int
+    index: int  # type: ignore[assignment]  # tuples have an `index` too
     replicas: Ints
     isr: Ints
     leader: int
@@ -190,6 +193,8 @@ class Image:
                 topic = self.topics_by_id[record.topic_id]
                 topic.partitions.append(_partition(topic.name, record))
                 self.partition_count += 1
+            case SoleReplicasRestarted():
+                self._restart_sole_replicas(record.broker_id)
             case TopicCreated():
                 topic = Topic(record.name, record.topic_id)
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
@@ -210,6 +215,23 @@ class Image:
                 self.controller_id, self.controller_epoch = record.controller_id, record.epoch
             case _:
                 self._apply_broker(record)
+
+    def _restart_sole_replicas(self, broker_id: int) -> None:
+        alone = (broker_id,)
+        for topic in self.topics.values():
+            topic.partitions = [
+                each._replace(
+                    leader=broker_id,
+                    isr=alone,
+                    elr=(),
+                    last_known_elr=(),
+                    leader_epoch=each.leader_epoch + 1,
+                    partition_epoch=each.partition_epoch + 1,
+                )
+                if each.replicas == alone
+                else each
+                for each in topic.partitions
+            ]
 
     def _apply_broker(self, record: Record) -> None:
         match record:

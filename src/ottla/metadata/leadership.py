@@ -5,7 +5,6 @@ the high watermark cannot have moved on without it. `last_known_elr` is who led 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from ottla.config.settings import Config
@@ -33,13 +32,13 @@ def with_isr(
     new = _in_order(partition.replicas, isr)
     gone = frozenset(lost)
     if len(new) >= min_isr:
-        return replace(partition, isr=new, elr=(), last_known_elr=())
+        return partition._replace(isr=new, elr=(), last_known_elr=())
     eligible = {*partition.isr, *partition.elr} - {*new} - gone
     elr = _in_order(partition.replicas, eligible)
     last = partition.last_known_elr
     if not new and not elr:
         last = last or _last_known(partition)
-    return replace(partition, isr=new, elr=elr, last_known_elr=last)
+    return partition._replace(isr=new, elr=elr, last_known_elr=last)
 
 
 def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -> Partition:
@@ -52,7 +51,7 @@ def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -
         return partition
     in_sync = [each for each in partition.replicas if each in partition.isr and may_lead(each)]
     if in_sync:
-        return replace(partition, leader=in_sync[0])
+        return partition._replace(leader=in_sync[0])
     eligible = [each for each in partition.replicas if each in partition.elr and may_lead(each)]
     if eligible:
         return _led_by_eligible(partition, eligible[0])
@@ -63,7 +62,7 @@ def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -
         living = [each for each in partition.replicas if may_lead(each)]
         if living:
             return _led_uncleanly(partition, living[0])
-    return replace(partition, leader=NO_LEADER)
+    return partition._replace(leader=NO_LEADER)
 
 
 def preferred(partition: Partition, may_lead: MayLead) -> Partition:
@@ -71,7 +70,7 @@ def preferred(partition: Partition, may_lead: MayLead) -> Partition:
     first = partition.replicas[0]
     if partition.leader == first or first not in partition.isr or not may_lead(first):
         return partition
-    return replace(partition, leader=first)
+    return partition._replace(leader=first)
 
 
 def with_epochs(before: Partition, after: Partition, *, new_term: bool = False) -> Partition | None:
@@ -83,8 +82,7 @@ def with_epochs(before: Partition, after: Partition, *, new_term: bool = False) 
     if before == after and not new_term:
         return None
     new_epoch = new_term or after.leader != before.leader or bool(set(before.replicas) - set(after.replicas))
-    return replace(
-        after,
+    return after._replace(
         leader_epoch=before.leader_epoch + new_epoch,
         partition_epoch=before.partition_epoch + 1,
     )
@@ -94,12 +92,11 @@ def _led_by_eligible(partition: Partition, leader: int) -> Partition:
     """It has everything that was committed, so it is in sync by definition."""
     isr = _in_order(partition.replicas, {*partition.isr, leader})
     elr = tuple(each for each in partition.elr if each != leader)
-    return replace(partition, leader=leader, isr=isr, elr=elr, recovery_state=RECOVERED)
+    return partition._replace(leader=leader, isr=isr, elr=elr, recovery_state=RECOVERED)
 
 
 def _led_uncleanly(partition: Partition, leader: int) -> Partition:
-    return replace(
-        partition,
+    return partition._replace(
         leader=leader,
         isr=(leader,),
         elr=(),

@@ -81,10 +81,14 @@ def _steps(members: Mapping[int, Registration], image: Image, config: Config) ->
                 image,
                 config,
                 clean=member.clean,
-                ready=member.ready and image.partition_count < RECORDS_PER_ENTRY,
+                ready=member.ready and _replicated(image) < RECORDS_PER_ENTRY,
                 directories=member.directories,
             ).records
         elif member.stopping:
             yield brokers.stop(broker_id, known.epoch, image, config).records
         elif member.ready:
             yield brokers.unfence(broker_id, known.epoch, image, config).records
+
+
+def _replicated(image: Image) -> int:
+    return sum(len(partition.replicas) > 1 for partition in image.partitions())

@@ -1,7 +1,7 @@
 """Decisions on partitions that exist: proposals of a new ISR (AlterPartition) and asked-for elections."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla import errors
@@ -152,7 +152,7 @@ def _with_proposed(before: Partition, proposal: IsrProposal, image: Image, confi
     least = leadership.min_isr(before, image, config)
     isr = [broker for broker, _ in proposal.isr]
     after = leadership.with_isr(before, isr, least)
-    after = replace(after, recovery_state=proposal.recovery_state)
+    after = after._replace(recovery_state=proposal.recovery_state)
     return settled(after, image, config)
 
 

@@ -1,7 +1,7 @@
 """Moving replicas: the old and the new ones live side by side until the new ones are in sync."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla import errors
 from ottla.config.settings import Config
@@ -61,7 +61,7 @@ def settled(partition: Partition, image: Image, config: Config) -> Partition:
         return partition
     elr = tuple(each for each in partition.elr if each in stay)
     last = tuple(each for each in partition.last_known_elr if each in stay)
-    done = replace(partition, replicas=stay, isr=isr, elr=elr, last_known_elr=last, adding=(), removing=())
+    done = partition._replace(replicas=stay, isr=isr, elr=elr, last_known_elr=last, adding=(), removing=())
     done = leadership.with_isr(done, isr, leadership.min_isr(done, image, config))
     return leadership.elected(done, image.may_lead)
 
@@ -87,7 +87,7 @@ def _begun(before: Partition, target: Sequence[int]) -> Partition:
     """A new goal replaces the one before; what was being added and is not wanted any more is removed."""
     adding = tuple(each for each in target if each not in before.replicas or each in before.adding)
     removing = tuple(each for each in before.replicas if each not in target)
-    return replace(before, replicas=(*target, *removing), adding=adding, removing=removing)
+    return before._replace(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
 def _given_up(before: Partition, image: Image) -> Partition:
@@ -103,8 +103,7 @@ def _given_up(before: Partition, image: Image) -> Partition:
     # The former order, and with it the preferred leader: those that were to go came last.
     stayed = [each for each in replicas if each not in before.removing]
     ordered = (*before.removing, *stayed) if before.removing else replicas
-    reverted = replace(
-        before,
+    reverted = before._replace(
         replicas=ordered,
         isr=tuple(each for each in ordered if each in isr),
         elr=tuple(each for each in before.elr if each in ordered),

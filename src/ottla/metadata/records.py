@@ -124,6 +124,16 @@ class PartitionChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SoleReplicasRestarted:
+    """A broker is back and leads, under new leader epochs, every partition that it alone holds.
+
+    One record, so that a broker without a cluster starts quickly however many partitions it has.
+    """
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigSet:
     """One setting of a resource (the protocol's resource types); None unsets it."""
 
@@ -154,6 +164,7 @@ Record = (
     | TopicDeleted
     | PartitionCreated
     | PartitionChanged
+    | SoleReplicasRestarted
     | ConfigSet
     | ProducerIdsAllocated
 )

@@ -52,6 +52,13 @@ def test_a_move_that_only_removes_is_done_at_once(cluster):
     assert (done.replicas, done.isr, done.leader, done.is_reassigning) == ((2,), (2,), 2, False)
 
 
+def test_the_leader_hears_of_a_removed_replica_by_its_epoch(cluster):
+    before = cluster.partition()
+    assert move(cluster, [1]) is None
+    after = cluster.partition()
+    assert (after.replicas, after.leader, after.leader_epoch) == ((1,), 1, before.leader_epoch + 1)
+
+
 def test_the_same_replicas_in_another_order_change_only_the_preference(cluster):
     before = cluster.partition()
     assert move(cluster, [2, 1]) is None
