@@ -11,7 +11,7 @@ from ottla.wire.batch import HEADER_BYTES
 
 
 class Queue:
-    """One partition's batches: one being filled, those that wait, those on the wire; and the next sequence."""
+    """One partition's batches: being filled, waiting, on the wire; and the next sequence."""
 
     __slots__ = ("filling", "in_flight", "next_sequence", "node", "not_before_ms", "retrying", "waiting")
 

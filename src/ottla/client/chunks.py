@@ -14,7 +14,7 @@ from ottla.wire.records import Record
 
 @dataclass(slots=True)
 class Chunk:
-    """Batches from `fetch_offset` on. Control batches never show; aborted ones do not when reading committed."""
+    """Batches from `fetch_offset` on. Control batches never show, aborted ones only to read_uncommitted."""
 
     partition: TopicPartition
     data: Buffer

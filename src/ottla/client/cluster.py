@@ -55,7 +55,7 @@ class Topic:
 
 @dataclass(slots=True)
 class Image:
-    """What the last Metadata answers said. Of two leaders of one topic id the one with the higher epoch counts."""
+    """What the last Metadata answers said. Of two leaders of a partition the higher epoch counts."""
 
     cluster_id: str | None = None
     controller: int = -1

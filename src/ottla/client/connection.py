@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version as package_version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 from typing import Any
 
 from ottla.client import security
@@ -31,7 +32,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(cls, host: str, port: int, settings: Settings) -> "Connection":
-        """Connects, learns what the broker serves, authenticates. Any failure is a `ConnectionLost` or final."""
+        """Connects, learns what the broker serves, authenticates. Fails as `ConnectionLost` or for good."""
         loop = asyncio.get_running_loop()
         name = f"{host}:{port}"
         context = security.tls_context(settings)
@@ -160,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         greeted = await self.ask(SaslHandshakeRequest(mechanism=mechanism), at_least=1)
         if greeted.error_code:
             raise SaslAuthenticationFailed(
-                f"{self.name} does not offer {mechanism}; it offers {', '.join(greeted.mechanisms) or 'nothing'}"
+                f"{self.name} does not offer {mechanism}, only {', '.join(greeted.mechanisms) or 'nothing'}"
             )
         exchange = security.exchange(self._settings)
         message = next(exchange)

@@ -143,7 +143,7 @@ class Consumer:
                 self._see_to_group(deadline)
                 taken = self._take_records(limit)
                 left = deadline - time.monotonic()
-                if taken or left <= 0 and not self._refill(0):
+                if taken or (left <= 0 and not self._refill(0)):
                     return taken
                 if left > 0:
                     self._refill(min(left, STEP_S))
@@ -457,7 +457,7 @@ class Consumer:
                 self.commit_async(changed)
 
     def _commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
-        """On the way out a failed commit means that records come again elsewhere, which at-least-once allows."""
+        """On the way out a failed commit means that records come again, which at-least-once allows."""
         changed = {
             p: self._positions[p]
             for p in partitions

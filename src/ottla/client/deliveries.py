@@ -28,8 +28,8 @@ class Batch:
     """Records on their way to one partition. Filled by callers, then owned by the sender."""
 
     __slots__ = (
-        "_callbacks", "_parent", "_parts", "_settled", "_waiting", "attempts", "base_offset", "created_ms", "data",
-        "error", "log_append_time_ms", "partition", "producer", "rows", "sequence", "size",
+        "_callbacks", "_parent", "_parts", "_settled", "_waiting", "attempts", "base_offset", "created_ms",
+        "data", "error", "log_append_time_ms", "partition", "producer", "rows", "sequence", "size",
     )  # fmt: skip
 
     def __init__(self, partition: TopicPartition, created_ms: int) -> None:

@@ -65,7 +65,7 @@ class Frames:
         (size,) = _INT32.unpack_from(self._small, position)
         if not 0 <= size <= self._frame_bytes_max:
             raise ConnectionLost(
-                f"the broker announced a frame of {size} bytes; is this a Kafka port, without TLS on one side only?"
+                f"a frame of {size} bytes was announced; is this a Kafka port, and TLS on both sides?"
             )
         return int(size)
 

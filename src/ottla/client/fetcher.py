@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ottla import errors
@@ -181,7 +182,7 @@ class Fetcher:
             self._once("epochs", lambda: self._check_epochs(unchecked))
         if self._ready_bytes < self._settings.fetch_max_bytes:
             for node, wanted in by_node.items():
-                self._once(node, lambda node=node, wanted=wanted: self._fetch(node, wanted))  # type: ignore[misc]
+                self._once(node, partial(self._fetch, node, wanted))
         return 0.1 if self.places else 5.0
 
     def _leader(self, partition: TopicPartition) -> Partition | None:
@@ -308,7 +309,7 @@ class Fetcher:
                 place.reset_to if place.reset_to is not None else RESET.get(self._settings.auto_offset_reset)
             )
             if target is None:
-                text = f"{partition} has no committed offset and auto.offset.reset is none; seek to begin somewhere"
+                text = f"{partition} has no committed offset and auto.offset.reset is none: seek first"
                 self._fail(place, NoOffset(text))
                 continue
             wanted[partition], versions[partition] = target, place.version

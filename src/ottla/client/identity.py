@@ -1,4 +1,4 @@
-"""Who a producer is: its producer id and epoch, and whether it may send at all. Idempotent producers use it as it is."""
+"""Who a producer is: its producer id and epoch, and whether it may send at all."""
 
 from ottla.client.accumulator import Accumulator
 from ottla.client.cluster import Cluster

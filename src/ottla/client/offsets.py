@@ -74,7 +74,7 @@ async def committed(
     member_id: str | None = None,
     member_epoch: int = -1,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a group has committed, for some partitions or (None) all. Partitions without a commit are left out."""
+    """What a group has committed, for some partitions or (None) all; only what has a commit."""
     topics = None if partitions is None else by_topic(partitions)
     request = OffsetFetchRequest(group_id=group, require_stable=require_stable)
     request.topics = None
@@ -153,7 +153,7 @@ async def commit(
 async def end_offsets_of_epochs(
     cluster: Cluster, epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """For each partition where its leader says that a leader epoch ended: (epoch, end offset); (-1, -1) unknown."""
+    """Where each partition's leader says that a leader epoch ended: (epoch, end offset); -1: unknown."""
     from ottla.wire.messages.offset_for_leader_epoch import (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,

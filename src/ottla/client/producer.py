@@ -24,7 +24,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Producer:
-    """`Producer({"bootstrap.servers": ...})` or keyword arguments with underscores. Safe to share between threads."""
+    """`Producer({"bootstrap.servers": ...})` or keyword arguments. Threads may share one."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         self.settings = ProducerSettings.parse(settings or {}, **more)
@@ -88,9 +88,8 @@ class Producer:
             TopicPartition(topic, partition), row, size, _now_ms(), callback, self.settings.max_block_ms
         )
         if appended is None:
-            raise BufferFull(
-                f"buffer.memory={self.settings.buffer_memory} stayed full for max.block.ms={self.settings.max_block_ms}"
-            )
+            limits = f"buffer.memory={self.settings.buffer_memory}, max.block.ms={self.settings.max_block_ms}"
+            raise BufferFull(f"the buffer stayed full ({limits}): the brokers are slower than this, or away")
         delivery, wake = appended
         if wake:
             self._wake()
@@ -145,7 +144,7 @@ class Producer:
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
     ) -> None:
-        """Commits a consumer's offsets together with the records: `consumer.group_metadata()` says for whom."""
+        """Commits a consumer's offsets with the records: `consumer.group_metadata()` says for whom."""
         member = GroupMetadata(group) if isinstance(group, str) else group
         exact = {
             TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset

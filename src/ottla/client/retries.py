@@ -36,7 +36,7 @@ def is_retriable(error: BaseException) -> bool:
 
 @dataclass(slots=True)
 class Backoff:
-    """Waits that double up to a bound, each up to a fifth longer or shorter so that clients do not march in step."""
+    """Waits that double up to a bound, each a little off so that clients do not march in step."""
 
     base_ms: int = 100
     max_ms: int = 1_000

@@ -84,4 +84,4 @@ def _pem_truststore(settings: Settings) -> str | None:
 
 
 def _fields(message: str) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in message.split(",") if "=" in part)  # type: ignore[misc]
+    return dict(part.split("=", 1) for part in message.split(",") if "=" in part)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ottla import errors
 from ottla.client.accumulator import Accumulator, Queue
@@ -75,13 +76,20 @@ class Sender:
         if self._identity.failed is not None:
             self.fail_waiting(self._identity.failed)
         elif self._identity.ready(self.in_flight):
-            while any([self._send_to(*each) for each in self._by_leader(now_ms).items()]):
+            while self._send_round(now_ms):
                 pass
         elif self._identity.wanted:
             self._once("identity", self._identity.renew)
         if due_ms is None:
             return IDLE_S
         return max(0.0, min(IDLE_S, (due_ms - now_ms) / 1000))
+
+    def _send_round(self, now_ms: int) -> bool:
+        """At most one batch of every partition; whether another round may find more."""
+        sent = False
+        for node, ready in self._by_leader(now_ms).items():
+            sent = self._send_to(node, ready) or sent
+        return sent
 
     def _expire(self, now_ms: int) -> None:
         limit_ms = self._settings.delivery_timeout_ms
@@ -102,7 +110,7 @@ class Sender:
             try:
                 node = self._cluster.image.leader_of(*partition).leader
             except OttlaError:
-                self._once(partition.topic, lambda topic=partition.topic: self._cluster.refresh([topic]))
+                self._once(partition.topic, partial(self._cluster.refresh, [partition.topic]))
                 continue
             batch = queue.next_batch(now_ms, node, self._settings.in_flight)
             if batch is not None:
@@ -226,7 +234,7 @@ class Sender:
         self._accumulator.settled(batch)
 
     def _on_error(self, queue: Queue, batch: Batch, error: OttlaError) -> None:
-        behind_another = batch in queue.in_flight and queue.in_flight.index(batch) > 0 or queue.retrying
+        behind_another = (batch in queue.in_flight and queue.in_flight.index(batch) > 0) or queue.retrying
         if batch in queue.in_flight:
             queue.in_flight.remove(batch)
         self._cluster.forget_stale(error)
@@ -263,7 +271,7 @@ class Sender:
         self._accumulator.settled(batch)
 
     def _once(self, key: object, work: Callable[[], object]) -> None:
-        """Starts `work` unless it is under way; a failure is logged, waited out and tried again by a later round."""
+        """Starts `work` unless it is under way; a failure is waited out and tried again by a later round."""
         if key in self._busy:
             return
         self._busy.add(key)

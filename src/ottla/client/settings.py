@@ -13,15 +13,18 @@ from ottla.client.errors import SettingError
 
 # Settings of other clients that mean nothing here: taken without a word so that their files work.
 IGNORED = frozenset(
-    "enable_metrics_push metric_reporters metrics_recording_level metrics_num_samples auto_include_jmx_reporter "
-    "client_dns_lookup socket_connection_setup_timeout_max_ms interceptor_classes key_serializer_class "
-    "value_serializer_class log_level debug broker_version_fallback api_version_request".split()
-)
+    {
+        "api_version_request", "auto_include_jmx_reporter", "broker_version_fallback", "client_dns_lookup",
+        "debug", "enable_metrics_push", "interceptor_classes", "log_level", "metric_reporters",
+        "metrics_num_samples",
+        "metrics_recording_level", "socket_connection_setup_timeout_max_ms",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What every client needs: where the brokers are, how to reach and prove oneself to them, how long to try."""
+    """What every client needs: where the brokers are, how to reach them, how long to try."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
     client_id: str = "ottla"

@@ -1,4 +1,4 @@
-"""The transactional producer's side of the protocol: both generations, fencing, errors that end in an abort."""
+"""The transactional producer's side of the protocol: both generations, fencing, errors to abort on."""
 
 import asyncio
 from collections.abc import Mapping
@@ -105,7 +105,7 @@ class Transactions(Identity):
                 await self._cluster.retrying(
                     lambda: self._end(committed), "the transaction could not be ended"
                 )
-            except FATAL + (errors.InvalidProducerEpoch,) as error:
+            except (*FATAL, errors.InvalidProducerEpoch) as error:
                 self._fence(error)
                 raise
         if self._lost and not self._second_generation:
@@ -198,7 +198,7 @@ class Transactions(Identity):
 
         try:
             await self._cluster.retrying(attempt, "transactions could not be initialized")
-        except FATAL + (errors.InvalidProducerEpoch,) as error:
+        except (*FATAL, errors.InvalidProducerEpoch) as error:
             self._fence(error)
             raise
         self._lost = False

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. -1 leaves the number to the broker's defaults; `assignments` places replicas by hand."""
+    """A topic to create. -1 leaves a number to the broker; `assignments` places replicas by hand."""
 
     name: str
     partitions: int = -1

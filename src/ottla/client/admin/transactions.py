@@ -198,7 +198,7 @@ async def abort(cluster: Cluster, partition: TopicPartition, start_offset: int) 
         coordinator_epoch=max(found.coordinator_epoch, 0),
     )
 
-    async def ask(node: int, wanted: list[TopicPartition]) -> dict[TopicPartition, None | OttlaError]:
+    async def ask(node: int, wanted: list[TopicPartition]) -> dict[TopicPartition, OttlaError | None]:
         answer = await cluster.ask(WriteTxnMarkersRequest(markers=[marker]), node)
         code = answer.markers[0].topics[0].partitions[0].error_code
         return {partition: error_for(code) if code else None}

@@ -1,6 +1,7 @@
-"""The classic protocol: members join, the leader shares out, everybody is told; heartbeats until the next time."""
+"""The classic protocol: members join, one of them shares out, all are told; heartbeats until next time."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -90,10 +91,8 @@ class ClassicMember(Member):
             member = MemberIdentity(member_id=self.member_id)
             member.group_instance_id = None
             request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[member])
-            try:
+            with contextlib.suppress(OttlaError):  # the session will end by itself
                 await self._cluster.ask_coordinator(GROUP, self.group, request, timeout_ms=5_000)
-            except OttlaError:
-                pass  # the session will end by itself
         self._forget()
 
     # -- joining -----------------------------------------------------------------------------------

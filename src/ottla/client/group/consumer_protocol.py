@@ -1,4 +1,4 @@
-"""The new protocol (KIP-848): one kind of request, the broker assigns, members let go and take on one by one."""
+"""The new protocol (KIP-848): one kind of request; the broker assigns, members let go and take on."""
 
 import asyncio
 import base64

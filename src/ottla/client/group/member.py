@@ -1,4 +1,4 @@
-"""What both protocols' members have in common: the consumer asks for a target and says when it is reached."""
+"""What both protocols' members share: the consumer asks for a target and says when it is reached."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Member:
-    """Lives on the loop. The consumer's `poll` drives what needs the user's thread: revoking and assigning."""
+    """Lives on the loop. The consumer's `poll` does what needs the user's thread: revoke and assign."""
 
     def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
         assert isinstance(cluster.settings, ConsumerSettings) and cluster.settings.group_id is not None
