@@ -10,7 +10,7 @@ from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, Protocols, State
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Client, Environment
-from ottla.coordination.groups.rebalance import Rebalance, answered_twice, join_error, joined, roster
+from ottla.coordination.groups.rebalance import Rebalance, join_error, joined, roster
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
@@ -47,10 +47,10 @@ class ClassicProtocol:
         if request.member_id == "":
             self._join_without_id(group, request, version, client, token, now_ms, decision, protocols)
         elif request.member_id in group.pending:
-            member = _member(request, request.member_id, client, protocols)
+            member = _member(request, version, request.member_id, client, protocols)
             self._add(group, member, request.protocol_type, token, now_ms, decision)
         else:
-            self._join_again(group, request, token, now_ms, decision, protocols)
+            self._join_again(group, request, version, token, now_ms, decision, protocols)
 
     def _join_without_id(
         self,
@@ -71,9 +71,9 @@ class ClassicProtocol:
             # So that a client whose answer gets lost does not leave a phantom member behind.
             group.pending.add(member_id)
             decision.arm(timers.session(group.group_id, member_id), request.session_timeout_ms)
-            decision.reply(token, join_error(errors.MemberIdRequired.code, member_id))
+            decision.reply(token, join_error(errors.MemberIdRequired.code, version, member_id))
         else:
-            member = _member(request, member_id, client, protocols)
+            member = _member(request, version, member_id, client, protocols)
             self._add(group, member, request.protocol_type, token, now_ms, decision)
 
     def _add(
@@ -100,6 +100,7 @@ class ClassicProtocol:
         self,
         group: ClassicGroup,
         request: JoinGroupRequest,
+        version: int,
         token: Hashable,
         now_ms: int,
         decision: Decision,
@@ -115,19 +116,21 @@ class ClassicProtocol:
         elif group.state is State.STABLE and same and member.member_id != group.leader:
             decision.reply(token, joined(group, member))
         else:
-            self._update(member, request, token, decision, protocols)
+            self._update(member, request, version, decision, protocols)
+            member.joining = token
             self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member.member_id} joins again")
 
     def _update(
         self,
         member: ClassicMember,
         request: JoinGroupRequest,
-        token: Hashable,
+        version: int,
         decision: Decision,
         protocols: Protocols,
     ) -> None:
-        answered_twice(member.joining, member.member_id, decision)
-        member.joining = token
+        # A client that lost its connection joins again: nobody waits for the first answer, but it is given.
+        self.rebalance.refuse_waiting(member, errors.RebalanceInProgress.code, decision)
+        member.join_version = version
         member.protocols = protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
@@ -150,7 +153,7 @@ class ClassicProtocol:
         self.rebalance.refuse_waiting(member, errors.FencedInstanceId.code, decision)
         group.replace_static(request.group_instance_id, member_id)
         decision.disarm(timers.session(group.group_id, old_id))
-        self._update(member, request, None, decision, protocols)
+        self._update(member, request, version, decision, protocols)
         self.rebalance.keep_alive(group, member, decision)
         self._env.report(
             f"group {group.group_id} generation {group.generation}: {member_id} replaces {old_id}"
@@ -286,7 +289,9 @@ class ClassicProtocol:
             self.rebalance.keep_alive(group, member, decision)
 
 
-def _member(request: JoinGroupRequest, member_id: str, client: Client, protocols: Protocols) -> ClassicMember:
+def _member(
+    request: JoinGroupRequest, version: int, member_id: str, client: Client, protocols: Protocols
+) -> ClassicMember:
     return ClassicMember(
         member_id,
         request.group_instance_id,
@@ -295,6 +300,7 @@ def _member(request: JoinGroupRequest, member_id: str, client: Client, protocols
         _rebalance_timeout_ms(request),
         request.session_timeout_ms,
         protocols,
+        join_version=version,
     )
 
 

@@ -30,6 +30,7 @@ class ClassicMember:
     protocols: Protocols
     assignment: bytes = b""
     joining: Hashable = None  # the token of the JoinGroup that waits
+    join_version: int = 0  # of that JoinGroup
     syncing: Hashable = None  # the token of the SyncGroup that waits
     is_new: bool = False  # has not been part of a generation yet
 

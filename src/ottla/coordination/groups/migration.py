@@ -30,16 +30,16 @@ class Migration:
         if not classic.members:
             return fresh
         settings = self._env.settings
-        if (
-            not settings.can_upgrade
-            or not classic.is_consumer
-            or len(classic.members) > settings.group_consumer_max_size
-        ):
-            raise errors.GroupIdNotFound(f"Group {classic.group_id} is not a consumer group.")
+        if not settings.can_upgrade:
+            raise _cannot_upgrade(classic, "online upgrade is disabled")
+        if not classic.is_consumer:
+            raise _cannot_upgrade(classic, "the group does not use the consumer embedded protocol")
+        if len(classic.members) > settings.group_consumer_max_size:
+            raise _cannot_upgrade(classic, "the group exceeds the consumer group maximum size")
         try:
             return self._converted(classic, fresh, decision)
         except errors.InvalidRequest as error:
-            raise errors.GroupIdNotFound(f"Group {classic.group_id} is not a consumer group.") from error
+            raise _cannot_upgrade(classic, "the embedded consumer protocol is malformed") from error
 
     def release(self, classic: ClassicGroup, decision: Decision) -> None:
         """Whoever waits in the old protocol joins again, into the new group."""
@@ -127,6 +127,12 @@ class Migration:
             )
         classic.protocol = classic.select_protocol()
         return classic
+
+
+def _cannot_upgrade(classic: ClassicGroup, why: str) -> errors.GroupIdNotFound:
+    return errors.GroupIdNotFound(
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
+    )
 
 
 def _metadata(classic: ClassicGroup, member: ClassicMember) -> r.MemberMetadataValue:

@@ -24,7 +24,7 @@ from ottla.coordination.groups.subscription import (
 )
 from ottla.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -45,16 +45,17 @@ class MixedProtocol:
         now_ms: int,
         decision: Decision,
     ) -> None:
-        protocol, subscription = self._readable(group, request)
+        protocol = self._common_protocol(group, request)
         self._consumer.membership.check_room(group, request.member_id)
         member_id = request.member_id
         if member_id == "":
             member_id = f"{request.group_instance_id or client.client_id}-{self._env.new_id()}"
             if request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
-                decision.reply(token, join_error(errors.MemberIdRequired.code, member_id))
+                decision.reply(token, join_error(errors.MemberIdRequired.code, version, member_id))
                 return
         elif request.group_instance_id is not None:
             group.member(member_id, request.group_instance_id)
+        subscription = _readable(protocol)
         draft = Draft(group, decision)
         if request.group_instance_id in group.statics:
             assert request.group_instance_id is not None
@@ -67,7 +68,10 @@ class MixedProtocol:
         member = self._consumer.settle(draft, member_id, owned, now_ms, subscription_changed=changed)
         self._expect(group.group_id, member, decision)
         answer = JoinGroupResponse(
-            generation_id=member.epoch, protocol_type=CONSUMER, protocol_name=protocol, member_id=member_id
+            generation_id=member.epoch,
+            protocol_type=CONSUMER,
+            protocol_name=protocol.name,
+            member_id=member_id,
         )
         decision.reply(token, answer)
 
@@ -133,10 +137,8 @@ class MixedProtocol:
 
     # Below: the steps
 
-    def _readable(
-        self, group: ConsumerGroup, request: JoinGroupRequest
-    ) -> tuple[str, ConsumerProtocolSubscription]:
-        """The protocol that all classic members of the group know, and what this one wants."""
+    def _common_protocol(self, group: ConsumerGroup, request: JoinGroupRequest) -> JoinGroupRequestProtocol:
+        """The first that all classic members of the group know."""
         if request.protocol_type != CONSUMER or not request.protocols:
             raise errors.InconsistentGroupProtocol
         common = {each.name for each in request.protocols}
@@ -146,10 +148,7 @@ class MixedProtocol:
         chosen = next((each for each in request.protocols if each.name in common), None)
         if chosen is None:
             raise errors.InconsistentGroupProtocol
-        try:
-            return chosen.name, parse_subscription(bytes(chosen.metadata))
-        except errors.InvalidRequest as error:
-            raise errors.InconsistentGroupProtocol from error
+        return chosen
 
     def _owned(self, member: ConsumerMember, subscription: ConsumerProtocolSubscription) -> Partitions:
         """What it still has. An eager member has given up everything before it joins; what a member
@@ -211,6 +210,13 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
         return False
     missing = group.target_of(member.member_id) - member.assigned_partitions
     return any(partition not in group.owners for partition in missing)
+
+
+def _readable(protocol: JoinGroupRequestProtocol) -> ConsumerProtocolSubscription:
+    try:
+        return parse_subscription(bytes(protocol.metadata))
+    except errors.InvalidRequest as error:
+        raise errors.InconsistentGroupProtocol from error
 
 
 def _protocols(member: ConsumerMember) -> tuple[tuple[str, bytes], ...]:

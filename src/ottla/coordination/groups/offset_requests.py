@@ -51,11 +51,11 @@ class OffsetRequests:
                 version,
                 transactional=False,
             )
-            self._extend_session(request, decision)
+            records, answer = self._offsets.commit(request, check, now_ms)
         except errors.ProtocolError as error:
             decision.reply(token, refuse_commit(request, error.code))
             return decision.effects()
-        records, answer = self._offsets.commit(request, check, now_ms)
+        self._extend_session(request, decision)
         decision.record(*records)
         decision.reply(token, answer)
         return decision.effects()
@@ -72,12 +72,12 @@ class OffsetRequests:
                 None,
                 transactional=True,
             )
+            records, answer = self._offsets.commit_in_transaction(request, check, now_ms)
         except errors.StaleMemberEpoch:
             answer = refuse_transactional(request, errors.IllegalGeneration.code)
             return Effects(replies=(Reply(token, answer),))
         except errors.ProtocolError as error:
             return Effects(replies=(Reply(token, refuse_transactional(request, error.code)),))
-        records, answer = self._offsets.commit_in_transaction(request, check, now_ms)
         producer = (request.producer_id, request.producer_epoch)
         return Effects(tuple(records), (Reply(token, answer),), producer=producer if records else None)
 

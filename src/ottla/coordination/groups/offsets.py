@@ -4,7 +4,7 @@ OffsetCommit 2-10, TxnOffsetCommit 0-5, OffsetFetch 1-10, OffsetDelete 0. From v
 named by id. A fetch is answered for one group: the groups of a request may live on several shards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla import errors
 from ottla.coordination.groups.environment import Environment
@@ -13,6 +13,7 @@ from ottla.coordination.groups.records import NO_TOPIC_ID, OffsetCommit, OffsetC
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -33,12 +34,13 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 
-PartitionCheck = Callable[[bytes, int], None]  # topic id, partition; raises what the partition is answered
+PartitionCheck = Callable[[bytes, int], None]  # topic id, partition; raises what the request is answered
 
 
 def anything(_topic_id: bytes, _partition: int) -> None:
@@ -55,6 +57,7 @@ class Offsets:
     def commit(
         self, request: OffsetCommitRequest, check: PartitionCheck, now_ms: int
     ) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
+        self._check_all(request.topics, check)
         expires = now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
         records: list[OffsetCommit] = []
         topics = []
@@ -63,7 +66,7 @@ class Offsets:
             partitions = []
             for each in topic.partitions:
                 try:
-                    value = self._value(name, topic_id, each, now_ms, expires, check)
+                    value = self._value(name, topic_id, each, now_ms, expires)
                     records.append(OffsetCommit(request.group_id, name or "", each.partition_index, value))
                     code = errors.NONE
                 except errors.ProtocolError as error:
@@ -78,6 +81,7 @@ class Offsets:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, check: PartitionCheck, now_ms: int
     ) -> tuple[list[OffsetCommit], TxnOffsetCommitResponse]:
+        self._check_all(request.topics, check)
         records: list[OffsetCommit] = []
         topics = []
         for topic in request.topics:
@@ -85,7 +89,7 @@ class Offsets:
             partitions = []
             for each in topic.partitions:
                 try:
-                    value = self._value(name, topic_id, each, now_ms, -1, check)
+                    value = self._value(name, topic_id, each, now_ms, -1)
                     records.append(OffsetCommit(request.group_id, topic.name, each.partition_index, value))
                     code = errors.NONE
                 except errors.ProtocolError as error:
@@ -95,6 +99,19 @@ class Offsets:
                 )
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return records, TxnOffsetCommitResponse(topics=topics)
+
+    def _check_all(
+        self,
+        topics: Sequence[OffsetCommitRequestTopic] | Sequence[TxnOffsetCommitRequestTopic],
+        check: PartitionCheck,
+    ) -> None:
+        """One partition that is not the member's any more spoils the request, as in Kafka."""
+        for topic in topics:
+            topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else NO_TOPIC_ID
+            name, topic_id = self._identify(topic.name, topic_id)
+            for each in topic.partitions:
+                if name is not None:
+                    check(topic_id, each.partition_index)
 
     def _identify(self, name: str, topic_id: bytes) -> tuple[str | None, bytes]:
         """Name and id of a topic given by either; no name when it is unknown."""
@@ -110,7 +127,6 @@ class Offsets:
         each: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
         now_ms: int,
         expires_ms: int,
-        check: PartitionCheck,
     ) -> OffsetCommitValue:
         if name is None:
             raise errors.UnknownTopicId if topic_id != NO_TOPIC_ID else errors.UnknownTopicOrPartition
@@ -119,7 +135,6 @@ class Offsets:
         metadata = each.committed_metadata or ""
         if len(metadata) > self._env.settings.offset_metadata_max_bytes:
             raise errors.OffsetMetadataTooLarge
-        check(topic_id, each.partition_index)
         return OffsetCommitValue(
             each.committed_offset, metadata, now_ms, each.committed_leader_epoch, expires_ms, topic_id
         )

@@ -1,7 +1,5 @@
 """The phases of a classic rebalance: prepare, join, sync; and who is out when time is up."""
 
-from collections.abc import Hashable
-
 from ottla import errors
 from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, State
@@ -9,6 +7,8 @@ from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Environment
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.sync_group import SyncGroupResponse
+
+NULLABLE_PROTOCOL_FROM = 7  # JoinGroup version
 
 
 class Rebalance:
@@ -105,7 +105,7 @@ class Rebalance:
 
     def refuse_waiting(self, member: ClassicMember, code: int, decision: Decision) -> None:
         if member.joining is not None:
-            decision.reply(member.joining, join_error(code, member.member_id))
+            decision.reply(member.joining, join_error(code, member.join_version, member.member_id))
         if member.syncing is not None:
             decision.reply(member.syncing, SyncGroupResponse(error_code=code))
         member.joining = member.syncing = None
@@ -195,12 +195,6 @@ def roster(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     ]
 
 
-def join_error(code: int, member_id: str = "") -> JoinGroupResponse:
-    """Before version 7 the protocol's name must not be null; the empty one is fine for all."""
-    return JoinGroupResponse(error_code=code, protocol_type=None, protocol_name="", member_id=member_id)
-
-
-def answered_twice(old: Hashable, member_id: str, decision: Decision) -> None:
-    """A client that lost its connection joins again: nobody waits for the first answer, but it is given."""
-    if old is not None:
-        decision.reply(old, join_error(errors.RebalanceInProgress.code, member_id))
+def join_error(code: int, version: int, member_id: str = "") -> JoinGroupResponse:
+    name = None if version >= NULLABLE_PROTOCOL_FROM else ""
+    return JoinGroupResponse(error_code=code, protocol_name=name, member_id=member_id)

@@ -34,6 +34,7 @@ from ottla.wire.messages.leave_group import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
+PROTOCOL_NEEDED_FROM = 5  # SyncGroup version
 
 
 class GroupTable:
@@ -166,9 +167,9 @@ class GroupTable:
             self._join(request, version, client, token, now_ms, decision)
         except errors.ProtocolError as error:
             code, member_id = error.code, request.member_id
-            if code in (errors.GroupMaxSizeReached.code,):
+            if isinstance(error, errors.GroupMaxSizeReached):
                 member_id = ""
-            decision.reply(token, join_error(code, member_id))
+            decision.reply(token, join_error(code, version, member_id))
         return decision.effects()
 
     def _join(
@@ -217,10 +218,12 @@ class GroupTable:
         self._classic.on_join(group, request, version, client, token, now_ms, decision)
         self.state.groups[request.group_id] = group
 
-    def on_sync_group(self, request: SyncGroupRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_sync_group(self, request: SyncGroupRequest, version: int, token: Hashable, now_ms: int) -> Effects:
         decision = Decision()
         try:
             check_group_id(request.group_id)
+            if version >= PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
+                raise errors.InconsistentGroupProtocol
             group = self.state.groups.get(request.group_id)
             if group is None:
                 raise errors.UnknownMemberId
@@ -268,7 +271,7 @@ class GroupTable:
     ) -> list[MemberResponse]:
         group = self.state.groups.get(group_id)
         if group is None:
-            raise errors.UnknownMemberId
+            group = ClassicGroup(group_id)  # where nobody is in
         if isinstance(group, ClassicGroup):
             return self._classic.on_leave(group, members, now_ms, decision)
         leaving, answers = self._mixed.leaving(group, members)

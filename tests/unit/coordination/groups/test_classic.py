@@ -68,7 +68,7 @@ def test_members_that_do_not_come_back_in_time_are_out():
 
 def test_the_rebalance_waits_for_the_slowest_members_timeout():
     world = World()
-    slow, quick = world.stable_group(2, session_ms=1_000_000, rebalance_ms=300_000)
+    _, quick = world.stable_group(2, session_ms=1_000_000, rebalance_ms=300_000)
     again = world.join(
         quick, session_ms=1_000_000, rebalance_ms=1_000, protocols={"range": subscription("other")}
     )
@@ -205,6 +205,14 @@ def test_generations_and_members_are_checked():
     assert world.sync("nobody", 1).answer.error_code == e.UnknownMemberId.code
     assert world.sync(member, 1, protocol_name="x").answer.error_code == e.InconsistentGroupProtocol.code
     assert world.sync(member, 1, protocol_type="x").answer.error_code == e.InconsistentGroupProtocol.code
+    assert world.sync(member, 1, version=5).answer.error_code == e.InconsistentGroupProtocol.code
+    assert [each.error_code for each in world.leave("x", group="none").members] == [e.UnknownMemberId.code]
+
+
+def test_an_error_has_a_protocol_name_that_its_version_can_carry():
+    world = World()
+    assert world.join("nobody", version=6).answer.protocol_name == ""
+    assert world.join("nobody", version=7).answer.protocol_name is None
 
 
 def test_a_sync_during_preparation_is_told_to_rejoin():
@@ -226,7 +234,7 @@ def test_whoever_waits_in_sync_is_told_when_the_group_rebalances_again():
 
 def test_members_that_never_sync_are_out():
     world = World()
-    member, joined = world.enter(session_ms=1_000_000)
+    _, joined = world.enter(session_ms=1_000_000)
     world.clock.advance(60_000)
     assert joined.answer.generation_id == 1
     assert state(world) == "Empty"
@@ -234,7 +242,7 @@ def test_members_that_never_sync_are_out():
 
 def test_a_sync_in_a_stable_group_gives_the_assignment_again():
     world = World()
-    first, second = world.stable_group(2)
+    _, second = world.stable_group(2)
     assert world.sync(second, 2).answer.assignment == b"of " + second.encode()
     assert world.join(second).answer.generation_id == 2  # no rebalance for a follower that wants the same
     assert state(world) == "Stable"

@@ -342,6 +342,7 @@ def test_a_commit_that_meets_a_newer_epoch_counts_for_what_the_member_kept():
     (own,) = (number for _, number in kept)
     assert world.commit(1, member_id="a", generation=2, partition=own) == 0
     assert world.commit(1, member_id="a", generation=2, partition=1 - own) == e.StaleMemberEpoch.code
+    assert world.committed(partition=1 - own) == -1
 
 
 def test_members_read_under_their_epoch():

@@ -1,6 +1,7 @@
-"""Group records as bytes: round trips, bytes of other releases, and Apache Kafka's own classes as the judge."""
+"""Group records as bytes: round trips, older releases, and Apache Kafka's own classes as the judge."""
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,8 @@ def test_a_record_reads_as_it_was_written(record):
 
 @given(key=st.binary(max_size=40), value=st.none() | st.binary(max_size=80))
 def test_broken_bytes_are_refused_and_unknown_ones_passed_over(key, value):
-    try:
+    with suppress(ValueError):  # and nothing else
         decode(key, value)
-    except ValueError:
-        pass  # and nothing else
 
 
 @given(record=any_record, cut=st.integers(0, 300))

@@ -1,4 +1,4 @@
-"""A group coordinator in a test: the real machine and shard over a log in memory, with a clock that the test moves."""
+"""A group coordinator in a test: the real machine and shard, a log in memory, a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -253,6 +253,7 @@ class World:
         instance: str | None = None,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
+        version: int = 4,
     ) -> Call:
         request = SyncGroupRequest(
             group_id=group,
@@ -266,7 +267,7 @@ class World:
                 for name, each in (assignments or {}).items()
             ],
         )
-        return self.call(lambda token, now: self.table.on_sync_group(request, token, now))
+        return self.call(lambda token, now: self.table.on_sync_group(request, version, token, now))
 
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
