@@ -1,4 +1,4 @@
-"""Whatever is written, compaction leaves the newest record of each key at its offset and no sequence is lost."""
+"""Whatever is written, compaction leaves the newest record of each key at its offset, and all sequences."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -307,8 +307,12 @@ STREAM = [
 ]
 
 
+honest_put = KeyMap.put
+
+
 def drop_newest(self: KeyMap, key: bytes, offset: int) -> None:
-    self._offsets.setdefault(key, offset)
+    if self.offset_of(key) < 0:
+        honest_put(self, key, offset)
 
 
 def forget_aborts(self: cleaned_transactions.CleanedTransactions, header: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ottla.ports import Disk
+from ottla.ports import Buffer, Disk
 from ottla.storage.files import CLEANED, SEGMENT_KINDS, FileCache, file_name
 from ottla.storage.indexes import AbortedTransaction
 from ottla.storage.segment import Segment
@@ -21,14 +21,14 @@ class CleanedSegment:
         self._segment = Segment(disk, FileCache(), folder, base_offset, suffix=CLEANED)
         self._file = self._segment.open_for_append()
         self._interval_bytes = index_interval_bytes
-        self._waiting: list[bytes] = []
+        self._waiting: list[Buffer] = []
         self._waiting_bytes = 0
 
     @property
     def size_bytes(self) -> int:
         return self._segment.size_bytes
 
-    def append(self, batch: bytes, *, last_offset: int, max_timestamp: int) -> None:
+    def append(self, batch: Buffer, *, last_offset: int, max_timestamp: int) -> None:
         self._segment.note(len(batch), last_offset, max_timestamp, self._interval_bytes)
         self._waiting.append(batch)
         self._waiting_bytes += len(batch)

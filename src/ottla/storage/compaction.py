@@ -1,6 +1,6 @@
 """Compaction: of every key the newest record stays. One cleaning of a log, step by step.
 
-It reads closed segments only, as a generator: each step is short (some 2,000 records), so that the
+It reads closed segments only, as a generator: each step is short (about 1,000 records), so that the
 event loop can do its work in between. A step that yields a callable wants it run in a thread first.
 """
 
@@ -15,7 +15,7 @@ from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.files import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from ottla.storage.indexes import RELATIVE_OFFSET_MAX
 from ottla.storage.key_map import KeyMap
-from ottla.storage.rewrite import RECORDS_PER_STEP, Fate, Steps, rewrite, unpacked
+from ottla.storage.rewrite import RECORDS_PER_STEP, Fate, Steps, in_thread, is_small, rewrite, unpack
 from ottla.storage.swap import Swap
 from ottla.wire import batch as batches
 from ottla.wire import kernel
@@ -25,6 +25,7 @@ _READ_BYTES = 256 * 1024
 _BATCH_COST = 32  # what a batch costs besides its records, in records
 _FIELDS = kernel.INDEX_FIELDS
 _KEY_START = 2
+_LENGTH_PREFIX = 12
 
 
 class _Source(NamedTuple):
@@ -108,7 +109,10 @@ class Cleaning:
 
     def _map_batch(self, batch: memoryview, header: BatchHeader) -> Steps[None]:
         """A batch is taken whole even when that overfills the map: else a large one would block for ever."""
-        payload, rows = yield from unpacked(batch, header, self._bytes_max)
+        if is_small(header):
+            payload, rows = unpack(batch, header, self._bytes_max)
+        else:
+            payload, rows = yield from in_thread(lambda: unpack(batch, header, self._bytes_max))
         put = self._keys.put
         for first in range(0, header.count, RECORDS_PER_STEP):
             if first:
@@ -189,10 +193,11 @@ class Cleaning:
                 kept = yield from rewrite(
                     batch, header, fate, self._keys, now_ms=self._now_ms, bytes_max=self._bytes_max
                 )
+                if kept is not batch:
+                    changed = True
                 if kept is not None:
-                    max_timestamp = batches.read_header(kept).max_timestamp
-                    cleaned.append(kept, last_offset=header.last_offset, max_timestamp=max_timestamp)
-                changed = changed or kept is None or kept != batch
+                    left = header if kept is batch else batches.read_header(kept)
+                    cleaned.append(kept, last_offset=header.last_offset, max_timestamp=left.max_timestamp)
                 cost += header.count + _BATCH_COST
                 if cost > RECORDS_PER_STEP:
                     cost = 0
@@ -229,11 +234,10 @@ class Cleaning:
             while position < segment.size_bytes:
                 chunk = memoryview(file.read(position, min(want, segment.size_bytes - position)))
                 used = 0
-                for at, header in batches.headers(chunk):
-                    batch = chunk[at : at + header.size]
-                    batches.check(batch)
-                    yield batch, header
-                    used = at + header.size
+                while size := _whole_batch_bytes(chunk, used):
+                    header = batches.check(chunk, used)
+                    yield chunk[used : used + size], header
+                    used += size
                 if not used:
                     if position + want >= segment.size_bytes:
                         raise CannotClean(f"{path}: the last batch, at {position}, is cut off")
@@ -248,6 +252,14 @@ class Cleaning:
 
     def _path(self, segment: _Source, kind: str) -> str:
         return f"{self._log.folder}/{file_name(segment.base_offset, kind)}"
+
+
+def _whole_batch_bytes(chunk: memoryview, position: int) -> int:
+    """The size of the batch that starts here; 0 when the chunk ends within it."""
+    if position + batches.HEADER_BYTES > len(chunk):
+        return 0
+    size = _LENGTH_PREFIX + int.from_bytes(chunk[position + 8 : position + 12], "big")
+    return size if position + size <= len(chunk) else 0
 
 
 def run_all(steps: Steps[None]) -> None:

@@ -12,7 +12,7 @@ from ottla.wire.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHead
 from ottla.wire.batch import payload as payload_of
 
 # How many records are looked at before the event loop gets a turn.
-RECORDS_PER_STEP = 2048
+RECORDS_PER_STEP = 1024
 # Larger batches are unpacked and packed in a thread.
 INLINE_BYTES_MAX = 64 * 1024
 
@@ -37,13 +37,16 @@ class Fate:
 
 def rewrite(
     batch: memoryview, header: BatchHeader, fate: Fate, keys: KeyMap, *, now_ms: int, bytes_max: int
-) -> Steps[bytes | None]:
-    """The bytes that stay of a batch, or None."""
+) -> Steps[Buffer | None]:
+    """What stays of a batch, or None; `batch` itself when that is all of it."""
     if fate.discard and not fate.keep_empty:
         return None
     if fate.discard or header.count == 0:
         return emptied(header) if fate.keep_empty else None
-    payload, rows = yield from unpacked(batch, header, bytes_max)
+    if is_small(header):
+        payload, rows = unpack(batch, header, bytes_max)
+    else:
+        payload, rows = yield from in_thread(lambda: unpack(batch, header, bytes_max))
     if header.is_control:
         kept = list(range(header.count))
     else:
@@ -54,36 +57,35 @@ def rewrite(
     if not header.has_delete_horizon and (fate.is_spent_marker or _has_tombstone(rows, kept, header)):
         horizon_ms = fate.horizon_ms
     if len(kept) == header.count and horizon_ms is None:
-        return bytes(batch)
-    return (
-        yield from _inline_or_not(lambda: _rebuilt(payload, rows, kept, header, horizon_ms), len(payload))
-    )
+        return batch
+    if is_small(header):
+        return _rebuilt(payload, rows, kept, header, horizon_ms)
+    return (yield from in_thread(lambda: _rebuilt(payload, rows, kept, header, horizon_ms)))
 
 
-def unpacked(batch: memoryview, header: BatchHeader, bytes_max: int) -> Steps[tuple[Buffer, "array[int]"]]:
+def is_small(header: BatchHeader) -> bool:
+    """Is a thread not worth it? Compressed bytes cost more than plain ones."""
+    return header.size <= (INLINE_BYTES_MAX if header.codec == compression.NONE else INLINE_BYTES_MAX // 8)
+
+
+def unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buffer, "array[int]"]:
     """The records of a batch, decompressed, and the kernel's index of them: nine numbers a record."""
-    return (yield from _inline_or_not(lambda: _unpack(batch, header, bytes_max), header.size))
+    payload = payload_of(batch, 0, header, limit=bytes_max)
+    rows = array("q")
+    rows.frombytes(kernel.index(payload, header.count))
+    return payload, rows
+
+
+def in_thread(work: Callable[[], T]) -> Steps[T]:
+    results: list[T] = []
+    yield lambda: results.append(work())
+    return results[0]
 
 
 def emptied(header: BatchHeader) -> bytes:
     """Only the header of a batch: its offsets, producer and sequence live on."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
     return bytes(assemble(replace(header, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b""))
-
-
-def _inline_or_not(work: Callable[[], T], size: int) -> Steps[T]:
-    if size <= INLINE_BYTES_MAX:
-        return work()
-    results: list[T] = []
-    yield lambda: results.append(work())
-    return results[0]
-
-
-def _unpack(batch: memoryview, header: BatchHeader, bytes_max: int) -> tuple[Buffer, "array[int]"]:
-    payload = payload_of(batch, 0, header, limit=bytes_max)
-    rows = array("q")
-    rows.frombytes(kernel.index(payload, header.count))
-    return payload, rows
 
 
 def _survivors(
