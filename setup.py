@@ -7,11 +7,12 @@ from setuptools import Extension, setup
 # Without a compiler the package works all the same, in plain Python: see ottla.wire.kernel.
 kernel = Extension(
     "ottla.wire._kernel",
-    sources=["src/ottla/wire/_kernel.c"],
+    sources=["src/ottla/wire/_kernel.c", "src/ottla/wire/_kernel_columns.c"],
+    depends=["src/ottla/wire/_kernel.h"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,
     optional=True,
-    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11"],
+    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"],
 )
 
 setup(ext_modules=[kernel], options={"bdist_wheel": {"py_limited_api": "cp311"}})

@@ -3,13 +3,7 @@
  * Every byte comes from the network or a disk. Positions are compared as "how much is left", never by adding
  * a length that was read to a pointer, so that no length can wrap around. Nothing here keeps a reference to a
  * buffer after it returns; large inputs are processed without the GIL. */
-#define PY_SSIZE_T_CLEAN
-#ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x030B0000
-#endif
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
+#include "_kernel.h"
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define HARDWARE_CRC 1
@@ -17,7 +11,6 @@
 #endif
 
 #define WITHOUT_GIL_FROM ((Py_ssize_t)128 * 1024) /* below this, handing the GIL over costs more than it gives */
-#define RECORD_BYTES_MIN 7 /* a length, attributes, two deltas, null key, null value, no headers */
 #define INDEX_FIELDS 9
 
 typedef struct {
@@ -143,154 +136,11 @@ static uint32_t crc32c(const uint8_t *data, size_t size, uint32_t crc)
     return ~crc_update(~crc, data, size);
 }
 
-/* ---- One record ---- */
-
-/* Readers advance *at and return NULL, or return the reason why not. */
-
-static const char TOO_LONG[] = "varint is too long";
-static const char TRUNCATED[] = "truncated";
-
-static const char *read_long_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
-{
-    uint64_t raw = 0;
-    const uint8_t *next = *at;
-    for (int shift = 0; next < end; ) {
-        uint64_t byte = *next++;
-        uint64_t part = byte & 0x7f;
-        if (shift + 7 > bits && part >> (bits - shift))
-            return TOO_LONG;
-        raw |= part << shift;
-        if (byte < 0x80) {
-            *value = (int64_t)(raw >> 1 ^ (0 - (raw & 1)));
-            *at = next;
-            return NULL;
-        }
-        shift += 7;
-        if (shift >= bits)
-            return TOO_LONG;
-    }
-    return TRUNCATED;
-}
-
-static inline const char *read_varint(const uint8_t **at, const uint8_t *end, int bits, int64_t *value)
-{
-    const uint8_t *next = *at;
-    if (next < end && *next < 0x80) {
-        *value = (int64_t)(*next >> 1) ^ -(int64_t)(*next & 1);
-        *at = next + 1;
-        return NULL;
-    }
-    if (end - next >= 2 && next[1] < 0x80) {
-        uint32_t raw = (uint32_t)(next[0] & 0x7f) | (uint32_t)next[1] << 7;
-        *value = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
-        *at = next + 2;
-        return NULL;
-    }
-    return read_long_varint(at, end, bits, value);
-}
-
-typedef struct {
-    const uint8_t *start; /* NULL: null */
-    const uint8_t *end;
-} Field;
-
-typedef struct {
-    int64_t offset_delta, timestamp_delta;
-    Field key, value;
-    const uint8_t *headers, *end;
-} Record;
-
-static inline const char *read_field(const uint8_t **at, const uint8_t *end, Field *field, const char *out_of_bounds)
-{
-    int64_t length;
-    const char *fault = read_varint(at, end, 32, &length);
-    if (fault)
-        return fault;
-    if (length < 0) {
-        field->start = field->end = NULL;
-        return NULL;
-    }
-    if (length > end - *at)
-        return out_of_bounds;
-    field->start = *at;
-    field->end = *at += length;
-    return NULL;
-}
-
-static const char *skip_headers(const uint8_t **at, const uint8_t *end)
-{
-    int64_t count;
-    Field key, value;
-    const char *fault = read_varint(at, end, 32, &count);
-    if (fault)
-        return fault;
-    if (count < 0)
-        return "header count is negative";
-    if (count > end - *at)
-        return "more headers than bytes";
-    while (count--) {
-        if ((fault = read_field(at, end, &key, "header key is out of bounds")))
-            return fault;
-        if (!key.start)
-            return "header key is null";
-        if ((fault = read_field(at, end, &value, "header value is out of bounds")))
-            return fault;
-    }
-    return NULL;
-}
-
-static inline const char *read_record(const uint8_t *at, const uint8_t *end, Record *record)
-{
-    int64_t length;
-    const char *fault = read_varint(&at, end, 32, &length);
-    if (fault)
-        return fault;
-    if (length < 0 || length > end - at)
-        return "length is out of bounds";
-    if (!length)
-        return TRUNCATED;
-    record->end = end = at + length;
-    at++; /* attributes: none are defined */
-    if ((fault = read_varint(&at, end, 64, &record->timestamp_delta)) ||
-        (fault = read_varint(&at, end, 32, &record->offset_delta)) ||
-        (fault = read_field(&at, end, &record->key, "key is out of bounds")) ||
-        (fault = read_field(&at, end, &record->value, "value is out of bounds")))
-        return fault;
-    record->headers = at;
-    if ((fault = skip_headers(&at, end)))
-        return fault;
-    return at == end ? NULL : "fields end before the record does";
-}
-
 /* ---- All records of a batch ---- */
-
-typedef struct {
-    const uint8_t *start, *end;
-    int64_t count;
-} Payload;
-
-typedef struct {
-    int64_t index;
-    const char *reason; /* NULL: all is well */
-} Fault;
 
 typedef struct {
     int64_t max_timestamp_delta, offset_delta_of_max, last_offset_delta, first_null_key;
 } Walked;
-
-static Fault count_is_possible(const Payload *payload)
-{
-    if (payload->count < 0)
-        return (Fault){-1, "count is negative"};
-    if (payload->count > (payload->end - payload->start) / RECORD_BYTES_MIN)
-        return (Fault){-1, "more records than bytes"};
-    return (Fault){-1, NULL};
-}
-
-static Fault all_consumed(const Payload *payload, const uint8_t *at)
-{
-    return (Fault){-1, at == payload->end ? NULL : "bytes after the last record"};
-}
 
 static Fault walk_records(const Payload *payload, int consecutive, Walked *walked)
 {
@@ -349,7 +199,7 @@ static Fault index_records(const Payload *payload, char *rows)
     return all_consumed(payload, at);
 }
 
-static PyObject *raise_bad_record(PyObject *module, Fault fault)
+PyObject *raise_bad_record(PyObject *module, Fault fault)
 {
     State *state = PyModule_GetState(module);
     PyObject *error = PyObject_CallFunction(state->bad_record, "Ls", (long long)fault.index, fault.reason);
@@ -436,11 +286,6 @@ static const uint8_t *start_at(const Py_buffer *buffer, Py_ssize_t position)
     return (const uint8_t *)buffer->buf + (position < buffer->len ? position : buffer->len);
 }
 
-static const uint8_t *end_of(const Py_buffer *buffer)
-{
-    return (const uint8_t *)buffer->buf + buffer->len;
-}
-
 /* Reads the header and checks that the batch is whole with the CRC it claims. 0, or -1 with an exception. */
 static int check_batch(PyObject *module, const uint8_t *at, const uint8_t *end, Batch *batch)
 {
@@ -484,54 +329,6 @@ static PyObject *walked_tuple(PyObject *module, const Payload *payload, int cons
 }
 
 /* ---- Records out of Python objects ---- */
-
-typedef struct {
-    uint8_t *data;
-    size_t used, size;
-} Output;
-
-static int reserve(Output *output, size_t more)
-{
-    if (output->size - output->used >= more)
-        return 0;
-    size_t size = output->size * 2 > output->used + more ? output->size * 2 : output->used + more;
-    uint8_t *data = more <= PY_SSIZE_T_MAX / 4 ? PyMem_Realloc(output->data, size) : NULL;
-    if (!data) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    output->data = data;
-    output->size = size;
-    return 0;
-}
-
-#define VARINT_BYTES_MAX 10
-
-static uint8_t *put_varint(uint8_t *at, int64_t value)
-{
-    uint64_t raw = (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
-    for (; raw > 0x7f; raw >>= 7)
-        *at++ = (uint8_t)(raw | 0x80);
-    *at++ = (uint8_t)raw;
-    return at;
-}
-
-static int put_number(Output *output, int64_t value)
-{
-    if (reserve(output, VARINT_BYTES_MAX))
-        return -1;
-    output->used = (size_t)(put_varint(output->data + output->used, value) - output->data);
-    return 0;
-}
-
-static int put_bytes(Output *output, const void *data, Py_ssize_t size)
-{
-    if (put_number(output, size) || reserve(output, (size_t)size))
-        return -1;
-    memcpy(output->data + output->used, data, (size_t)size);
-    output->used += (size_t)size;
-    return 0;
-}
 
 static int put_field(Output *output, PyObject *content)
 {
@@ -667,11 +464,6 @@ static PyObject *py_crc32c(PyObject *Py_UNUSED(module), PyObject *args, PyObject
 static PyObject *py_crc32c_portable(PyObject *Py_UNUSED(module), PyObject *args, PyObject *names)
 {
     return py_crc(args, names, crc_portable);
-}
-
-static Payload payload_of(const Py_buffer *data, long long count)
-{
-    return (Payload){data->buf, end_of(data), count};
 }
 
 static PyObject *py_walk(PyObject *module, PyObject *args, PyObject *names)
@@ -908,6 +700,10 @@ static PyMethodDef methods[] = {
     FUNCTION(check),
     FUNCTION(validate),
     FUNCTION(encode),
+    FUNCTION(measure_columns),
+    FUNCTION(fill_columns),
+    FUNCTION(fill_headers),
+    FUNCTION(encode_columns),
     {"murmur2", py_murmur2, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

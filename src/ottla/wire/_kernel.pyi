@@ -2,6 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.ports import Buffer
+from ottla.wire.kernel_columns_py import Column, Measured
 from ottla.wire.kernel_py import Header, Walked
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
@@ -16,3 +17,37 @@ def encode(
     records: Iterable[tuple[Any, ...]], base_offset: int = 0, base_timestamp: int = 0
 ) -> tuple[bytes, int, int, int]: ...
 def murmur2(key: Buffer) -> int: ...
+def measure_columns(payload: Buffer, count: int, first: int, end: int) -> Measured: ...
+def fill_columns(
+    payload: Buffer,
+    count: int,
+    first: int,
+    end: int,
+    row: int,
+    base_offset: int,
+    base_timestamp: int,
+    same_time: bool,
+    key: Column,
+    value: Column,
+    offsets: Any,
+    timestamps: Any,
+) -> int: ...
+def fill_headers(
+    payload: Buffer,
+    count: int,
+    first: int,
+    end: int,
+    row: int,
+    lists: Any,
+    key: tuple[Any, Any],
+    value: Column,
+) -> int: ...
+def encode_columns(
+    first: int,
+    end: int,
+    max_bytes: int,
+    key: Column | None,
+    value: Column | None,
+    timestamps: Any,
+    timestamp: int = -1,
+) -> tuple[bytes, int, int, int]: ...

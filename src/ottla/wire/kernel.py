@@ -5,8 +5,12 @@ try:
         check,
         crc32c,
         encode,
+        encode_columns,
+        fill_columns,
+        fill_headers,
         find_timestamp,
         index,
+        measure_columns,
         murmur2,
         read_header,
         scan,
@@ -16,6 +20,7 @@ try:
 
     COMPILED = True
 except ImportError:  # no compiler when this was installed
+    from ottla.wire.kernel_columns_py import encode_columns, fill_columns, fill_headers, measure_columns
     from ottla.wire.kernel_py import (
         check,
         crc32c,
@@ -42,8 +47,12 @@ __all__ = [
     "check",
     "crc32c",
     "encode",
+    "encode_columns",
+    "fill_columns",
+    "fill_headers",
     "find_timestamp",
     "index",
+    "measure_columns",
     "murmur2",
     "read_header",
     "scan",

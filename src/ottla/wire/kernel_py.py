@@ -93,7 +93,7 @@ def find_timestamp(payload: Buffer, count: int, base_timestamp: int, target: int
     position = 0
     for number in range(count):
         offset, delta, _, _, _, _, _, position = _record(view, position, end, number)
-        timestamp = _signed64(base_timestamp + delta)
+        timestamp = signed64(base_timestamp + delta)
         if timestamp >= target:
             return offset, timestamp
     _all_consumed(position, end)
@@ -174,7 +174,7 @@ def encode(
             raise ValueError("offsets of a batch rise, and span no more than 31 bits")
         last = delta
         body = bytearray(1)  # attributes: none are defined
-        body += _varint(_signed64(timestamp - base_timestamp))
+        body += _varint(signed64(timestamp - base_timestamp))
         body += _varint(delta)
         _put_field(body, key)
         _put_field(body, value)
@@ -217,16 +217,16 @@ def _record(
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """(offset delta, timestamp delta, key start, key end, value start, value end, headers start, end)."""
     try:
-        length, position = _read_varint(view, position, end, 32)
+        length, position = read_varint(view, position, end, 32)
         if not 0 <= length <= end - position:
             raise _Fault("length is out of bounds")
         end = position + length
         if not length:
             raise _Fault("truncated")
-        timestamp, position = _read_varint(view, position + 1, end, 64)
-        offset, position = _read_varint(view, position, end, 32)
-        key_start, key_end, position = _read_field(view, position, end, "key is out of bounds")
-        value_start, value_end, position = _read_field(view, position, end, "value is out of bounds")
+        timestamp, position = read_varint(view, position + 1, end, 64)
+        offset, position = read_varint(view, position, end, 32)
+        key_start, key_end, position = read_field(view, position, end, "key is out of bounds")
+        value_start, value_end, position = read_field(view, position, end, "value is out of bounds")
         if _skip_headers(view, position, end) != end:
             raise _Fault("fields end before the record does")
     except _Fault as fault:
@@ -234,7 +234,7 @@ def _record(
     return offset, timestamp, key_start, key_end, value_start, value_end, position, end
 
 
-def _read_varint(view: memoryview, position: int, end: int, bits: int) -> tuple[int, int]:
+def read_varint(view: memoryview, position: int, end: int, bits: int) -> tuple[int, int]:
     """A zigzag varint of at most `bits` bits. Longer forms than needed are fine, as to Java."""
     raw = shift = 0
     while position < end:
@@ -251,9 +251,9 @@ def _read_varint(view: memoryview, position: int, end: int, bits: int) -> tuple[
     raise _Fault("truncated")
 
 
-def _read_field(view: memoryview, position: int, end: int, fault: str) -> tuple[int, int, int]:
+def read_field(view: memoryview, position: int, end: int, fault: str) -> tuple[int, int, int]:
     """Start and end of a length-prefixed field, and what follows. Any negative length is null, as to Java."""
-    length, position = _read_varint(view, position, end, 32)
+    length, position = read_varint(view, position, end, 32)
     if length < 0:
         return -1, -1, position
     if length > end - position:
@@ -262,16 +262,16 @@ def _read_field(view: memoryview, position: int, end: int, fault: str) -> tuple[
 
 
 def _skip_headers(view: memoryview, position: int, end: int) -> int:
-    count, position = _read_varint(view, position, end, 32)
+    count, position = read_varint(view, position, end, 32)
     if count < 0:
         raise _Fault("header count is negative")
     if count > end - position:
         raise _Fault("more headers than bytes")
     for _ in range(count):
-        key_start, _, position = _read_field(view, position, end, "header key is out of bounds")
+        key_start, _, position = read_field(view, position, end, "header key is out of bounds")
         if key_start < 0:
             raise _Fault("header key is null")
-        _, _, position = _read_field(view, position, end, "header value is out of bounds")
+        _, _, position = read_field(view, position, end, "header value is out of bounds")
     return position
 
 
@@ -318,7 +318,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _signed64(value: int) -> int:
+def signed64(value: int) -> int:
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
