@@ -42,7 +42,8 @@ class Membership:
         old = group.members[group.statics[instance_id]]
         if old.member_id == member_id:
             return
-        if must_be_released and old.epoch != LEAVE_STATIC_EPOCH:
+        # A static member of the classic protocol never says that it goes.
+        if must_be_released and not old.is_classic and old.epoch != LEAVE_STATIC_EPOCH:
             raise errors.UnreleasedInstanceId(
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
                 f"instance id is owned by {old.member_id} member."

@@ -192,7 +192,7 @@ class GroupTable:
                 self._mixed.on_join(group, request, version, client, token, now_ms, decision)
                 return
             decision.record(*group.tombstones())
-            group = ClassicGroup(request.group_id, generation=group.epoch)
+            group = ClassicGroup(request.group_id)
             self._join_fresh(group, request, version, client, token, now_ms, decision)
             return
         if group is None:
