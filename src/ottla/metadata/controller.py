@@ -48,12 +48,12 @@ class Controller:
         self._writing = False
         self._going_on = False
         self._snapshot_position = 0
-        self._has_opened_epoch = False
+        self._opened_epoch: int | None = None
 
     @property
     def is_active(self) -> bool:
         """It holds the lease and has read everything that was written before."""
-        return self.epoch is not None and self._has_opened_epoch
+        return self.epoch is not None and self.epoch == self._opened_epoch
 
     def open(self) -> None:
         """Begin to follow, or go on with a new session."""
@@ -94,7 +94,6 @@ class Controller:
     def on_lease(self, holder: int | None, epoch: int) -> None:
         if holder == self.broker_id:
             self.epoch = epoch
-            self._has_opened_epoch = False
             return self._go_on()
         self._step_down()
         if holder is None:
@@ -126,8 +125,8 @@ class Controller:
     def _take_next(self) -> bool:
         """The epoch's first record, then what the members call for, then requests."""
         assert self.epoch is not None
-        if not self._has_opened_epoch:
-            self._write((ControllerChanged(self.broker_id, self.epoch),), self._opened)
+        if not self.is_active:
+            self._open_epoch(self.epoch)
         elif self._snapshot_is_due():
             self._snapshot()
         elif (step := self._next_step()) is not None:
@@ -181,8 +180,12 @@ class Controller:
 
         self._log.append(self.image.position, epoch, records, done)
 
-    def _opened(self, failed: AppendFailed | None) -> None:
-        self._has_opened_epoch = failed is None and self.epoch is not None
+    def _open_epoch(self, epoch: int) -> None:
+        def written(failed: AppendFailed | None) -> None:
+            if failed is None:
+                self._opened_epoch = epoch
+
+        self._write((ControllerChanged(self.broker_id, epoch),), written)
 
     def _snapshot_is_due(self) -> bool:
         entries = self.image.position - self._snapshot_position
@@ -201,7 +204,6 @@ class Controller:
 
     def _step_down(self) -> None:
         self.epoch = None
-        self._has_opened_epoch = False
         waiting, self._queue = self._queue, deque()
         for wanted in waiting:
             wanted.answer(errors.NotController())

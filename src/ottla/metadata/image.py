@@ -141,7 +141,8 @@ class Image:
         return broker is not None and broker.may_lead
 
     def watch(self, callback: Callable[[Record], None]) -> None:
-        """Called after every applied record, in order."""
+        """Called after every applied record, in order; one that changes many partitions is heard as a
+        PartitionChanged of each."""
         self._watchers.append(callback)
 
     # The one way to change
@@ -155,8 +156,12 @@ class Image:
     def apply(self, record: Record) -> None:
         self._apply(record)
         self.version += 1
+        heard: Iterable[Record] = (record,)
+        if isinstance(record, SoleReplicasRestarted) and self._watchers:
+            heard = [changed(each) for each in self.partitions() if each.replicas == (record.broker_id,)]
         for callback in self._watchers:
-            callback(record)
+            for each in heard:
+                callback(each)
 
     def records(self) -> Iterator[Record]:
         """What rebuilds this image when applied to an empty one: a snapshot."""

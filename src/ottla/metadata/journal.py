@@ -77,6 +77,8 @@ class Journal:
         self._to().on_members({broker_id: registration})
 
     def claim(self, broker_id: int) -> None:
+        if self._holder is not None:
+            return
         self._epoch += 1
         self._holder = broker_id
         self._to().on_lease(broker_id, self._epoch)

@@ -73,7 +73,7 @@ class MetadataLog(Protocol):
         ...
 
     def claim(self, broker_id: int) -> None:
-        """Ask for the controller's lease; `on_lease` tells who got it."""
+        """Ask for the controller's lease, unless it is held; `on_lease` tells who got it."""
         ...
 
     def resign(self) -> None:

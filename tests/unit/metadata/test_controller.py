@@ -14,7 +14,7 @@ from ottla.metadata.decision import Decision
 from ottla.metadata.internal import topic_by_itself
 from ottla.metadata.journal import Journal
 from ottla.metadata.membership import Registration, encode
-from ottla.metadata.records import ConfigSet
+from ottla.metadata.records import ConfigSet, PartitionChanged
 from ottla.metadata.shared import Shared
 from ottla.storage.memory import MemoryDisk
 
@@ -93,6 +93,18 @@ def test_everything_is_there_again_after_a_kill_under_new_epochs():
     assert [(each.leader, each.leader_epoch) for each in found.partitions] == [(1, 1), (1, 1)]
     assert second.image.settings(2, "t") == {"retention.ms": "5"}
     assert second.image.controller_epoch == first.image.controller_epoch + 1
+
+
+def test_whoever_watches_hears_of_every_partition_that_a_restart_changes():
+    disk = MemoryDisk()
+    alone(disk).create(topic(partitions=2))
+    node = Node(1, Journal(disk, "meta"))
+    node.controller.open()
+    heard = []
+    node.image.watch(lambda record: heard.append(record))
+    node.log.register(1, encode(node.registration))
+    epochs = [record.leader_epoch for record in heard if isinstance(record, PartitionChanged)]
+    assert epochs == [1, 1]
 
 
 def test_a_snapshot_keeps_the_journal_short_and_loses_nothing():
