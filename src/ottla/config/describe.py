@@ -65,6 +65,8 @@ def describe_broker_default(config: Config) -> list[Entry]:
     """Only what was set for all brokers while running."""
     entries = []
     for name, text in config.dynamic_default.items():
+        if name not in BROKER_KEYS:
+            continue  # one of Apache Kafka's that we have no use for
         key = BROKER_KEYS[name]
         value = key.format(key.parse(text))
         synonym = SynonymEntry(name, None if key.is_sensitive else value, Source.DYNAMIC_DEFAULT_BROKER)

@@ -12,7 +12,7 @@ from ottla.metadata import membership
 from ottla.metadata.decision import Decision
 from ottla.metadata.difference import differences
 from ottla.metadata.image import BROKER_RESOURCE, Image
-from ottla.metadata.log import AppendFailed, Deposed, MetadataLog, Outrun, TooLarge
+from ottla.metadata.log import AppendFailed, Deposed, DiskFailed, MetadataLog, Outrun, TooLarge, Unavailable
 from ottla.metadata.records import ControllerChanged, Record
 
 Decide = Callable[[Image, Config], Decision[Any]]
@@ -47,6 +47,7 @@ class Controller:
         self._queue: deque[_Wanted] = deque()
         self._writing = False
         self._going_on = False
+        self._stalled = False
         self._snapshot_position = 0
         self._opened_epoch: int | None = None
 
@@ -117,7 +118,8 @@ class Controller:
             return
         self._going_on = True
         try:
-            while not self._writing and self.epoch is not None and self._take_next():
+            self._stalled = False
+            while not self._writing and not self._stalled and self.epoch is not None and self._take_next():
                 pass
         finally:
             self._going_on = False
@@ -131,7 +133,7 @@ class Controller:
             self._snapshot()
         elif (step := self._next_step()) is not None:
             # Half a step is a step: the rest is found again.
-            self._write(step.records[: membership.RECORDS_PER_ENTRY], lambda failed: None)
+            self._write(step.records[: membership.RECORDS_PER_ENTRY], self._stall_if)
         elif self._queue:
             self._decide(self._queue.popleft())
         else:
@@ -156,6 +158,8 @@ class Controller:
                 self._queue.appendleft(wanted)
             elif isinstance(failed, TooLarge):
                 wanted.answer(errors.PolicyViolation(str(failed)))
+            elif isinstance(failed, DiskFailed):
+                wanted.answer(errors.KafkaStorageError(str(failed)))
             elif failed is not None:
                 wanted.answer(errors.NotController())
             else:
@@ -170,10 +174,10 @@ class Controller:
 
         def done(failed: AppendFailed | None) -> None:
             self._writing = False
-            if failed is not None and not isinstance(failed, Outrun | TooLarge) and epoch == self.epoch:
-                # Deposed, or not known: somebody else may write now, so nothing more under this epoch.
+            if isinstance(failed, Deposed | Unavailable) and epoch == self.epoch:
+                # Somebody else may write now, so nothing more under this epoch.
                 self._step_down()
-                if not isinstance(failed, Deposed):
+                if isinstance(failed, Unavailable):
                     self._log.resign()
             then(failed)
             self._go_on()
@@ -182,10 +186,15 @@ class Controller:
 
     def _open_epoch(self, epoch: int) -> None:
         def written(failed: AppendFailed | None) -> None:
+            self._stall_if(failed)
             if failed is None:
                 self._opened_epoch = epoch
 
         self._write((ControllerChanged(self.broker_id, epoch),), written)
+
+    def _stall_if(self, failed: AppendFailed | None) -> None:
+        """What we want ourselves is not tried again at once: the next input comes soon enough."""
+        self._stalled = isinstance(failed, DiskFailed | TooLarge)
 
     def _snapshot_is_due(self) -> bool:
         entries = self.image.position - self._snapshot_position
@@ -198,7 +207,7 @@ class Controller:
 
         def done(failed: AppendFailed | None) -> None:
             self._writing = False
-            self._go_on()
+            self._go_on()  # one that failed is made after as many entries again
 
         self._log.snapshot(position, self.epoch, list(self.image.records()), done)
 

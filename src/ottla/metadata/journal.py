@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.errors import OttlaError
 from ottla.metadata import codec
-from ottla.metadata.log import ENTRY_MAX_BYTES, Deposed, Done, Listener, Outrun, TooLarge, Unavailable
+from ottla.metadata.log import ENTRY_MAX_BYTES, Deposed, DiskFailed, Done, Listener, Outrun, TooLarge
 from ottla.metadata.records import Record
 from ottla.ports import Disk, File
 
@@ -101,14 +101,14 @@ class Journal:
                 file.truncate(self._size)
             file.append([frame])
         except OSError as error:
-            return done(Unavailable(f"{self._log_path}: {error}"))
+            return done(DiskFailed(f"{self._log_path}: {error}"))
         self._appending = True
 
         def synced(error: OSError | None) -> None:
             self._appending = False
             if error is not None:
                 self._cut(file)
-                return done(Unavailable(f"{self._log_path}: {error}"))
+                return done(DiskFailed(f"{self._log_path}: {error}"))
             self._size += len(frame)
             self._position = position + 1
             self._to().on_entry(position, records)
@@ -134,7 +134,7 @@ class Journal:
         def written(error: OSError | None) -> None:
             self._appending = False
             self._size = len(MAGIC) if error is None else file.size()
-            done(None if error is None else Unavailable(f"{self._snapshot_path}: {error}"))
+            done(None if error is None else DiskFailed(f"{self._snapshot_path}: {error}"))
 
         return self._run_aside(work, written)
 

@@ -34,8 +34,12 @@ class TooLarge(Refused):
     """More than one entry can hold."""
 
 
+class DiskFailed(Refused):
+    """It could not be written; what was half written is taken back."""
+
+
 class Unavailable(AppendFailed):
-    """The log cannot be reached, or its disk failed. The entry may be there: who reads on will see."""
+    """The log cannot be reached. The entry may be there: who reads on will see."""
 
 
 Done = Callable[[AppendFailed | None], None]

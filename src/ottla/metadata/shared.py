@@ -65,6 +65,7 @@ class SharedLog:
         self._broker_id = -1
         self.alive = False
         self.connected = True
+        self._resigns = False  # to be done once there is a connection again
 
     # The port
 
@@ -97,7 +98,9 @@ class SharedLog:
 
     def resign(self) -> None:
         def at_the_ensemble() -> None:
-            if self._shared.holder is self:
+            if not self.connected:
+                self._resigns = True
+            elif self._shared.holder is self:
                 self._shared.holder = None
                 self._shared.tell_all()
 
@@ -138,6 +141,9 @@ class SharedLog:
     def reconnect(self) -> None:
         self.connected = True
         if self.alive:
+            if self._resigns:
+                self._resigns = False
+                self.resign()
             self.news()
         elif self._listener is not None:
             self._shared.later(self._listener.on_session_lost)

@@ -92,7 +92,9 @@ def test_a_broker_shows_who_set_a_value_and_what_cannot_change():
 
 
 def test_the_default_of_all_brokers_lists_only_what_was_set():
-    found = describe_broker_default(Config({"num.partitions": "3"}, {"log.retention.ms": "888"}))
+    found = describe_broker_default(
+        Config({"num.partitions": "3"}, {"log.retention.ms": "888", "num.io.threads": "9"})
+    )
     assert [(entry.name, entry.value, entry.source) for entry in found] == [
         ("log.retention.ms", "888", Source.DYNAMIC_DEFAULT_BROKER)
     ]

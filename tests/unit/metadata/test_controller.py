@@ -107,6 +107,37 @@ def test_whoever_watches_hears_of_every_partition_that_a_restart_changes():
     assert epochs == [1, 1]
 
 
+def test_a_failing_disk_is_answered_and_does_not_spin():
+    disk = MemoryDisk()
+    node = alone(disk)
+    disk.fail("append")
+    assert isinstance(node.create(topic()), errors.KafkaStorageError)
+    assert isinstance(node.create(topic()), errors.KafkaStorageError)
+    disk.clear_faults()
+    assert node.create(topic())[0].error is None
+
+
+def test_a_broker_on_a_failing_disk_starts_once_the_disk_works():
+    disk = MemoryDisk()
+    alone(disk).create(topic())
+    disk.fail("append")
+    node = alone(disk)
+    assert not node.controller.is_active
+    disk.clear_faults()
+    assert node.create(topic("u"))[0].error is None
+
+
+def test_a_controller_whose_answer_was_lost_resigns_and_leads_again_under_a_new_epoch(trio):
+    old, epoch = trio[0], trio[0].controller.epoch
+    old.log.cut()
+    assert isinstance(old.create(topic()), errors.NotController)
+    old.log.reconnect()
+    active = [node for node in trio if node.controller.is_active]
+    assert len(active) == 1
+    assert active[0].controller.epoch == epoch + 1
+    assert active[0].create(topic("u"))[0].error is None
+
+
 def test_a_snapshot_keeps_the_journal_short_and_loses_nothing():
     disk = MemoryDisk()
     node = alone(disk, ottla_metadata_snapshot_entries="5")

@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.metadata.journal import MAGIC, Journal, JournalDamaged
-from ottla.metadata.log import Deposed, Unavailable
+from ottla.metadata.log import Deposed, DiskFailed
 from ottla.storage.memory import MemoryDisk
 
 from .test_log_port import Reader, a_record, append, snapshot
@@ -73,7 +73,7 @@ def test_a_failed_write_leaves_nothing_that_the_next_one_could_stand_behind():
     journal, reader, epoch = opened(disk)
     append(journal, 0, epoch, a_record(0))
     disk.fail("append", partial=5, times=1)
-    assert isinstance(append(journal, 1, epoch, a_record(1)), Unavailable)
+    assert isinstance(append(journal, 1, epoch, a_record(1)), DiskFailed)
     assert append(journal, 1, epoch, a_record(2)) is None
     assert reader.entries == opened(disk)[1].entries == [(0, [a_record(0)]), (1, [a_record(2)])]
 
@@ -82,7 +82,7 @@ def test_an_entry_whose_sync_failed_does_not_come_back():
     disk = MemoryDisk()
     journal, reader, epoch = opened(disk)
     disk.fail("sync", times=1)
-    assert isinstance(append(journal, 0, epoch, a_record(1)), Unavailable)
+    assert isinstance(append(journal, 0, epoch, a_record(1)), DiskFailed)
     assert reader.entries == []
     assert opened(disk)[1].entries == []
 
@@ -103,7 +103,7 @@ def test_a_crash_between_snapshot_and_trim_skips_what_the_snapshot_holds():
     for position in range(3):
         append(journal, position, epoch, a_record(position))
     disk.fail("truncate", path_part="metadata.log")
-    assert isinstance(snapshot(journal, 3, epoch, a_record(2)), Unavailable)
+    assert isinstance(snapshot(journal, 3, epoch, a_record(2)), DiskFailed)
     disk.clear_faults()
     journal, reader, epoch = opened(disk)
     assert (reader.snapshots, reader.entries) == ([(3, [a_record(2)])], [])

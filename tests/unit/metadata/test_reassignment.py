@@ -52,6 +52,15 @@ def test_a_move_that_only_removes_is_done_at_once(cluster):
     assert (done.replicas, done.isr, done.leader, done.is_reassigning) == ((2,), (2,), 2, False)
 
 
+def test_a_move_does_not_end_while_nobody_that_stays_is_in_sync(cluster):
+    in_sync(cluster, 1)
+    assert move(cluster, [2]) is None
+    found = cluster.partition()
+    assert (found.leader, found.isr, found.removing) == (1, (1,), (1,))
+    in_sync(cluster, 1, 2)
+    assert (cluster.partition().leader, cluster.partition().replicas) == (2, (2,))
+
+
 def test_the_leader_hears_of_a_removed_replica_by_its_epoch(cluster):
     before = cluster.partition()
     assert move(cluster, [1]) is None
