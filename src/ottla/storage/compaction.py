@@ -1,7 +1,8 @@
 """Compaction: of every key the newest record stays. One cleaning of a log, step by step.
 
 It reads closed segments only, as a generator: each step is short (about 1,000 records), so that the
-event loop can do its work in between. A step that yields a callable wants it run in a thread first.
+event loop can do its work in between. A step that yields a callable wants it run in a thread first, and what
+that raises thrown in.
 """
 
 from array import array
@@ -15,7 +16,7 @@ from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.files import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from ottla.storage.indexes import RELATIVE_OFFSET_MAX
 from ottla.storage.key_map import KeyMap
-from ottla.storage.rewrite import RECORDS_PER_STEP, Fate, Steps, in_thread, is_small, rewrite, unpack
+from ottla.storage.rewrite import RECORDS_PER_STEP, Fate, Steps, T, in_thread, is_small, rewrite, unpack
 from ottla.storage.swap import Swap
 from ottla.wire import batch as batches
 from ottla.wire import kernel
@@ -262,11 +263,21 @@ def _whole_batch_bytes(chunk: memoryview, position: int) -> int:
     return size if position + size <= len(chunk) else 0
 
 
-def run_all(steps: Steps[None]) -> None:
-    """All steps at once, the slow ones too: for tests and tools."""
-    for job in steps:
-        if job is not None:
-            job()
+def run_all(steps: Steps[T]) -> T:
+    """All steps at once, the slow ones too: for tests and tools, and to show how steps are driven."""
+    try:
+        job = next(steps)
+        while True:
+            try:
+                if job is not None:
+                    job()
+            except Exception as error:
+                job = steps.throw(error)  # what fails in a thread is thrown in
+            else:
+                job = next(steps)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def _marker_kind(batch: memoryview, header: BatchHeader, bytes_max: int) -> int | None:

@@ -170,14 +170,23 @@ class LogFolder:
     def checkpoint(self) -> Job:
         """Taken now; the job it gives writes the files and may run in a thread."""
         recovery_points, high_watermarks, log_start_offsets = self._offsets()
-        cleaner = {each: offset for each, offset in self.cleaner_offsets.items() if each in recovery_points}
+        write_cleaner = self.checkpoint_cleaner()
 
         def write() -> None:
             checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, recovery_points)
             checkpoints.write_offsets(self.disk, checkpoints.LOG_START_OFFSETS, log_start_offsets)
             checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, high_watermarks)
-            if cleaner or self.disk.exists(checkpoints.CLEANER_OFFSETS):
-                checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, cleaner)
+            write_cleaner()
+
+        return write
+
+    def checkpoint_cleaner(self) -> Job:
+        """The same for how far compaction came; it has a file of its own."""
+        offsets = dict(self.cleaner_offsets)
+
+        def write() -> None:
+            if offsets or self.disk.exists(checkpoints.CLEANER_OFFSETS):
+                checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, offsets)
 
         return write
 

@@ -1,0 +1,83 @@
+"""Compaction over all log folders: which log next, and what to remember of it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ottla.storage.checkpoints import TopicPartition
+from ottla.storage.cleanable import Cleanable, assess, filthiest
+from ottla.storage.compaction import CannotClean, Cleaning
+from ottla.storage.folder import LogFolder
+from ottla.storage.rewrite import Steps
+
+
+class Cleaner:
+    """Cleans one log at a time. A log that cannot be cleaned is reported once and then left alone."""
+
+    def __init__(
+        self, folders: Sequence[LogFolder], *, key_map_bytes: int, report: Callable[[str], None]
+    ) -> None:
+        self._folders = folders
+        self._key_map_bytes = key_map_bytes
+        self._report = report
+        self.uncleanable: set[TopicPartition] = set()
+
+    def next_pass(self, now_ms: int) -> Steps[None] | None:
+        """The filthiest log's cleaning, to be driven as `run_all` does; None when no log is due."""
+        candidates: dict[int, tuple[TopicPartition, LogFolder]] = {}
+        works: list[Cleanable] = []
+        for folder in self._folders:
+            if folder.is_offline:
+                continue
+            for partition, log in folder.logs.items():
+                if log.config.compact and partition not in self.uncleanable:
+                    candidates[id(log)] = partition, folder
+                    with folder.guard():
+                        works.append(assess(log, folder.cleaner_offsets.get(partition), now_ms))
+        chosen = filthiest(works)
+        if chosen is None:
+            return None
+        return self._clean(chosen, *candidates[id(chosen.log)], now_ms)
+
+    def _clean(
+        self, work: Cleanable, partition: TopicPartition, folder: LogFolder, now_ms: int
+    ) -> Steps[None]:
+        cleaning = Cleaning(work, now_ms=now_ms, key_map_bytes=self._key_map_bytes)
+        try:
+            with folder.guard():
+                yield from _while_there(cleaning.steps(), work, partition, folder)
+        except CannotClean as error:
+            self.uncleanable.add(partition)
+            self._report(f"{partition[0]}-{partition[1]} is not compacted any more: {error}")
+            return
+        if not _is_there(work, partition, folder):
+            return
+        folder.cleaner_offsets[partition] = cleaning.end_offset
+        with folder.guard():
+            yield folder.checkpoint_cleaner()
+        self._report(
+            f"{partition[0]}-{partition[1]} compacted up to {cleaning.end_offset}: "
+            f"{cleaning.bytes_before} bytes became {cleaning.bytes_after}"
+        )
+
+
+def _while_there(
+    steps: Steps[None], work: Cleanable, partition: TopicPartition, folder: LogFolder
+) -> Steps[None]:
+    """Stop quietly when the log is deleted or moved meanwhile: that its files are gone is no failure."""
+    error: Exception | None = None
+    while _is_there(work, partition, folder):
+        try:
+            job = next(steps) if error is None else steps.throw(error)
+        except StopIteration:
+            return
+        error = None
+        try:
+            yield job
+        except Exception as raised:
+            error = raised
+    with suppress(OSError):
+        steps.close()
+
+
+def _is_there(work: Cleanable, partition: TopicPartition, folder: LogFolder) -> bool:
+    return folder.logs.get(partition) is work.log and not folder.is_offline

@@ -1,0 +1,124 @@
+import errno
+
+import pytest
+
+from ottla.config.log import LogConfig
+from ottla.errors import KafkaStorageError
+from ottla.storage import checkpoints
+from ottla.storage.cleaner import Cleaner
+from ottla.storage.compaction import run_all
+from ottla.storage.files import FileCache
+from ottla.storage.folder import LogFolder
+from ottla.storage.log import Log
+from ottla.storage.memory import MemoryDisk
+from ottla.wire.batch import build
+from ottla.wire.records import Record, read
+
+COMPACTED = LogConfig(compact=True, delete=False, segment_bytes=200)
+A, B = ("a", 0), ("b", 0)
+
+
+class Home:
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.lines: list[str] = []
+        self.folder = LogFolder(self.disk, "data", files=FileCache(), report=self.lines.append)
+        self.folder.load()
+        self.cleaner = Cleaner([self.folder], key_map_bytes=1 << 20, report=self.lines.append)
+
+    def open(self, partition: tuple[str, int], appends: int, config: LogConfig = COMPACTED) -> Log:
+        opening = self.folder.opening(partition, config, now_ms=0)
+        opening.run()
+        log = self.folder.on_opened(opening)
+        for number in range(appends):
+            record = Record(0, number, b"k%d" % (number % 3), b"v%d" % number)
+            log.append(build([record]), leader_epoch=0, now_ms=0)
+        log.advance_high_watermark(log.end_offset)
+        return log
+
+    def clean(self) -> bool:
+        steps = self.cleaner.next_pass(now_ms=10)
+        if steps is not None:
+            run_all(steps)
+        return steps is not None
+
+
+def offsets(log: Log) -> list[int]:
+    found, offset = [], log.log_start_offset
+    while offset < log.end_offset:
+        part = log.read(offset, max_bytes=1, up_to=log.end_offset)
+        if not len(part.data):
+            break
+        found += [each.offset for each in read(bytes(part.data))]
+        offset = part.next_offset
+    return found
+
+
+def test_every_log_that_is_due_is_cleaned_and_then_none():
+    home = Home()
+    logs = [home.open(partition, 20) for partition in (A, B)]
+    home.open(("c", 0), 20, LogConfig(segment_bytes=200))
+    assert home.clean() and home.clean() and not home.clean()
+    for log in logs:
+        active = log.active_base_offset
+        assert [each for each in offsets(log) if each < active] == list(range(active - 3, active))
+        assert offsets(log)[-1] == 19
+    written = checkpoints.read_offsets(home.disk, checkpoints.CLEANER_OFFSETS)
+    assert written == {A: logs[0].active_base_offset, B: logs[1].active_base_offset}
+    assert "compacted up to" in home.lines[0]
+
+
+def test_reads_and_appends_go_on_between_the_steps():
+    home = Home()
+    log = home.open(A, 20)
+    steps = home.cleaner.next_pass(now_ms=10)
+    assert steps is not None
+    for job in steps:
+        if job is not None:
+            job()
+        log.append(build([Record(0, 1, b"k0", b"new")]), leader_epoch=0, now_ms=0)
+        assert log.read(0, max_bytes=1 << 20, up_to=log.end_offset).next_offset > 0
+    assert len(offsets(log)) == len(set(offsets(log)))
+
+
+def test_a_damaged_log_is_reported_once_and_left_alone():
+    home = Home()
+    home.open(A, 20)
+    file = home.disk.open(f"a-0/{0:020d}.log")
+    file.write_at(70, b"\xff")
+    assert home.clean() and not home.clean()
+    assert home.cleaner.uncleanable == {A}
+    assert len(home.lines) == 1 and "not compacted any more" in home.lines[0]
+
+
+def test_a_disk_that_fails_in_a_thread_takes_the_folder_offline():
+    home = Home()
+    home.open(A, 20)
+    home.disk.fail("sync", OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaStorageError):
+        home.clean()
+    assert home.folder.is_offline
+    assert not home.clean()
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_a_log_deleted_meanwhile_is_no_failure_and_leaves_no_checkpoint(after: int):
+    home = Home()
+    home.open(A, 20)
+    steps = home.cleaner.next_pass(now_ms=10)
+    assert steps is not None
+    try:
+        for number in range(100):
+            job = next(steps)
+            if number == after:
+                home.folder.remove(A, "0" * 32)()
+            try:
+                if job is not None:
+                    job()
+            except OSError as error:
+                steps.throw(error)
+    except StopIteration:
+        pass
+    assert A not in home.folder.cleaner_offsets or after > 3
+    assert not home.folder.is_offline
+    assert home.disk.list("") in ([], [checkpoints.CLEANER_OFFSETS])
