@@ -18,9 +18,9 @@ SMALL_BYTES = 64 * 1024
 class Frames:
     """Cuts what arrives into frames. A large frame is received into a buffer of its own and never copied."""
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, frame_bytes_max: int, small_bytes: int = SMALL_BYTES) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._small = bytearray(SMALL_BYTES)
+        self._small = bytearray(small_bytes)
         self._filled = 0
         self._frame: bytearray | None = None  # the large frame under way
         self._received = 0
@@ -49,7 +49,7 @@ class Frames:
             size = self._size_at(position)
             end = position + 4 + size
             if end > self._filled:
-                if 4 + size > SMALL_BYTES:
+                if 4 + size > len(self._small):
                     self._begin_large(position + 4, size)
                     return frames
                 break

@@ -1,0 +1,112 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.accumulator import Accumulator, Queue
+from ottla.client.deliveries import Batch, row_size
+from ottla.client.values import TopicPartition
+from ottla.errors import CorruptMessage
+from ottla.wire.records import Record
+
+P = TopicPartition("t", 0)
+
+
+def row(size: int = 10) -> Record:
+    return Record(-1, 1, None, b"x" * size)
+
+
+def append(accumulator: Accumulator, record: Record, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
+    return accumulator.append(P, record, row_size(record), now_ms, None, wait_ms)
+
+
+def a_batch(sequence: int) -> Batch:
+    batch = Batch(P, 0)
+    batch.add(row(), 10, None)
+    batch.sequence = sequence
+    return batch
+
+
+def test_a_batch_waits_for_linger_unless_it_is_full_or_flushed() -> None:
+    accumulator = Accumulator(batch_size=200, linger_ms=5, memory_max=10_000)
+    append(accumulator, row())
+    assert accumulator.close_due(4) == 5
+    assert not accumulator.queues[P].waiting
+    assert accumulator.close_due(5) is None
+    assert len(accumulator.queues[P].waiting) == 1
+    append(accumulator, row(150), now_ms=6)
+    append(accumulator, row(150), now_ms=6)  # the first is full now
+    assert len(accumulator.queues[P].waiting) == 2
+    accumulator.flush_begins()
+    accumulator.close_due(6)
+    assert len(accumulator.queues[P].waiting) == 3
+
+
+def test_memory_is_bounded_and_given_back() -> None:
+    accumulator = Accumulator(batch_size=100, linger_ms=0, memory_max=300)
+    assert append(accumulator, row(200)) is not None
+    assert append(accumulator, row(200)) is None
+    accumulator.close_due(0)
+    batch = accumulator.queues[P].waiting.popleft()
+    batch.succeed(0, None)
+    accumulator.settled(batch)
+    assert append(accumulator, row(200)) is not None
+
+
+def test_a_record_larger_than_the_whole_buffer_still_goes_alone() -> None:
+    accumulator = Accumulator(batch_size=100, linger_ms=0, memory_max=300)
+    assert append(accumulator, row(1000)) is not None
+
+
+@given(st.permutations(range(5)), st.integers(0, 5))
+def test_batches_put_back_in_any_order_go_out_in_the_order_of_their_sequences(
+    order: list[int], fresh: int
+) -> None:
+    queue = Queue()
+    queue.waiting.extend(a_batch(-1) for _ in range(fresh))
+    for sequence in order:
+        queue.put_back(a_batch(sequence))
+    assert [batch.sequence for batch in queue.waiting] == [*range(5), *[-1] * fresh]
+
+
+def test_while_something_comes_again_nothing_overtakes_it() -> None:
+    queue = Queue()
+    first, second = a_batch(0), a_batch(1)
+    queue.waiting.extend([first, second, a_batch(-1)])
+    queue.sent(first, node=1)
+    queue.sent(second, node=1)
+    queue.in_flight.remove(first)
+    queue.put_back(first)
+    assert queue.next_batch(0, node=1, in_flight_max=5) is None  # the second is still on the wire
+    queue.in_flight.remove(second)
+    queue.put_back(second)
+    assert queue.next_batch(0, node=1, in_flight_max=5) is first
+    queue.sent(first, node=1)
+    assert queue.next_batch(0, node=1, in_flight_max=5) is None  # one at a time until all came again
+    queue.in_flight.remove(first)
+    queue.sent(second, node=1)
+    assert queue.next_batch(0, node=1, in_flight_max=5) is not None
+
+
+def test_a_new_leader_gets_nothing_while_the_old_one_still_has_some() -> None:
+    queue = Queue()
+    first = a_batch(0)
+    queue.waiting.extend([first, a_batch(-1)])
+    queue.sent(first, node=1)
+    assert queue.next_batch(0, node=2, in_flight_max=5) is None
+    assert queue.next_batch(0, node=1, in_flight_max=5) is not None
+
+
+def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> None:
+    whole = Batch(P, 0)
+    deliveries = [whole.add(row(), 34, None) for _ in range(5)]
+    called: list[object] = []
+    deliveries[4].add_done_callback(lambda metadata, error: called.append(error))
+    whole.sequence = 7
+    first, second = whole.split()
+    assert (first.sequence, second.sequence) == (7, 9)
+    first.succeed(100, None)
+    assert not deliveries[0].done()
+    error = CorruptMessage("no")
+    second.fail(error)
+    assert [d.result(1).offset for d in deliveries[:2]] == [100, 101]
+    assert deliveries[2].exception(1) is error
+    assert called == [error]

@@ -1,0 +1,57 @@
+import pytest
+
+from ottla.client.errors import SettingError
+from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings, read_properties
+
+
+def test_names_may_have_dots_or_underscores() -> None:
+    settings = ProducerSettings.parse({"linger.ms": "7", "batch_size": 100})
+    assert (settings.linger_ms, settings.batch_size) == (7, 100)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one_beside_it() -> None:
+    with pytest.raises(SettingError, match=r"did you mean linger\.ms"):
+        ProducerSettings.parse({"lingre.ms": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"linger.ms": "soon"}, "linger.ms"),
+        ({"acks": "2"}, "acks"),
+        ({"compression.type": "rar"}, "compression.type"),
+        ({"bootstrap.servers": "nowhere"}, "host:port"),
+        ({"bootstrap.servers": ""}, "bootstrap.servers"),
+        ({"acks": "1", "enable.idempotence": True}, "enable.idempotence"),
+        ({"acks": "1", "transactional.id": "t"}, "transactional.id"),
+        ({"batch.size": 0}, "batch.size"),
+        ({"security.protocol": "TLS"}, "security.protocol"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name(given: dict[str, object], names: str) -> None:
+    with pytest.raises(SettingError, match=names):
+        ProducerSettings.parse(given)
+
+
+def test_idempotence_is_on_unless_another_setting_rules_it_out() -> None:
+    assert ProducerSettings.parse({}).idempotent
+    assert not ProducerSettings.parse({"acks": "1"}).idempotent
+    assert not ProducerSettings.parse({"max.in.flight.requests.per.connection": 6}).idempotent
+
+
+def test_several_addresses_and_ipv6_are_understood() -> None:
+    settings = Settings.parse({"bootstrap.servers": "a:1, [::1]:2"})
+    assert settings.bootstrap() == [("a", 1), ("::1", 2)]
+
+
+def test_credentials_come_from_javas_login_line_too() -> None:
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p=x";'
+    assert Settings.parse({"sasl.jaas.config": line}).credentials() == ("u", "p=x")
+
+
+def test_settings_files_have_comments_and_values_with_equal_signs() -> None:
+    assert read_properties("# no\n\na.b = c=d\n!x\n") == {"a.b": "c=d"}
+
+
+def test_settings_that_mean_nothing_here_do_not_stop_a_file_from_working() -> None:
+    assert ConsumerSettings.parse({"enable.metrics.push": "false"}) == ConsumerSettings()
