@@ -129,8 +129,8 @@ class SharedLog:
         self._guarded(position, epoch, write, done)
 
     def close(self) -> None:
-        self.expire()
         self._listener = None
+        self.expire()
 
     # What happens to a session
 
@@ -145,8 +145,8 @@ class SharedLog:
                 self._resigns = False
                 self.resign()
             self.news()
-        elif self._listener is not None:
-            self._shared.later(self._listener.on_session_lost)
+        else:
+            self._shared.later(self._tell_lost)
 
     def expire(self) -> None:
         """The ensemble gives the session up, whether or not the broker has noticed."""
@@ -157,12 +157,16 @@ class SharedLog:
         if shared.holder is self:
             shared.holder = None
         shared.members = {each: held for each, held in shared.members.items() if held[0] is not self}
-        if self.connected and self._listener is not None:
-            shared.later(self._listener.on_session_lost)
+        if self.connected:
+            shared.later(self._tell_lost)
         shared.tell_all()
 
     def news(self) -> None:
         self._shared.later(self._deliver)
+
+    def _tell_lost(self) -> None:
+        if self._listener is not None and not self.alive and self.connected:
+            self._listener.on_session_lost()
 
     def _guarded(self, position: int, epoch: int, write: Call, done: Done) -> None:
         """Epoch and position are checked in the same step that writes."""

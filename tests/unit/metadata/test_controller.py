@@ -13,6 +13,7 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
 from ottla.metadata.internal import topic_by_itself
 from ottla.metadata.journal import Journal
+from ottla.metadata.log import Outrun
 from ottla.metadata.membership import Registration, encode
 from ottla.metadata.records import ConfigSet, PartitionChanged
 from ottla.metadata.shared import Shared
@@ -192,6 +193,31 @@ def test_decisions_see_the_dynamic_defaults_of_the_cluster():
     change = [ResourceAlterations(4, "", (Alteration("min.insync.replicas", 0, "2"),))]
     node.submit(lambda image, config: alter_configs(change, image, config, incremental=True))
     assert node.controller.cluster_config().min_insync_replicas == 2
+
+
+class Outrunning(Journal):
+    """Somebody else is always first, once."""
+
+    refuse = 0
+
+    def append(self, position, epoch, records, done):
+        if self.refuse:
+            self.refuse -= 1
+            return done(Outrun("somebody was first"))
+        return super().append(position, epoch, records, done)
+
+
+def test_a_decision_that_was_outrun_is_decided_anew():
+    node = Node(1, Outrunning(MemoryDisk(), "meta"), default_replication_factor="1").start()
+    decided = []
+    node.log.refuse = 1
+
+    def decide(image, config):
+        decided.append(image.version)
+        return topics.create_topics([topic()], image, config, new_id)
+
+    assert node.submit(decide)[0].error is None
+    assert len(decided) == 2
 
 
 def test_three_brokers_find_each_other_and_one_controls(trio):
