@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,13 +13,15 @@ import crc32c
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _UNDER_CRC = 21  # the first byte that the checksum covers
 NO_TIME = -1
+# Of today, or retention and the expiry of producers would get at what a scenario wrote.
+NOW_MS = int(time.time()) * 1000
 
 
 class Record(NamedTuple):
     value: bytes | None
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
-    timestamp: int = 1_700_000_000_000
+    timestamp: int = NOW_MS
 
 
 class Batch(NamedTuple):

@@ -13,4 +13,40 @@ class Difference(NamedTuple):
     reason: str
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "*",
+        "*/min.insync.replicas/*",
+        "Apache Kafka writes this default down as a cluster-wide setting when it formats a folder",
+    ),
+    Difference(
+        "alter_broker_configs",
+        "*/incremental_alter_configs v? unknown/*",
+        "Apache Kafka stores names that it does not know; whoever misspells one should hear of it",
+    ),
+    Difference(
+        "alter_broker_configs",
+        "*/incremental_alter_configs v? wrong value/*/error_code",
+        "INVALID_CONFIG, as for topics; Apache Kafka says INVALID_REQUEST for brokers only",
+    ),
+    Difference(
+        "incremental_alter_configs",
+        "*unknown operation/*/error_code",
+        "INVALID_REQUEST; Apache Kafka fails with UNKNOWN_SERVER_ERROR",
+    ),
+    Difference(
+        "produce_wrongly",
+        "*/produce v* unknown codec/*/error_code",
+        "UNSUPPORTED_COMPRESSION_TYPE; Apache Kafka fails with UNKNOWN_SERVER_ERROR",
+    ),
+    Difference(
+        "produce_wrongly",
+        "*/produce v* not compressed at all/*/error_code",
+        "CORRUPT_MESSAGE; Apache Kafka fails with UNKNOWN_SERVER_ERROR",
+    ),
+    Difference(
+        "produce_wrongly",
+        "*/produce v* bytes behind/*",
+        "bytes behind a batch are refused; Apache Kafka drops them silently",
+    ),
+)

@@ -30,7 +30,7 @@ _VICTIM = """
 import sys, confluent_kafka
 bootstrap, group, topic = sys.argv[1:]
 consumer = confluent_kafka.Consumer(
-    {"bootstrap.servers": bootstrap, "group.id": group, "session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+    {"bootstrap.servers": bootstrap, "group.id": group, "session.timeout.ms": 6000}
 )
 consumer.subscribe([topic])
 while True:

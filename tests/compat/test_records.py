@@ -9,12 +9,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.compat import clients
+from tests.compat.batches import NOW_MS
 from tests.compat.clients import AioKafka, Client, Confluent, KafkaPython, Row
 from tests.conftest import Target
 
 Unique = Callable[[str], str]
 PYTHON = (Confluent, KafkaPython, AioKafka)
-_TIME = 1_700_000_000_000
+_TIME = NOW_MS - 3_600_000
 _DRESSES = [
     Row(b"value", b"key"),
     Row(b"value", None),
@@ -133,7 +134,7 @@ def test_log_append_time_replaces_the_clients(target: Target, unique: Unique) ->
     client.create(topic, configs={"message.timestamp.type": "LogAppendTime"})
     client.produce(topic, [Row(b"v", timestamp=_TIME)], compression_type="gzip")
     (row,) = client.consume(topic, 1)
-    assert row.timestamp is not None and row.timestamp > _TIME + 1_000_000_000
+    assert row.timestamp is not None and row.timestamp > _TIME + 1_000_000
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "uncompressed", "producer"])

@@ -124,6 +124,7 @@ def alter_broker_configs(s: Session) -> None:
         ask("read-only", "num.partitions", _SET, "3")
         ask("unknown", "no.such.config", _SET, "3")
         ask("another broker", "log.retention.ms", _SET, "1", broker="7")
+        s.fence()
         names = ["log.retention.ms"]
         s.call(
             "describe_configs",
@@ -160,6 +161,7 @@ def _describe(*resources: tuple[int, str, list[str] | None], **more: Any) -> dic
 
 
 def _current(s: Session, topic: str) -> dict[str, str]:
+    s.fence()
     names = ["retention.ms", "cleanup.policy", "max.message.bytes", "segment.ms"]
     answer = s.ask("describe_configs", _describe((TOPIC, topic, names)))
     return {each["name"]: each["value"] for each in answer["results"][0]["configs"]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.compat.answers import Session
-from tests.compat.batches import Record, batch
+from tests.compat.batches import NOW_MS, Record, batch
 
-_START = 1_700_000_000_000
+_START = NOW_MS
 
 
 def fetch_in_every_version(s: Session) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.compat.answers import Session
-from tests.compat.batches import Record, batch
+from tests.compat.batches import NOW_MS, Record, batch
 
 
 def produce_in_every_version(s: Session) -> None:
@@ -72,7 +72,11 @@ def produce_against_topic_settings(s: Session) -> None:
     ask("small", {"max.message.bytes": "200"}, batch([b"v" * 300]))
     ask("fits", {"max.message.bytes": "500"}, batch([b"v" * 300]))
     ask("compacted", {"cleanup.policy": "compact"}, batch([Record(b"v", b"k"), Record(b"v", None)]))
-    ask("old", {"message.timestamp.before.max.ms": "1000"}, batch([b"v"]))
+    ask(
+        "old",
+        {"message.timestamp.before.max.ms": "1000"},
+        batch([Record(b"v", timestamp=NOW_MS - 3_600_000)]),
+    )
     ask(
         "future",
         {"message.timestamp.after.max.ms": "1000"},
@@ -86,11 +90,7 @@ def produce_against_topic_settings(s: Session) -> None:
 def idempotence(s: Session) -> None:
     name = s.topic("idempotent")
     version, topic_id = s.latest("produce"), s.topic_id(name)
-    made = s.ask(
-        "init_producer_id",
-        {"transactional_id": None, "transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1},
-    )
-    producer = made["producer_id"]
+    producer = s.producer_id()
 
     def ask(note: str, sequence: int, epoch: int = 0, count: int = 1, producer_id: int = producer) -> None:
         records = batch([b"v"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
@@ -118,6 +118,7 @@ def idempotence(s: Session) -> None:
 
 
 def init_producer_id(s: Session) -> None:
+    s.producer_id()
     for version in s.versions("init_producer_id"):
 
         def ask(note: str, v: int = version, **fields: Any) -> None:
