@@ -304,6 +304,7 @@ class Log:
             write_topic_id(self.disk, self.folder, self.topic_id)
             self._durability.on_written([f"{self.folder}/{PARTITION_METADATA}"])
         self._is_new = False
+        self._save_epochs()  # an epoch may have begun before
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         self.epochs.assign(epoch, start_offset)

@@ -66,6 +66,21 @@ def test_reading_outside_of_the_log_is_refused_and_at_its_end_gives_nothing():
             log.read(offset, max_bytes=100, up_to=3)
 
 
+def test_a_read_keeps_within_every_bound():
+    log = opened(MemoryDisk(), index_interval_bytes=150)
+    for at in range(30):
+        append(log, value=b"v" * (at % 7 * 20))
+    sizes = [header.size for _, header in headers(log.read(0, max_bytes=10**6, up_to=30).data)]
+    for offset in range(30):
+        for up_to in range(offset + 1, 31):
+            for max_bytes in (1, 200, 500, 1500, 10_000):
+                found = log.read(offset, max_bytes=max_bytes, up_to=up_to)
+                assert len(found.data) == sum(sizes[offset : found.next_offset])
+                assert offset < found.next_offset <= up_to
+                is_full = sum(sizes[offset : found.next_offset + 1]) > max_bytes
+                assert is_full or found.next_offset == up_to
+
+
 def test_a_segment_is_closed_when_it_is_full_and_its_indexes_are_written():
     disk = MemoryDisk()
     log = opened(disk, segment_bytes=200)
@@ -391,3 +406,30 @@ def test_markers_of_older_epochs_and_older_coordinators_are_refused():
     log.append_marker(1, 2, True, 5, leader_epoch=0, now_ms=NOW)
     with pytest.raises(errors.TransactionCoordinatorFenced):
         log.append_marker(1, 2, True, 4, leader_epoch=0, now_ms=NOW)
+
+
+def test_an_epoch_that_began_before_the_first_record_is_remembered():
+    disk = MemoryDisk()
+    log = opened(disk)
+    log.begin_epoch(4)
+    append(log, epoch=4)
+    assert opened(disk).epochs.entries == [(4, 0)]
+    assert disk.read_whole("t-0/leader-epoch-checkpoint") == b"0\n1\n4 0\n"
+
+
+def test_a_moved_log_goes_on_in_its_new_folder():
+    disk = MemoryDisk()
+    log = opened(disk, segment_bytes=150)
+    append(log)
+    log.move_to("u-0")
+    for _ in range(3):
+        append(log)
+    flush = log.begin_flush()
+    flush.run()
+    log.on_flushed(flush)
+    disk.crash()
+    assert disk.list("") == ["u-0"]
+    log = Log.open(
+        disk, "u-0", LogConfig(), files=FileCache(), now_ms=NOW, clean=False, recovery_point=4, report=print
+    )
+    assert log.end_offset == 4

@@ -172,3 +172,61 @@ def test_leader_epochs_come_back_from_the_batches():
     disk.remove("t-0/leader-epoch-checkpoint")
     log, _ = opened(disk)
     assert log.epochs.entries == [(1, 0), (4, 2)]
+
+
+def test_a_batch_whose_offset_goes_back_is_cut():
+    disk = filled(3)
+    disk.open(FIRST).append((disk.read_whole(FIRST)[: len(BATCH)],))
+    log, reports = opened(disk)
+    assert log.end_offset == 3
+    assert "offset 0 comes after 2" in reports[0]
+
+
+def test_a_segment_without_its_indexes_gets_its_aborted_transactions_back():
+    """Although a snapshot at its end would make the replay shorter."""
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    batch = build(
+        [Record(0, 5, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    log.append(batch, leader_epoch=0, now_ms=5)
+    log.append_marker(1, 0, False, 0, leader_epoch=0, now_ms=5)
+    log.close(clean=True)
+    for kind in ("index", "timeindex", "txnindex"):
+        disk.remove(f"t-0/{0:020d}.{kind}")
+    log, _ = opened(disk)
+    assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
+
+
+def test_a_snapshot_of_what_was_truncated_is_never_used_again():
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    for at in range(4):
+        batch = build([Record(0, 5, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=at)
+        log.append(batch, leader_epoch=0, now_ms=5)
+    log.close(clean=True)
+    log, _ = opened(disk, clean=True)
+    log.truncate_to(2)
+    for _ in range(4):
+        log.append(BATCH, leader_epoch=1, now_ms=5)
+    log, _ = opened(disk)
+    assert log.producers.entries[1].last_sequence == 1
+
+
+def test_the_indexes_of_a_closed_segment_survive_a_power_cut_once_all_is_flushed():
+    disk = MemoryDisk()
+    log, _ = opened(disk, segment_ms=10)
+    for roll in (True, False):
+        log.append(BATCH, leader_epoch=0, now_ms=5)
+        if roll:  # flushed already when it is closed
+            flush = log.begin_flush()
+            flush.run()
+            log.on_flushed(flush)
+            log.roll_if_due(5000)
+    flush = log.begin_flush()
+    flush.run()
+    log.on_flushed(flush)
+    disk.crash()
+    assert disk.size("t-0/00000000000000000000.timeindex") == 12
+    log, reports = opened(disk, recovery_point=2)
+    assert (log.end_offset, reports) == (2, [])
