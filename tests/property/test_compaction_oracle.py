@@ -26,7 +26,7 @@ from ottla.config.log import LogConfig
 from ottla.storage import checkpoints
 from ottla.storage.cleanable import assess
 from ottla.storage.compaction import Cleaning, run_all
-from ottla.storage.files import LOG, FileCache
+from ottla.storage.files import LOG, SEGMENT_KINDS, FileCache
 from ottla.storage.log import Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire import records
@@ -53,7 +53,7 @@ def oracle() -> Iterator[Oracle]:
         yield kafka
 
 
-def test_what_compaction_leaves_is_what_apache_kafka_leaves(oracle: Oracle):
+def test_what_compaction_leaves_is_what_apache_kafka_leaves(oracle: Oracle, tmp_path: Path):
     admin = AdminClient({"bootstrap.servers": oracle.bootstrap, "log_level": 0})
     configs = {
         "cleanup.policy": "compact",
@@ -79,6 +79,7 @@ def test_what_compaction_leaves_is_what_apache_kafka_leaves(oracle: Oracle):
             assert left == theirs, f"partition {partition}"
             compared += len(theirs)
     stream.close()
+    check_with_dump_log(before, tmp_path)
     assert compared > 300  # of 600 written, and markers
 
 
@@ -161,7 +162,7 @@ def checkpoints_of(log_folder: Path) -> checkpoints.Offsets:
 
 def cleaned(disk: MemoryDisk, partition: int, dirty: int | None) -> tuple[int, list[Any]]:
     """Where our pass ends, and what it leaves."""
-    config = LogConfig(compact=True, delete=False, delete_retention_ms=0)
+    config = LogConfig(compact=True, delete=False, delete_retention_ms=0, index_interval_bytes=300)
     now_ms = int(time.time() * 1000)
     log = Log.open(
         disk,
@@ -183,6 +184,29 @@ def clean_in_kafka(admin: AdminClient, oracle: Oracle, ends: checkpoints.Offsets
     set_ratio(admin, LET_IN)
     wait_for(lambda: checkpoints_of(oracle.log_folder()) == ends, f"Kafka to clean up to {ends}")
     set_ratio(admin, KEPT_AWAY)
+
+
+def check_with_dump_log(disks: list[MemoryDisk], folder: Path) -> None:
+    """Kafka's own tool reads what we cleaned, and finds the indexes in order."""
+    paths = []
+    for partition, disk in enumerate(disks):
+        for name in disk.list(f"{TOPIC}-{partition}"):
+            path = folder / f"{TOPIC}-{partition}" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(disk.read_whole(f"{TOPIC}-{partition}/{name}"))
+            if path.suffix in SEGMENT_KINDS and path.stat().st_size:
+                paths.append(str(path))
+    printed = cluster.run_tool("kafka-dump-log", "--deep-iteration", "--files", ",".join(paths))
+    assert printed.count("Log starting offset:") == sum(path.endswith(LOG) for path in paths)
+    for complaint in (
+        "isvalid: false",
+        "mismatch",
+        "Found timestamp",
+        "Non-consecutive",
+        "Exception",
+        "no matching",
+    ):
+        assert complaint.lower() not in printed.lower(), printed
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
