@@ -92,6 +92,7 @@ def test_an_error_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]
 def test_help_imports_neither_the_client_nor_asyncio() -> None:
     code = (
         "import sys; from ottla.cli.main import main; main(['--help']); "
-        "bad = [m for m in sys.modules if m == 'asyncio' or m.startswith('ottla.client')]; sys.exit(bool(bad))"
+        "bad = [m for m in sys.modules if m == 'asyncio' or m.startswith('ottla.client')]; "
+        "sys.exit(bool(bad))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

@@ -22,7 +22,7 @@ def api_versions() -> ApiVersionsResponse:
 
 
 class ScriptedBroker:
-    """`answers` maps request class names to functions. `cut_after` ends the connection after so many bytes."""
+    """`answers` maps request class names to functions; `cut_after` so many bytes the connection ends."""
 
     def __init__(self, answers: dict[str, Answer] | None = None, cut_after: int | None = None) -> None:
         self.answers: dict[str, Answer] = {"ApiVersionsRequest": lambda _: api_versions(), **(answers or {})}
