@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.cleanable import Cleanable, assess, filthiest
-from ottla.storage.compaction import CannotClean, Cleaning
+from ottla.storage.compaction import CannotClean, Cleaning, LogChanged
 from ottla.storage.folder import LogFolder
 from ottla.storage.rewrite import Steps
 
@@ -45,13 +45,15 @@ class Cleaner:
         try:
             with folder.guard():
                 yield from _while_there(cleaning.steps(), work, partition, folder)
+        except LogChanged:
+            return
         except CannotClean as error:
             self.uncleanable.add(partition)
             self._report(f"{partition[0]}-{partition[1]} is not compacted any more: {error}")
             return
         if not _is_there(work, partition, folder):
             return
-        folder.cleaner_offsets[partition] = cleaning.end_offset
+        folder.cleaner_offsets[partition] = min(cleaning.end_offset, work.log.end_offset)
         with folder.guard():
             yield folder.checkpoint_cleaner()
         self._report(

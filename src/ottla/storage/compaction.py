@@ -37,7 +37,11 @@ class _Source(NamedTuple):
 
 
 class CannotClean(OttlaError):
-    """A batch in the way is damaged, or the log changed meanwhile; the log stays as it is."""
+    """A batch in the way is damaged; the log stays as it is."""
+
+
+class LogChanged(OttlaError):
+    """Retention or a truncation took segments away meanwhile. Nothing is lost: the next pass starts anew."""
 
 
 class Cleaning:
@@ -63,7 +67,7 @@ class Cleaning:
         self._bytes_max = decompressed_bytes_max
 
     def steps(self) -> Steps[None]:
-        """Raises CannotClean, or the disk's OSError; whatever was not yet swapped in is then removed."""
+        """Raises CannotClean, LogChanged or the disk's OSError; what was not yet swapped in is then removed."""
         # As they are now: should one change on the way, the swap finds out by its size.
         segments = [
             _Source(each.base_offset, each.size_bytes)
@@ -175,7 +179,7 @@ class Cleaning:
             is_ours_to_drop = False  # should the disk fail now, the next start sorts it out
             if not log.swap_in(swap, dict(group)):
                 is_ours_to_drop = True
-                raise CannotClean(f"{log.folder}: the segments from {swap.base_offset} changed meanwhile")
+                raise LogChanged(f"{log.folder}: the segments from {swap.base_offset} changed meanwhile")
             yield swap.finish
         finally:
             cleaned.close()
@@ -228,7 +232,10 @@ class Cleaning:
     def _batches(self, segment: _Source) -> Iterator[tuple[memoryview, BatchHeader]]:
         """Every batch, its CRC checked."""
         path = self._path(segment, LOG)
-        file = self._log.disk.open(path)
+        try:
+            file = self._log.disk.open(path)
+        except FileNotFoundError:
+            raise LogChanged(f"{path} is gone") from None
         try:
             position = 0
             want = _READ_BYTES
@@ -241,15 +248,21 @@ class Cleaning:
                     used += size
                 if not used:
                     if position + want >= segment.size_bytes:
-                        raise CannotClean(f"{path}: the last batch, at {position}, is cut off")
+                        raise self._trouble(segment, f"{path}: the last batch, at {position}, is cut off")
                     want = max(batches.read_header(chunk).size, want + 1)
                     continue
                 position += used
                 want = _READ_BYTES
         except batches.CorruptBatch as error:
-            raise CannotClean(f"{path}: damaged batch behind position {position}: {error}") from error
+            raise self._trouble(
+                segment, f"{path}: damaged batch behind position {position}: {error}"
+            ) from error
         finally:
             file.close()
+
+    def _trouble(self, segment: _Source, text: str) -> OttlaError:
+        current = [(each.base_offset, each.size_bytes) for each in self._log.closed_segments()]
+        return CannotClean(text) if segment in current else LogChanged(text)
 
     def _path(self, segment: _Source, kind: str) -> str:
         return f"{self._log.folder}/{file_name(segment.base_offset, kind)}"

@@ -217,6 +217,11 @@ class LogFolder:
         """Nobody knows this partition: put aside for a person to look at, never deleted."""
         self._set_aside(partition, unique, STRAY)
 
+    def on_truncated(self, partition: TopicPartition, offset: int) -> None:
+        """What comes in the place of the records cut off has not been compacted."""
+        if self.cleaner_offsets.get(partition, 0) > offset:
+            self.cleaner_offsets[partition] = offset
+
     def leftovers(self) -> list[Job]:
         """What earlier runs did not get to: deletions, and copies that were never finished."""
         with self.guard():

@@ -122,3 +122,28 @@ def test_a_log_deleted_meanwhile_is_no_failure_and_leaves_no_checkpoint(after: i
     assert A not in home.folder.cleaner_offsets or after > 3
     assert not home.folder.is_offline
     assert home.disk.list("") in ([], [checkpoints.CLEANER_OFFSETS])
+
+
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("change", ["retention", "truncation", "restart"])
+def test_a_log_may_lose_segments_at_any_step(after: int, change: str):
+    home = Home()
+    log = home.open(A, 40)
+    steps = home.cleaner.next_pass(now_ms=10)
+    assert steps is not None
+    for number, job in enumerate(steps):
+        if number == after:
+            match change:
+                case "retention":
+                    log.delete_segments(log.segments[:2])
+                case "truncation":
+                    log.truncate_to(3)
+                case _:
+                    log.restart_at(100)
+        if job is not None:
+            job()
+    assert not home.folder.is_offline and not home.cleaner.uncleanable
+    left = offsets(log)
+    assert left == sorted(set(left)) and all(log.log_start_offset <= each < log.end_offset for each in left)
+    assert not [name for name in home.disk.list("a-0") if name.endswith((".cleaned", ".swap", ".replaced"))]
+    home.clean()

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.storage.cleanable import assess, filthiest
-from ottla.storage.compaction import CannotClean, Cleaning, run_all
+from ottla.storage.compaction import CannotClean, Cleaning, LogChanged, run_all
 from ottla.storage.files import CLEANED
 from ottla.storage.key_map import ENTRY_BYTES
 from ottla.storage.reading import read_batches
@@ -284,7 +284,7 @@ def test_a_log_that_changed_meanwhile_is_not_swapped():
     steps = Cleaning(assess(log, None, NOW_MS), now_ms=NOW_MS).steps()
     next(job for job in steps if job is not None and job.__name__ == "sync")
     log.segments[0].size_bytes -= 1
-    with pytest.raises(CannotClean):
+    with pytest.raises(LogChanged):
         run_all(steps)
     assert [
         name for name in log.disk.list(FOLDER) if not name.startswith(f"{0:020d}.") or "." in name[21:]

@@ -207,6 +207,15 @@ def test_an_unknown_partition_is_put_aside():
     assert home.disk.list(marked_folder("a", 0, UNIQUE, STRAY))
 
 
+def test_after_a_truncation_compaction_starts_before_the_cut():
+    home = Home()
+    home.folder.cleaner_offsets.update({A0: 9, A1: 9})
+    home.folder.on_truncated(A0, 5)
+    home.folder.on_truncated(A1, 12)
+    home.folder.on_truncated(("b", 0), 0)
+    assert home.folder.cleaner_offsets == {A0: 5, A1: 9}
+
+
 def test_usage_tells_each_partition_s_size():
     home = Home()
     log = home.open(A0)
