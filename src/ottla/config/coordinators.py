@@ -30,7 +30,7 @@ def _int(
 
 
 _CLASSIC = (
-    _int("group.initial.rebalance.delay.ms", 3000, "How long an empty group waits for more members.", None),
+    _int("group.initial.rebalance.delay.ms", 0, "How long an empty group waits for more members.", None),
     _int("group.min.session.timeout.ms", 6000, "The shortest session a classic member may ask for.", None),
     _int(
         "group.max.session.timeout.ms", 1_800_000, "The longest session a classic member may ask for.", None

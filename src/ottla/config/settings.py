@@ -36,6 +36,8 @@ class Config:
             values["node.id"] = values["broker.id"]
         values["broker.id"] = values["node.id"]
         own["values"] = values
+        if not self.dynamic_default and not self.dynamic_broker:
+            self.check_order()
         own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
 
     if TYPE_CHECKING:
@@ -55,6 +57,15 @@ class Config:
 
     def __repr__(self) -> str:
         return f"Config(static={self.static}, default={self.dynamic_default}, broker={self.dynamic_broker})"
+
+    def check_order(self) -> None:
+        """Refuse bounds that contradict each other. Dynamic values are checked before they are taken: once
+        in force they must not stop a broker that has other static ones."""
+        for low, high in _ORDERED:
+            if self[low] > self[high]:
+                raise errors.InvalidConfig(
+                    f"{high} ({self[high]}) must be greater than or equal to {low} ({self[low]})"
+                )
 
     def with_overrides(self, static: Mapping[str, str]) -> "Config":
         """The same with these static values on top."""
@@ -87,6 +98,21 @@ class Config:
     def log_dirs_in_use(self) -> tuple[str, ...]:
         folders: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
         return folders
+
+
+# Each pair is in this order, or the configuration makes no sense.
+_ORDERED = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    *(
+        pair
+        for setting in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+        for pair in (
+            (f"group.consumer.min.{setting}", f"group.consumer.{setting}"),
+            (f"group.consumer.{setting}", f"group.consumer.max.{setting}"),
+        )
+    ),
+    ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+)
 
 
 def parse_all(texts: Mapping[str, str]) -> dict[str, Value]:

@@ -73,6 +73,10 @@ def _altered(
             check_topic(after)
         case 4:
             check_dynamic_broker(before, after, one_broker=bool(resource.resource_name))
+            if resource.resource_name:
+                config.with_dynamic(config.dynamic_default, after).check_order()
+            else:
+                config.with_dynamic(after, {}).check_order()
         case _:
             check_group(after, config)
     return after

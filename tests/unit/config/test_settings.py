@@ -93,6 +93,19 @@ def test_a_wrong_value_is_refused_with_its_name_and_what_is_allowed(name, text, 
     assert name in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group.consumer.heartbeat.interval.ms": "1000"},
+        {"group.consumer.max.session.timeout.ms": "100"},
+        {"group.min.session.timeout.ms": "2000000"},
+    ],
+)
+def test_bounds_that_contradict_each_other_are_refused(settings):
+    with pytest.raises(errors.InvalidConfig, match="must be greater than or equal to"):
+        Config(settings)
+
+
 def test_a_property_file_is_read_as_java_reads_it():
     text = "\n".join(
         [

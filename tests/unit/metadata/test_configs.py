@@ -73,6 +73,13 @@ def test_what_cannot_change_is_refused(cluster, kind, name, alteration, error):
     assert cluster.written == before
 
 
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_dynamic_bounds_that_contradict_static_ones_are_refused(cluster, broker):
+    code, message = alter(cluster, 4, broker, ("group.consumer.assignment.interval.ms", SET, "20000"))
+    assert code == 40
+    assert "group.consumer.max.assignment.interval.ms (15000) must be greater" in message
+
+
 def test_a_resource_twice_in_a_request_is_refused_the_second_time(cluster):
     wanted = [ResourceAlterations(2, "t", (Alteration("segment.ms", SET, each),)) for each in ("1", "2")]
     results = cluster.carry_out(alter_configs(wanted, cluster.image, cluster.config, incremental=True))
