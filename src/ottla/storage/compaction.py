@@ -67,7 +67,7 @@ class Cleaning:
         self._bytes_max = decompressed_bytes_max
 
     def steps(self) -> Steps[None]:
-        """Raises CannotClean, LogChanged or the disk's OSError; what was not yet swapped in is then removed."""
+        """Raises CannotClean, LogChanged or an OSError; what was not yet swapped in is then removed."""
         # As they are now: should one change on the way, the swap finds out by its size.
         segments = [
             _Source(each.base_offset, each.size_bytes)
