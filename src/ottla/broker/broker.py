@@ -1,10 +1,11 @@
 """The broker as its handlers see it: one object that holds the parts, and the questions asked everywhere."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ottla import errors
 from ottla.broker.context import Context
+from ottla.broker.groups import group_coordinator
 from ottla.broker.metrics import Metrics
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
@@ -16,10 +17,11 @@ from ottla.metadata import topics
 from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image
+from ottla.metadata.internal import topic_by_itself
 from ottla.metadata.names import check_name, is_internal
+from ottla.metadata.records import PartitionCreated, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
-from ottla.wire.messages.create_topics import CreatableTopic
 
 T = TypeVar("T")
 
@@ -45,8 +47,14 @@ class Broker:
         self.sessions = sessions
         self.metrics = metrics
         self.new_uuid = new_uuid
-        self.transactions = Transactions()
         self.producer_ids = ProducerIds(self.node_id, controller)
+        self.groups = group_coordinator(self)
+        self.transactions = Transactions(self)
+        self._topic_names = {topic_id: topic.name for topic_id, topic in self.image.topics_by_id.items()}
+        replicas.on_partition = self._on_partition
+        for key, partition in replicas.partitions.items():
+            self._on_partition(key, partition)
+        self.image.watch(self._on_record)
         self.supported_features: dict[str, tuple[int, int]] = {}
 
     @property
@@ -96,11 +104,40 @@ class Broker:
         self.controller.submit(decide, wait.set, validate_only=validate_only)
         return await wait
 
-    async def create_topics_quietly(self, names: list[str], **shape: Any) -> None:
-        """For topics that come into being by being asked for: whoever asks looks again and sees what became."""
-        wanted = [
-            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, **shape) for name in names
-        ]
+    async def create_topics_quietly(self, names: list[str]) -> None:
+        """Topics that come into being by being asked for: whoever asks looks again and sees what became."""
         await self.change(
-            lambda image, config: topics.create_topics(wanted, image, config, self.new_uuid)
+            lambda image, config: topics.create_topics(
+                [topic_by_itself(name, image, config) for name in names], image, config, self.new_uuid
+            )
         )
+
+    async def ensure_topic(self, name: str) -> None:
+        """An internal topic, made when it is first needed."""
+        if name not in self.image.topics:
+            await self.create_topics_quietly([name])
+
+    def _on_partition(self, key: tuple[str, int], partition: Partition | None) -> None:
+        topic, index = key
+        for coordinator in (self.groups, self.transactions.coordinator):
+            if coordinator.topic == topic:
+                coordinator.on_partition(index, partition)
+
+    def _on_record(self, record: Record) -> None:
+        """Groups hear of topics that come, grow or go."""
+        match record:
+            case TopicCreated():
+                self._topic_names[record.topic_id] = record.name
+            case TopicDeleted():
+                name = self._topic_names.pop(record.topic_id)
+                for shard in self.groups.shards.values():
+                    shard.carry_out(shard.machine.on_topic_deleted(name, self.clock.now_ms()))
+                    shard.machine.on_topics_changed()
+            case PartitionCreated():
+                for shard in self.groups.shards.values():
+                    shard.machine.on_topics_changed()
+
+    async def sleep(self, milliseconds: int) -> None:
+        wait: Wait[None] = Wait()
+        self.clock.call_later(milliseconds, lambda: wait.set(None))
+        await wait

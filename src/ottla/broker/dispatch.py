@@ -1,4 +1,4 @@
-"""From a frame to an answer: header, route, body, handler, response; and what each kind of failure becomes."""
+"""From a frame to an answer: header, route, body, handler, response; and what failures become."""
 
 import logging
 from collections.abc import Callable
@@ -84,9 +84,7 @@ class Dispatcher:
         slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
         slot.running.step()
 
-    def _refuse(
-        self, route: Route, header: RequestHeader, request: Message, error: BaseException
-    ) -> Message:
+    def _refuse(self, route: Route, header: RequestHeader, request: Message, error: BaseException) -> Message:
         if not isinstance(error, ProtocolError):
             log.error(
                 "%s v%d of %s failed", route.api.name, header.api_version, header.client_id, exc_info=error

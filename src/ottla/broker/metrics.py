@@ -1,4 +1,4 @@
-"""Counters of what the broker does, under Prometheus' names. Plain numbers on the hot path; text when asked."""
+"""Counters of what the broker does. Plain numbers on the hot path; Prometheus' text when asked."""
 
 from collections import Counter
 

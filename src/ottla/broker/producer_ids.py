@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable
 
-from ottla.errors import ProtocolError
+from ottla.errors import CoordinatorLoadInProgress, ProtocolError
 from ottla.metadata import brokers
 from ottla.metadata.controller import Controller
 
-Answer = Callable[[int | ProtocolError], None]
+Filled = Callable[[ProtocolError | None], None]
 
 
 class ProducerIds:
@@ -15,16 +15,21 @@ class ProducerIds:
 
     def __init__(self, node_id: int, controller: Controller) -> None:
         self._node_id, self._controller = node_id, controller
-        self._block = iter(range(0))
-        self._waiting: deque[Answer] = deque()
+        self._block: deque[int] = deque()
+        self._waiting: list[Filled] = []
 
-    def take(self, answer: Answer) -> None:
-        """The next id, at once or when the controller has answered."""
-        producer_id = next(self._block, None)
-        if producer_id is not None and not self._waiting:
-            answer(producer_id)
+    def next_producer_id(self) -> int:
+        """A retriable error while the next block is on its way: see `when_filled`."""
+        if not self._block:
+            raise CoordinatorLoadInProgress("producer ids are on their way")
+        return self._block.popleft()
+
+    def when_filled(self, filled: Filled) -> None:
+        """Called once there is an id to take, or with the reason why there is none."""
+        if self._block:
+            filled(None)
             return
-        self._waiting.append(answer)
+        self._waiting.append(filled)
         if len(self._waiting) == 1:
             self._ask()
 
@@ -36,11 +41,9 @@ class ProducerIds:
         )
 
     def _on_block(self, result: range | ProtocolError) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        error = result if isinstance(result, ProtocolError) else None
         if isinstance(result, range):
-            self._block = iter(result)
-        for answer in waiting:
-            if isinstance(result, ProtocolError):
-                answer(result)
-            else:
-                self.take(answer)
+            self._block.extend(result)
+        waiting, self._waiting = self._waiting, []
+        for filled in waiting:
+            filled(error)

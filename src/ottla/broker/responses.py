@@ -10,5 +10,3 @@ def encode(api: Api, version: int, correlation_id: int, response: Message) -> li
     frame = response_header(api, version, correlation_id)
     codec.write(response, version, frame)
     return [seal(frame)]
-
-

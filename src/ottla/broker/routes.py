@@ -1,4 +1,4 @@
-"""Every API that is served, in which versions, by which handler. ApiVersions answers from this table alone."""
+"""Every API that is served, in which versions, by which handler. ApiVersions answers from this table."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Route:
-    """`module` is a name in broker.handlers: imported at the first request, as most brokers never see most APIs."""
+    """`module` is a name in broker.handlers: imported at its first request, to start quickly."""
 
     api: Api
     module: str
@@ -54,7 +54,27 @@ _TABLE = (
     _route("AlterConfigs", "configs", "alter_configs"),
     _route("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
     _route("ListConfigResources", "configs", "list_config_resources"),
-    _route("InitProducerId", "producers", "init_producer_id", 5),
+    _route("FindCoordinator", "coordinators", "find_coordinator"),
+    _route("JoinGroup", "groups", "join_group"),
+    _route("SyncGroup", "groups", "sync_group"),
+    _route("Heartbeat", "groups", "heartbeat"),
+    _route("LeaveGroup", "groups", "leave_group"),
+    _route("ConsumerGroupHeartbeat", "groups", "consumer_group_heartbeat"),
+    _route("OffsetCommit", "groups", "offset_commit"),
+    _route("OffsetFetch", "groups", "offset_fetch"),
+    _route("OffsetDelete", "groups", "offset_delete"),
+    _route("TxnOffsetCommit", "groups", "txn_offset_commit"),
+    _route("ListGroups", "groups", "list_groups"),
+    _route("DescribeGroups", "groups", "describe_groups"),
+    _route("ConsumerGroupDescribe", "groups", "consumer_group_describe"),
+    _route("DeleteGroups", "groups", "delete_groups"),
+    _route("InitProducerId", "transactions", "init_producer_id", 5),
+    _route("AddPartitionsToTxn", "transactions", "add_partitions_to_txn"),
+    _route("AddOffsetsToTxn", "transactions", "add_offsets_to_txn"),
+    _route("EndTxn", "transactions", "end_txn"),
+    _route("WriteTxnMarkers", "transactions", "write_txn_markers"),
+    _route("DescribeTransactions", "transactions", "describe_transactions"),
+    _route("ListTransactions", "transactions", "list_transactions"),
     _route("DescribeProducers", "producers", "describe_producers"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -74,7 +74,7 @@ class Turn:
         return self.session.session_id if self.session is not None else NO_SESSION
 
     def tell(self, data: dict[Key, PartitionData]) -> dict[Key, PartitionData]:
-        """What goes into the response. A partition that had records goes to the end of the session's queue."""
+        """What goes into the response. A partition that had records goes to the end of the queue."""
         if self.session is None:
             return data
         told = {}

@@ -33,6 +33,7 @@ class Partition:
         self.stable = Waiters()  # for the last stable offset
         self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
         self._replica_ends: dict[int, int] = {}
+        self._verifying: dict[int, object] = {}  # producer id -> guard of the question under way
         if self.is_leader:
             self._begin_to_lead()
             self.advance()
@@ -100,9 +101,7 @@ class Partition:
             raise errors.FencedLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
         raise errors.UnknownLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
 
-    def append(
-        self, batch: Buffer, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
-    ) -> Appended:
+    def append(self, batch: Buffer, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         log = self.leader_log()
         if acks == ACKS_ALL:
             self.check_enough_replicas(log)
@@ -111,6 +110,33 @@ class Partition:
             self._on_flush_due(self)
         self.advance()
         return appended
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, committed: bool, coordinator_epoch: int, *, now_ms: int
+    ) -> int:
+        """Ends a transaction here; the marker's offset."""
+        log = self.leader_log()
+        self._verifying.pop(producer_id, None)
+        appended = log.append_marker(
+            producer_id,
+            producer_epoch,
+            committed,
+            coordinator_epoch,
+            leader_epoch=self.state.leader_epoch,
+            now_ms=now_ms,
+        )
+        if log.flush_due(now_ms):
+            self._on_flush_due(self)
+        self.advance()
+        return appended.base_offset
+
+    def begin_verification(self, producer_id: int) -> object:
+        """Before the coordinator is asked whether a producer may write. A marker in between voids the answer:
+        the transaction that was meant is over."""
+        return self._verifying.setdefault(producer_id, object())
+
+    def is_verified(self, producer_id: int, guard: object) -> bool:
+        return self._verifying.pop(producer_id, None) is guard
 
     def check_enough_replicas(self, log: Log) -> None:
         needed = log.config.min_insync_replicas

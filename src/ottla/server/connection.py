@@ -1,4 +1,4 @@
-"""One client's connection: bytes in, frames cut, answers out. Bounded in what it holds, whatever the client does."""
+"""One client's connection: bytes in, frames cut, answers out. Bounded, whatever the client does."""
 
 import asyncio
 import logging

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -156,10 +157,8 @@ class ThreadJobs:
                 result: T | Exception = job()
             except Exception as error:
                 result = error
-            try:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(done, result)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
 
         self._pool.submit(run)
 

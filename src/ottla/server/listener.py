@@ -38,7 +38,9 @@ class Listener:
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), sock=self._socket, backlog=self._backlog)
+        self._server = await loop.create_server(
+            lambda: Connection(self), sock=self._socket, backlog=self._backlog
+        )
         self._sweep()
 
     def on_connected(self, connection: Connection) -> str | None:

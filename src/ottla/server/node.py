@@ -20,9 +20,9 @@ from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.metadata import membership
 from ottla.metadata.controller import Controller
+from ottla.metadata.decision import Decision
 from ottla.metadata.journal import Journal
 from ottla.metadata.records import ClusterCreated, Endpoint, FeatureSet
-from ottla.metadata.decision import Decision
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock
 from ottla.server.disk import OsDisk, ThreadJobs
@@ -37,7 +37,7 @@ log = logging.getLogger("ottla.server")
 
 METADATA_FOLDER = "metadata"
 ANYWHERE = ("", "0.0.0.0", "::")
-FEATURES: dict[str, tuple[int, int]] = {}
+FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class Node:
             lambda: random.getrandbits(31),
         )
         self.broker = Broker(config, self.clock, controller, replicas, sessions, Metrics(), new_uuid)
+        self.broker.supported_features = FEATURES
         self.dispatcher = Dispatcher(self.broker, self.broker.metrics)
         self._bind()
         self.endpoints = self._advertised()
@@ -149,7 +150,10 @@ class Node:
         """Registers, and waits until the metadata says that this broker may lead."""
         self._journal.claim(self.config.node_id)
         if not controller.image.cluster_id:
-            records = [ClusterCreated(cluster_id), *(FeatureSet(n, high) for n, (_, high) in FEATURES.items())]
+            records = [
+                ClusterCreated(cluster_id),
+                *(FeatureSet(n, high) for n, (_, high) in FEATURES.items()),
+            ]
             await self._submitted(controller, tuple(records))
         registration = membership.Registration(
             self.config.node_id,
@@ -173,9 +177,7 @@ class Node:
             raise result
 
     def _advertised(self) -> tuple[Endpoint, ...]:
-        advertised = {
-            each.name: each for each in map(Address.parse, self.config.advertised_listeners or ())
-        }
+        advertised = {each.name: each for each in map(Address.parse, self.config.advertised_listeners or ())}
         endpoints = []
         for text, listener in zip(self.config.listeners, self.listeners, strict=True):
             bound = Address.parse(text)

@@ -82,7 +82,7 @@ def served_versions(broker: Broker) -> ApiVersionsResponse:
 
 
 async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
-    """v0 asks for all topics with an empty list, later ones with null; v4 may forbid auto-creation; v12 takes ids."""
+    """v0 asks for all with an empty list, others with null; v4 may forbid auto-creation; v12 takes ids."""
     broker = context.broker
     wanted = request.topics
     if wanted is None or (context.api_version == 0 and not wanted):

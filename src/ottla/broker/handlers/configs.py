@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+"""Settings of topics, brokers and groups: described, altered, listed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,18 +60,14 @@ async def describe_configs(request: DescribeConfigsRequest, context: Context) ->
 def _described(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
         entries = _entries(resource, context)
     except errors.ProtocolError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
     wanted = resource.configuration_keys or None  # Kafka takes an empty list for all, too
-    result.configs = [
-        _entry(each, request) for each in entries if wanted is None or each.name in wanted
-    ]
+    result.configs = [_entry(each, request) for each in entries if wanted is None or each.name in wanted]
     return result
 
 
@@ -175,7 +171,7 @@ async def list_config_resources(
         return ListConfigResourcesResponse(error_code=errors.UnsupportedVersion.code)
     image = context.broker.image
     names = {
-        GROUP_RESOURCE: image.resources(GROUP_RESOURCE),
+        GROUP_RESOURCE: [name for kind, name in image.configured() if kind == GROUP_RESOURCE],
         BROKER_RESOURCE: [str(each) for each in image.brokers],
         BROKER_LOGGER_RESOURCE: [str(each) for each in image.brokers],
         TOPIC_RESOURCE: list(image.topics),

@@ -1,4 +1,4 @@
-"""Fetch. v7 brings sessions, v9 leader epochs, v11 racks, v12 divergence, v13 topic ids, v15 the replica's epoch."""
+"""Fetch. v7 brings sessions, v9 leader epochs, v11 racks, v12 divergence, v13 topic ids."""
 
 from dataclasses import dataclass
 

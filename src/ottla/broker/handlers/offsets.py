@@ -26,7 +26,14 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
 HIGH_WATERMARK = -1
@@ -34,7 +41,7 @@ NOWHERE = -1, -1, -1  # timestamp, offset, leader epoch
 
 
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """v1 is the first with one offset for each partition; v4 fences by epoch; v7-v11 add special timestamps."""
+    """v4 fences by epoch; v7 to v11 add special timestamps."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:

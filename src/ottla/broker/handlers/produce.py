@@ -1,4 +1,4 @@
-"""Produce. v3 is the first with record batches; v13 names topics by id; v12 registers partitions by itself."""
+"""Produce. v12 registers partitions with their transaction by itself; v13 names topics by id."""
 
 from dataclasses import dataclass
 

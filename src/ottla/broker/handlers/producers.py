@@ -1,8 +1,7 @@
-"""InitProducerId for idempotent producers, DescribeProducers."""
+"""DescribeProducers: who has written to a partition lately."""
 
 from ottla import errors
 from ottla.broker.context import Context
-from ottla.broker.waits import Wait
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -10,16 +9,6 @@ from ottla.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-
-async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    wait: Wait[int] = Wait()
-    context.broker.producer_ids.take(wait.set)
-    try:
-        return InitProducerIdResponse(producer_id=await wait, producer_epoch=0)
-    except errors.ProtocolError:
-        return InitProducerIdResponse(error_code=errors.CoordinatorLoadInProgress.code, producer_id=-1, producer_epoch=-1)
 
 
 async def describe_producers(

@@ -1,0 +1,199 @@
+"""Coordinators on this broker: which shard has a key, which shards are here, loaded, and reachable.
+
+A shard is a partition of an internal topic. It comes up when this broker leads the partition: the log is
+replayed in short steps, and until that is done clients hear COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+import struct
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from ottla import errors
+from ottla.broker.waits import Wait
+from ottla.coordination.shard import Machine, RecordCodec, Shard
+from ottla.effects import Effects
+from ottla.metadata.image import Image
+from ottla.ports import Buffer, Clock
+from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.storage.log import Log, Origin
+from ottla.wire import batch as batches
+from ottla.wire import records as wire_records
+from ottla.wire.records import Record
+
+log = logging.getLogger("ottla.coordination")
+
+LOAD_STEP_BYTES = 256 << 10
+_MARKER_KEY = struct.Struct(">hh")
+COMMIT_MARKER = 1
+
+MakeMachine = Callable[[Partition], Machine]
+
+
+class Coordinator:
+    """All shards of one internal topic that this broker leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        image: Image,
+        clock: Clock,
+        make_machine: MakeMachine,
+        codec: RecordCodec,
+        send: Callable[["LocalShard", Any], None] = lambda shard, message: None,
+    ) -> None:
+        self.topic = topic
+        self._image, self._clock = image, clock
+        self._make_machine, self._codec, self._send = make_machine, codec, send
+        self.shards: dict[int, LocalShard] = {}
+
+    def index_of(self, key: str) -> int:
+        """Which partition has the key; Kafka's own hash, so that its tools look in the right place."""
+        topic = self._image.topics.get(self.topic)
+        if topic is None:
+            raise errors.CoordinatorNotAvailable(f"{self.topic} is not there yet")
+        return (java_hash(key) & 0x7FFFFFFF) % len(topic.partitions)
+
+    def shard_of(self, key: str) -> "LocalShard":
+        shard = self.shards.get(self.index_of(key))
+        if shard is None:
+            raise errors.NotCoordinator()
+        if not shard.is_loaded:
+            raise errors.CoordinatorLoadInProgress()
+        return shard
+
+    async def call(self, key: str, decide: Callable[[Any, Hashable, int], Effects]) -> Any:
+        """`decide(machine, token, now_ms)` on the shard of the key; its answer, once committed."""
+        return await self.shard_of(key).call(decide)
+
+    def loaded(self) -> Iterator["LocalShard"]:
+        """Every shard here; COORDINATOR_LOAD_IN_PROGRESS while one is not ready to be asked."""
+        for shard in self.shards.values():
+            if not shard.is_loaded:
+                raise errors.CoordinatorLoadInProgress()
+            yield shard
+
+    def on_partition(self, index: int, partition: Partition | None) -> None:
+        """The partition came, changed or went."""
+        shard = self.shards.get(index)
+        if shard is not None and (
+            partition is None
+            or not partition.is_leader
+            or partition is not shard.partition
+            or partition.state.leader_epoch != shard.leader_epoch
+        ):
+            del self.shards[index]
+            shard.close()
+            shard = None
+        if shard is None and partition is not None and partition.is_leader and partition.log is not None:
+            shard = LocalShard(partition, self._make_machine(partition), self._codec, self._clock, self._send)
+            self.shards[index] = shard
+            shard.load()
+
+
+class LocalShard:
+    """A shard with the partition under it."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        machine: Machine,
+        codec: RecordCodec,
+        clock: Clock,
+        send: Callable[["LocalShard", Any], None],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.state.leader_epoch
+        self.machine: Any = machine
+        self.is_loaded = False
+        self._clock = clock
+        self._shard = Shard(machine, codec, self, clock, lambda message: send(self, message))
+        self._closed = False
+
+    async def call(self, decide: Callable[[Any, Hashable, int], Effects]) -> Any:
+        wait: Wait[Any] = Wait()
+        token = self._shard.handle(lambda token, now_ms: decide(self.machine, token, now_ms), wait.set)
+        try:
+            return await wait
+        finally:
+            if not wait.done:
+                self._shard.forget(token)
+
+    def carry_out(self, effects: Effects) -> None:
+        if not self._closed:
+            self._shard.carry_out(effects)
+
+    def on_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
+        self._shard.on_marker(producer_id, producer_epoch, committed, offset)
+
+    def close(self) -> None:
+        self._closed = True
+        self.partition.on_committed = None
+        self._shard.close()
+
+    # -- the shard's log -------------------------------------------------------------------------
+
+    def append(self, records: list[Record], producer: tuple[int, int] | None) -> int:
+        producer_id, producer_epoch = producer or (-1, -1)
+        batch = batches.build(
+            records,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=producer is not None,
+        )
+        appended = self.partition.append(
+            batch, acks=ACKS_ALL, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR
+        )
+        return appended.next_offset
+
+    def committed(self) -> int:
+        return self.partition.log.high_watermark if self.partition.log is not None else -1
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        if self.partition.log is not None:
+            self._load_from(self.partition.log, self.partition.log.log_start_offset)
+
+    def _load_from(self, source: Log, offset: int) -> None:
+        """One step; the next one follows after whatever else the loop has to do."""
+        if self._closed or self.partition.log is not source:
+            return
+        end = source.end_offset
+        if offset < end:
+            taken = source.read(offset, max_bytes=LOAD_STEP_BYTES, up_to=end)
+            for position, header in batches.headers(taken.data):
+                self._replay(taken.data, position, header)
+            if taken.next_offset > offset:
+                if taken.next_offset >= end:
+                    self._loaded()
+                else:
+                    self._clock.call_soon(lambda: self._load_from(source, taken.next_offset))
+                return
+        self._loaded()
+
+    def _loaded(self) -> None:
+        self.is_loaded = True
+        self.partition.on_committed = self._shard.on_committed
+        self._shard.loaded()
+
+    def _replay(self, data: Buffer, position: int, header: batches.BatchHeader) -> None:
+        found = wire_records.read(data, position)
+        if header.is_control:
+            for record in found:
+                _, kind = _MARKER_KEY.unpack_from(record.key or b"\0\0\0\0")
+                self._shard.on_marker(
+                    header.producer_id, header.producer_epoch, kind == COMMIT_MARKER, record.offset
+                )
+            return
+        producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
+        self._shard.replay(found, producer)
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java, over UTF-16 code units."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(data), 2):
+        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return value

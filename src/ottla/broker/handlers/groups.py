@@ -1,0 +1,270 @@
+"""Groups and their offsets. The machines of `coordination.groups` decide; here requests find their shard."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla import errors
+from ottla.broker.authorized import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.context import Context
+from ottla.broker.coordinators import LocalShard
+from ottla.metadata.names import CONSUMER_OFFSETS
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+GROUPS_FROM = 8  # OffsetFetch: several groups in one request
+IMPLICIT_FROM = 5  # TxnOffsetCommit: registers the offsets' partition with the transaction by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A group member's client as Kafka shows it."""
+
+    client_id: str
+    host: str
+
+
+def _member(context: Context) -> Member:
+    return Member(context.client_id, f"/{context.client.host}")
+
+
+async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+    response: JoinGroupResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_join_group(
+            request, context.api_version, _member(context), token, now_ms
+        ),
+    )
+    return response
+
+
+async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
+    response: SyncGroupResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_sync_group(request, context.api_version, token, now_ms),
+    )
+    return response
+
+
+async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+    response: HeartbeatResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms),
+    )
+    return response
+
+
+async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
+    response: LeaveGroupResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_leave_group(request, context.api_version, token, now_ms),
+    )
+    return response
+
+
+async def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: Context
+) -> ConsumerGroupHeartbeatResponse:
+    response: ConsumerGroupHeartbeatResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_consumer_group_heartbeat(
+            request, context.api_version, _member(context), token, now_ms
+        ),
+    )
+    return response
+
+
+# -- offsets -------------------------------------------------------------------------------------
+
+
+async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    response: OffsetCommitResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_offset_commit(request, context.api_version, token, now_ms),
+    )
+    return response
+
+
+async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
+    """The offsets' partition must be in the transaction: asked for, or from v5 on made so."""
+    broker = context.broker
+    each = CONSUMER_OFFSETS, broker.groups.index_of(request.group_id)
+    refused = await broker.transactions.admit_offsets(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        each,
+        add=context.api_version >= IMPLICIT_FROM,
+    )
+    if refused is not None:
+        raise refused
+    response: TxnOffsetCommitResponse = await broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_txn_offset_commit(request, token, now_ms),
+    )
+    return response
+
+
+async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    if context.api_version >= GROUPS_FROM:
+        return OffsetFetchResponse(
+            groups=[await _fetched(each, request.require_stable, context) for each in request.groups]
+        )
+    group = OffsetFetchRequestGroup(group_id=request.group_id, member_epoch=-1, topics=None)
+    if request.topics is not None:
+        group.topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    found = await _fetched(group, request.require_stable, context)
+    if found.error_code and context.api_version < 2:  # v1 has no place for it but with each partition
+        raise errors.error_for(found.error_code)
+    return OffsetFetchResponse(
+        error_code=found.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in found.topics
+        ],
+    )
+
+
+async def _fetched(
+    group: OffsetFetchRequestGroup, require_stable: bool, context: Context
+) -> OffsetFetchResponseGroup:
+    try:
+        response: OffsetFetchResponseGroup = await context.broker.groups.call(
+            group.group_id,
+            lambda machine, token, now_ms: machine.on_offset_fetch(group, require_stable, token, now_ms),
+        )
+    except errors.ProtocolError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    return response
+
+
+async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
+    response: OffsetDeleteResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_offset_delete(request, token, now_ms),
+    )
+    return response
+
+
+# -- administration ------------------------------------------------------------------------------
+
+
+async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
+    response = ListGroupsResponse()
+    for shard in list(context.broker.groups.loaded()):
+        part = await shard.call(lambda machine, token, now_ms: machine.on_list_groups(request, token, now_ms))
+        response.groups += part.groups
+    return response
+
+
+async def describe_groups(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
+    version = context.api_version
+    response = DescribeGroupsResponse()
+    shards, failed = _by_shard(request.groups, context)
+    response.groups += [DescribedGroup(group_id=each, error_code=error.code) for each, error in failed]
+    for shard, group_ids in shards:
+        response.groups += await _ask(shard, "on_describe_groups", group_ids, version)
+    for group in response.groups:
+        group.authorized_operations = _operations(request.include_authorized_operations)
+    return response
+
+
+async def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, context: Context
+) -> ConsumerGroupDescribeResponse:
+    response = ConsumerGroupDescribeResponse()
+    shards, failed = _by_shard(request.group_ids, context)
+    response.groups += [
+        DescribedConsumerGroup(group_id=each, error_code=error.code) for each, error in failed
+    ]
+    for shard, group_ids in shards:
+        response.groups += await _ask(shard, "on_consumer_group_describe", group_ids)
+    for group in response.groups:
+        group.authorized_operations = _operations(request.include_authorized_operations)
+    return response
+
+
+async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
+    response = DeleteGroupsResponse()
+    shards, failed = _by_shard(request.groups_names, context)
+    response.results += [DeletableGroupResult(group_id=each, error_code=error.code) for each, error in failed]
+    for shard, group_ids in shards:
+        response.results += await _ask(shard, "on_delete_groups", group_ids)
+    return response
+
+
+async def _ask(shard: LocalShard, what: str, *about: object) -> list[Any]:
+    """One shard's part of an answer."""
+    found: list[Any] = await shard.call(
+        lambda machine, token, now_ms: getattr(machine, what)(*about, token, now_ms)
+    )
+    return found
+
+
+def _by_shard(
+    group_ids: Iterable[str], context: Context
+) -> tuple[list[tuple[LocalShard, list[str]]], list[tuple[str, errors.ProtocolError]]]:
+    """The groups of each shard, and those that none of ours has."""
+    shards: dict[int, tuple[LocalShard, list[str]]] = {}
+    failed: list[tuple[str, errors.ProtocolError]] = []
+    for group_id in group_ids:
+        try:
+            shard = context.broker.groups.shard_of(group_id)
+        except errors.ProtocolError as error:
+            failed.append((group_id, error))
+        else:
+            shards.setdefault(id(shard), (shard, []))[1].append(group_id)
+    return list(shards.values()), failed
+
+
+def _operations(asked: bool) -> int:
+    return GROUP_OPERATIONS if asked else NOT_ASKED

@@ -1,0 +1,231 @@
+"""Transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, markers, and what tools ask."""
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.broker.waits import Wait
+from ottla.coordination.transactions.listing import merged
+from ottla.coordination.transactions.markers import Markers
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+BATCHED_FROM = 4  # AddPartitionsToTxn between brokers
+TopicPartition = tuple[str, int]
+
+
+async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
+    broker = context.broker
+    filled: Wait[None] = Wait()
+    broker.producer_ids.when_filled(filled.set)
+    try:
+        await filled
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=broker.producer_ids.next_producer_id())
+        response: InitProducerIdResponse = await broker.transactions.coordinator.call(
+            request.transactional_id,
+            lambda machine, token, now_ms: machine.on_init_producer_id(
+                request, context.api_version, token, now_ms
+            ),
+        )
+    except errors.ProtocolError as error:
+        return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
+    return response
+
+
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse:
+    """Partitions that do not exist are refused, and with them the whole transaction's request."""
+    if context.api_version >= BATCHED_FROM:
+        return await _add_batched(request, context)
+    unknown = _unknown(request.v3_and_below_topics, context)
+    if unknown:
+        results = _refused(request.v3_and_below_topics, unknown)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    response: AddPartitionsToTxnResponse = await context.broker.transactions.coordinator.call(
+        request.v3_and_below_transactional_id,
+        lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
+            request, context.api_version, token, now_ms
+        ),
+    )
+    return response
+
+
+async def _add_batched(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    response = AddPartitionsToTxnResponse()
+    for each in request.transactions:
+        unknown = _unknown(each.topics, context)
+        if unknown:
+            response.results_by_transaction.append(
+                AddPartitionsToTxnResult(
+                    transactional_id=each.transactional_id, topic_results=_refused(each.topics, unknown)
+                )
+            )
+            continue
+        try:
+            response.results_by_transaction += await _add_one(each, context)
+        except errors.ProtocolError as error:
+            codes = {(topic.name, index): error.code for topic in each.topics for index in topic.partitions}
+            response.results_by_transaction.append(
+                AddPartitionsToTxnResult(
+                    transactional_id=each.transactional_id, topic_results=_refused(each.topics, codes)
+                )
+            )
+    return response
+
+
+async def _add_one(each: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnResult]:
+    request = AddPartitionsToTxnRequest(transactions=[each])
+    response: AddPartitionsToTxnResponse = await context.broker.transactions.coordinator.call(
+        each.transactional_id,
+        lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
+            request, context.api_version, token, now_ms
+        ),
+    )
+    return response.results_by_transaction
+
+
+def _unknown(topics: list[AddPartitionsToTxnTopic], context: Context) -> dict[TopicPartition, int]:
+    return {
+        (topic.name, index): errors.UnknownTopicOrPartition.code
+        for topic in topics
+        for index in topic.partitions
+        if context.broker.image.partition(topic.name, index) is None
+    }
+
+
+def _refused(
+    topics: list[AddPartitionsToTxnTopic], codes: dict[TopicPartition, int]
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Those without a fault of their own were not attempted."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=codes.get((topic.name, index), errors.OperationNotAttempted.code),
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
+    broker = context.broker
+    await broker.ensure_topic(broker.groups.topic)
+    offsets_partition = broker.groups.index_of(request.group_id)
+    response: AddOffsetsToTxnResponse = await broker.transactions.coordinator.call(
+        request.transactional_id,
+        lambda machine, token, now_ms: machine.on_add_offsets_to_txn(
+            request, context.api_version, offsets_partition, token, now_ms
+        ),
+    )
+    return response
+
+
+async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
+    response: EndTxnResponse = await context.broker.transactions.coordinator.call(
+        request.transactional_id,
+        lambda machine, token, now_ms: machine.on_end_txn(request, context.api_version, token, now_ms),
+    )
+    return response
+
+
+async def write_txn_markers(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
+    """From a coordinator on another broker, or from a person who ends a hanging transaction."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=each.producer_id, topics=await _written(each, context))
+            for each in request.markers
+        ]
+    )
+
+
+async def _written(marker: WritableTxnMarker, context: Context) -> list[WritableTxnMarkerTopicResult]:
+    partitions = {(topic.name, index) for topic in marker.topics for index in topic.partition_indexes}
+    markers = Markers(
+        "",
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+        marker.transaction_version,
+        frozenset(partitions),
+        0,
+    )
+    codes: dict[TopicPartition, int] = {}
+    for each in sorted(partitions):
+        codes[each] = await _write_one(each, markers, context)
+    return [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes[topic.name, index])
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+
+
+async def _write_one(each: TopicPartition, markers: Markers, context: Context) -> int:
+    if context.broker.image.partition(*each) is None:
+        return errors.UnknownTopicOrPartition.code
+    settled: Wait[int] = Wait()
+    context.broker.transactions.write_marker(each, markers, lambda _, code: settled.set(code))
+    return await settled
+
+
+async def describe_transactions(
+    request: DescribeTransactionsRequest, context: Context
+) -> DescribeTransactionsResponse:
+    response = DescribeTransactionsResponse()
+    for each in request.transactional_ids:
+        try:
+            response.transaction_states += await _describe_one(each, context)
+        except errors.ProtocolError as error:
+            response.transaction_states.append(TransactionState(transactional_id=each, error_code=error.code))
+    return response
+
+
+async def _describe_one(transactional_id: str, context: Context) -> list[TransactionState]:
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    response: DescribeTransactionsResponse = await context.broker.transactions.coordinator.call(
+        transactional_id,
+        lambda machine, token, now_ms: machine.on_describe_transactions(request, token, now_ms),
+    )
+    return response.transaction_states
+
+
+async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+    parts = [
+        await shard.call(lambda machine, token, now_ms: machine.on_list_transactions(request, token, now_ms))
+        for shard in list(context.broker.transactions.coordinator.loaded())
+    ]
+    return merged(parts)
