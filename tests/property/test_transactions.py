@@ -11,6 +11,7 @@ import pytest
 
 from ottla.coordination.shard import Shard
 from ottla.coordination.transactions import ending, partitions, producers, transaction
+from ottla.coordination.transactions.gate import Gate
 from ottla.coordination.transactions.machine import TransactionMachine
 from ottla.coordination.transactions.markers import MarkerQueue
 from ottla.coordination.transactions.records import TransactionRecords
@@ -369,6 +370,14 @@ def _a_zombie_may_end_what_is_not_its_own(monkeypatch):
     )
 
 
+def _the_next_epoch_slips_into_an_open_transaction(monkeypatch):
+    real = Gate.ask
+    monkeypatch.setattr(
+        Gate, "ask", lambda self, who, epoch, at: None if at is not None else real(self, who, epoch, at)
+    )
+    monkeypatch.setattr(Gate, "check", lambda self, who, epoch, at, guard: None)
+
+
 def _an_open_transaction_is_taken_over(monkeypatch):
     def take_over(self, old, now_ms):
         return Effects(
@@ -415,6 +424,7 @@ MUTANTS = [
     _verifying_always_succeeds,
     _partitions_join_while_markers_are_written,
     _a_zombie_may_end_what_is_not_its_own,
+    _the_next_epoch_slips_into_an_open_transaction,
     _an_open_transaction_is_taken_over,
     _partitions_are_not_logged,
     _answers_leave_before_they_are_committed,
@@ -426,6 +436,6 @@ MUTANTS = [
 def test_planted_bugs_are_found(mutant, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
-        for seed in range(20):
+        for seed in range(40):
             for version in (2, 1):
                 Story(seed, version).run().raise_if_any()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.coordination.shard import Shard
+from ottla.coordination.transactions.gate import Gate, Guard
 from ottla.coordination.transactions.machine import TransactionMachine
 from ottla.coordination.transactions.markers import Markers
 from ottla.coordination.transactions.records import TransactionRecords
@@ -20,7 +21,6 @@ from ottla.coordination.transactions.transaction import TopicPartition, Transact
 from ottla.errors import (
     CoordinatorLoadInProgress,
     InvalidProducerEpoch,
-    InvalidTxnState,
     NotCoordinator,
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
@@ -103,25 +103,25 @@ class ProducerState:
     epoch: int = -1
     offsets: list[int] = field(default_factory=list)  # by sequence number
     open: list[Entry] = field(default_factory=list)
-    guard: object = None
 
-    def has_open(self, epoch: int) -> bool:
-        """Records of the next epoch do not belong to a transaction whose marker is still to come."""
-        return bool(self.open) and epoch == self.epoch
+    @property
+    def open_epoch(self) -> int | None:
+        return self.epoch if self.open else None
 
 
 class DataPartition:
-    """A topic partition as far as transactions matter: epochs, sequences, guards, markers."""
+    """A topic partition as far as transactions matter: epochs, sequences, the gate, markers."""
 
     def __init__(self) -> None:
         self.log: list[Entry] = []
         self.producers: dict[int, ProducerState] = {}
         self.coordinator_epoch = -1
+        self.gate = Gate()
 
     def state(self, producer_id: int) -> ProducerState:
         return self.producers.setdefault(producer_id, ProducerState())
 
-    def append(self, producer_id: int, epoch: int, sequence: int, value: str, guard: object) -> int:
+    def append(self, producer_id: int, epoch: int, sequence: int, value: str, guard: Guard | None) -> int:
         state = self.state(producer_id)
         if epoch < state.epoch:
             raise InvalidProducerEpoch
@@ -130,8 +130,8 @@ class DataPartition:
             return state.offsets[sequence]
         if sequence > sequences:
             raise OutOfOrderSequenceNumber
-        if not state.has_open(epoch) and (state.open or guard is None or state.guard is not guard):
-            raise InvalidTxnState  # the transaction that was checked has ended since
+        self.gate.check(producer_id, epoch, state.open_epoch, guard)
+        self.gate.on_appended(producer_id)
         if epoch > state.epoch:
             state.epoch, state.offsets = epoch, []
         entry = Entry(value, producer_id)
@@ -152,7 +152,8 @@ class DataPartition:
         self.coordinator_epoch = markers.coordinator_epoch
         for entry in state.open:
             entry.fate = "committed" if markers.committed else "aborted"
-        state.open, state.guard = [], None
+        state.open = []
+        self.gate.on_marker(markers.producer_id)
         if markers.producer_epoch > state.epoch:
             state.epoch, state.offsets = markers.producer_epoch, []
         self.log.append(Entry(None, markers.producer_id, "marker"))
@@ -242,10 +243,9 @@ class World:
         """One message, one way."""
         if not self.calm and self.dice.random() < 0.04:
             return
-        late = not self.calm and self.dice.random() < 0.08
-        self.clock.call_later(
-            self.dice.uniform(TIMEOUT_MS, 5 * TIMEOUT_MS) if late else self.dice.uniform(0, 20), deliver
-        )
+        weather = 1.0 if self.calm else self.dice.random()
+        slowest_ms = 5 * TIMEOUT_MS if weather < 0.06 else TIMEOUT_MS if weather < 0.15 else 20
+        self.clock.call_later(self.dice.uniform(0, slowest_ms), deliver)
 
     def call(self, handle: Callable[[Answer], None], answer: Answer) -> None:
         """A request and its answer; None when it takes too long, though it may still be carried out."""
@@ -272,20 +272,21 @@ class World:
         answer: Answer,
     ) -> None:
         leader = self.partitions[partition]
-        state = leader.state(producer[0])
 
-        def append(guard: object) -> None:
+        def append(guard: Guard | None) -> None:
             try:
                 answer(leader.append(*producer, sequence, value, guard))
             except ProtocolError as error:
                 answer(error)
 
-        if state.has_open(producer[1]):
+        try:
+            guard = leader.gate.ask(*producer, leader.state(producer[0]).open_epoch)
+        except ProtocolError as error:
+            answer(error)
+            return
+        if guard is None:
             append(None)
             return
-        if state.guard is None:
-            state.guard = object()
-        guard = state.guard
 
         def checked(response: Any) -> None:
             if response is None or isinstance(response, ProtocolError):

@@ -70,7 +70,14 @@ def end_and_bump(
 
 
 def _is_repeated(transaction: Transaction, holder: Identity) -> bool:
+    """Only an end that took an epoch can be repeated with the one before.
+
+    Apache Kafka looks at the epochs alone, and so hands the epoch of a version 1 producer, which ends its
+    transactions without a bump, to a version 2 zombie that it has just fenced.
+    """
     if transaction.state not in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        return False
+    if transaction.client_version < BUMPING_VERSION:
         return False
     producer_id, epoch = holder
     if producer_id == transaction.producer_id:
