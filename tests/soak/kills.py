@@ -29,6 +29,7 @@ from tests.oracle.ottla import Ottla
 Server = Ottla | Oracle  # the harness itself is shown right on Apache Kafka
 TOPIC = "kills"
 PARTITIONS = 3
+_STUCK_S = 60
 _PAYLOAD = b"." * 200
 
 
@@ -43,6 +44,10 @@ class Load:
     acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     failures: list[str] = field(default_factory=list)
     _thread: threading.Thread | None = None
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.copy().values()))
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=self.name)
@@ -59,6 +64,7 @@ class Load:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 2,
+                "queue.buffering.max.messages": 2000,  # short, so that every kill meets fresh records
                 "message.timeout.ms": 300_000,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
@@ -132,8 +138,10 @@ def run(
         for load in loads:
             load.start()
         try:
+            seen = 0
             for number in range(kills):
-                time.sleep(chance.choice((0.05, 0.2, 0.5, 1.0)) * chance.uniform(0.2, 1.5))
+                seen = wait_for_progress(loads, beyond=seen)
+                time.sleep(chance.choice((0.0, 0.05, 0.3, 1.0)) * chance.uniform(0.2, 1.5))
                 restarts.append(kill_and_restart(broker))
                 say(f"kill {number + 1}/{kills}: back after {restarts[-1]:.2f} s")
             time.sleep(0.5)
@@ -146,6 +154,16 @@ def run(
     report.restart_seconds_max = round(max(restarts, default=0.0), 3)
     judge(report, loads, found)
     return report
+
+
+def wait_for_progress(loads: list[Load], beyond: int) -> int:
+    """A kill tells something only while records are being acknowledged; gives how many are by now."""
+    deadline = time.monotonic() + _STUCK_S
+    while (count := sum(load.count for load in loads)) <= beyond:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"nothing was acknowledged for {_STUCK_S} s")
+        time.sleep(0.005)
+    return count
 
 
 def kill_and_restart(broker: Server) -> float:
