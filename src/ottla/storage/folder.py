@@ -50,7 +50,7 @@ class Opening:
                 self.folder.disk,
                 partition_folder(*self.partition),
                 self.config,
-                files=self.folder.files,
+                files=FileCache(),  # the folder's is for the event loop alone
                 now_ms=self.now_ms,
                 clean=self.clean,
                 recovery_point=self.recovery_point,
@@ -163,6 +163,7 @@ class LogFolder:
                 raise opening.error
         log = opening.log
         assert log is not None, "the opening was not run"
+        log.share_files(self.files)
         log.advance_high_watermark(max(log.log_start_offset, min(opening.high_watermark, log.end_offset)))
         self.logs[opening.partition] = log
         return log

@@ -585,6 +585,10 @@ class Log:
         self._durability.on_moved(folder)
         self.folder = folder
 
+    def share_files(self, files: FileCache) -> None:
+        """It was opened in a thread, with a cache of its own; from here on it is the event loop's."""
+        self._segments.share_files(files)
+
     def reconfigure(self, config: LogConfig) -> None:
         self.config = config
 

@@ -99,6 +99,13 @@ class Segments:
         for segment in self.all:
             segment.folder = folder
 
+    def share_files(self, files: FileCache) -> None:
+        self.close()
+        self._files.close()
+        self._files = files
+        for segment in self.all:
+            segment.files = files
+
     def take_doomed(self) -> list[str]:
         doomed, self._doomed = self._doomed, []
         return doomed
