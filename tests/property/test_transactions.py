@@ -52,6 +52,8 @@ class Producer:
         try:
             yield from self.init()
             for number in range(self.work):
+                if self.story.world.calm:
+                    return
                 yield from self.transaction(f"{self.name}-{number}")
         except Dead:
             return
@@ -170,7 +172,7 @@ class Producer:
             waited[0] = True
 
         clock.call_later(delay_ms, wake)
-        while not waited[0]:
+        while not waited[0] and not self.story.world.calm:
             yield lambda reply: None
 
     def ask(self, name: str, request: object, version: int):  # type: ignore[no-untyped-def]
