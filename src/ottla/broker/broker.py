@@ -6,6 +6,7 @@ from typing import TypeVar
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.groups import group_coordinator
+from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.metrics import Metrics
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
@@ -16,10 +17,10 @@ from ottla.config.settings import Config
 from ottla.metadata import topics
 from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
-from ottla.metadata.image import Image
+from ottla.metadata.image import BROKER_RESOURCE, Image
 from ottla.metadata.internal import topic_by_itself
 from ottla.metadata.names import check_name, is_internal
-from ottla.metadata.records import PartitionCreated, Record, TopicCreated, TopicDeleted
+from ottla.metadata.records import ConfigSet, PartitionCreated, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
 
@@ -36,6 +37,7 @@ class Broker:
         controller: Controller,
         replicas: Replicas,
         sessions: FetchSessions,
+        housekeeping: Housekeeping,
         metrics: Metrics,
         new_uuid: Callable[[], bytes],
     ) -> None:
@@ -45,6 +47,7 @@ class Broker:
         self.controller = controller
         self.replicas = replicas
         self.sessions = sessions
+        self.housekeeping = housekeeping
         self.metrics = metrics
         self.new_uuid = new_uuid
         self.producer_ids = ProducerIds(self.node_id, controller)
@@ -54,6 +57,7 @@ class Broker:
         replicas.on_partition = self._on_partition
         for key, partition in replicas.partitions.items():
             self._on_partition(key, partition)
+        self._on_dynamic_config()
         self.image.watch(self._on_record)
         self.supported_features: dict[str, tuple[int, int]] = {}
 
@@ -133,9 +137,19 @@ class Broker:
                 for shard in self.groups.shards.values():
                     shard.carry_out(shard.machine.on_topic_deleted(name, self.clock.now_ms()))
                     shard.machine.on_topics_changed()
+            case ConfigSet(resource_type=kind) if kind == BROKER_RESOURCE:
+                self._on_dynamic_config()
             case PartitionCreated():
                 for shard in self.groups.shards.values():
                     shard.machine.on_topics_changed()
+
+    def _on_dynamic_config(self) -> None:
+        image = self.image
+        self.config = self.config.with_dynamic(
+            image.settings(BROKER_RESOURCE, ""), image.settings(BROKER_RESOURCE, str(self.node_id))
+        )
+        self.replicas.on_config(self.config)
+        self.housekeeping.on_config(self.config)
 
     async def sleep(self, milliseconds: int) -> None:
         wait: Wait[None] = Wait()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.config.log import LogConfig
 from ottla.config.settings import Config
-from ottla.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.metadata.image import TOPIC_RESOURCE, Image
 from ottla.metadata.image import Partition as State
 from ottla.metadata.records import ConfigSet, PartitionChanged, PartitionCreated, Record, TopicDeleted
 from ottla.ports import Clock, Jobs
@@ -94,8 +94,6 @@ class Replicas:
             case ConfigSet(resource_type=kind, resource_name=name):
                 if kind == TOPIC_RESOURCE:
                     self._reconfigure([key for key in self.partitions if key[0] == name])
-                elif kind == BROKER_RESOURCE:
-                    self._reconfigure(list(self.partitions))
 
     def on_config(self, config: Config) -> None:
         self._config = config
@@ -140,7 +138,7 @@ class Replicas:
         key = state.topic, state.index
         if opened is not None:
             opened.topic_id = state.topic_id
-        partition = Partition(self._node_id, state, opened, self.on_flush_due)
+        partition = Partition(self._node_id, state, opened, lambda due: self.on_flush_due(due))
         self.partitions[key] = partition
         self._by_topic.setdefault(state.topic_id, set()).add(key)
         self.on_partition(key, partition)

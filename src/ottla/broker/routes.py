@@ -76,5 +76,16 @@ _TABLE = (
     _route("DescribeTransactions", "transactions", "describe_transactions"),
     _route("ListTransactions", "transactions", "list_transactions"),
     _route("DescribeProducers", "producers", "describe_producers"),
+    _route("DescribeLogDirs", "log_dirs", "describe_log_dirs"),
+    _route("AlterReplicaLogDirs", "log_dirs", "alter_replica_log_dirs"),
+    _route("ElectLeaders", "leadership", "elect_leaders"),
+    _route("AlterPartitionReassignments", "leadership", "alter_partition_reassignments"),
+    _route("ListPartitionReassignments", "leadership", "list_partition_reassignments"),
+    _route("UnregisterBroker", "leadership", "unregister_broker"),
+    _route("DescribeAcls", "security", "describe_acls"),
+    _route("CreateAcls", "security", "create_acls"),
+    _route("DeleteAcls", "security", "delete_acls"),
+    _route("DescribeClientQuotas", "security", "describe_client_quotas"),
+    _route("DescribeUserScramCredentials", "security", "describe_user_scram_credentials"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatcher
+from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
@@ -107,12 +108,16 @@ class Node:
             120_000,
             lambda: random.getrandbits(31),
         )
-        self.broker = Broker(config, self.clock, controller, replicas, sessions, Metrics(), new_uuid)
+        housekeeping = Housekeeping(replicas, config, self.clock, self._jobs, lambda: uuid.uuid4().hex)
+        self.broker = Broker(
+            config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid
+        )
         self.broker.supported_features = FEATURES
         self.dispatcher = Dispatcher(self.broker, self.broker.metrics)
         self._bind()
         self.endpoints = self._advertised()
         await self._join(controller, cluster_id, directories)
+        housekeeping.start()
         for listener in self.listeners:
             await listener.serve()
 
@@ -194,6 +199,7 @@ class Node:
         """Clean: everything is flushed, and the next start need not check it."""
         for listener in self.listeners:
             await listener.stop()
+        self.broker.housekeeping.close()
         for folder in self._folders:
             if not folder.is_offline:
                 await self._run(folder.close)
@@ -203,6 +209,7 @@ class Node:
         """As after kill -9: nothing is flushed or marked, but nothing leaks into this process either."""
         for listener in self.listeners:
             await listener.stop()
+        self.broker.housekeeping.close()
         self._release()
 
     def _release(self) -> None:

@@ -155,6 +155,9 @@ class MemoryDisk:
         }
         self._durable_folders.update(each for each in self._folders if _parent(each) == path)
 
+    def total_bytes(self) -> int:
+        return self.used_bytes + self.free_bytes()
+
     def free_bytes(self) -> int:
         return (1 << 62) if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes)
 

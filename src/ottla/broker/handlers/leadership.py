@@ -1,0 +1,111 @@
+"""Who leads and where replicas are: ElectLeaders, reassignments, UnregisterBroker, DescribeQuorum."""
+
+from collections import defaultdict
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.metadata import brokers
+from ottla.metadata.partitions import ElectionType
+from ottla.metadata.partitions import elect_leaders as decide_leaders
+from ottla.metadata.reassignment import Move, alter_reassignments, reassignments
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ottla.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+async def elect_leaders(request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
+    """v0 knows only the preferred election. Without topics: all partitions that need one."""
+    kind = request.election_type if context.api_version > 0 else ElectionType.PREFERRED
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [(each.topic, index) for each in request.topic_partitions for index in each.partitions]
+    results = await context.broker.change(lambda image, config: decide_leaders(kind, wanted, image))
+    topics: dict[str, list[PartitionResult]] = defaultdict(list)
+    for each in results:
+        topics[each.topic].append(
+            PartitionResult(
+                partition_id=each.partition,
+                error_code=each.error.code if each.error else 0,
+                error_message=each.error.message if each.error else None,
+            )
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=topic, partition_result=found) for topic, found in topics.items()
+        ]
+    )
+
+
+async def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, context: Context
+) -> AlterPartitionReassignmentsResponse:
+    moves = [
+        Move(topic.name, each.partition_index, each.replicas)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    allowed = request.allow_replication_factor_change or context.api_version == 0
+    results = await context.broker.change(
+        lambda image, config: alter_reassignments(moves, image, config, allow_factor_change=allowed)
+    )
+    topics: dict[str, list[ReassignablePartitionResponse]] = defaultdict(list)
+    for move, error in results:
+        topics[move.topic].append(
+            ReassignablePartitionResponse(
+                partition_index=move.partition,
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=[ReassignableTopicResponse(name=name, partitions=found) for name, found in topics.items()],
+    )
+
+
+async def list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, context: Context
+) -> ListPartitionReassignmentsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(each.name, index) for each in request.topics for index in each.partition_indexes}
+    topics: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
+    for each in reassignments(context.broker.image):
+        if wanted is None or (each.topic, each.index) in wanted:
+            topics[each.topic].append(
+                OngoingPartitionReassignment(
+                    partition_index=each.index,
+                    replicas=list(each.replicas),
+                    adding_replicas=list(each.adding),
+                    removing_replicas=list(each.removing),
+                )
+            )
+    return ListPartitionReassignmentsResponse(
+        topics=[OngoingTopicReassignment(name=name, partitions=found) for name, found in topics.items()]
+    )
+
+
+async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
+    try:
+        await context.broker.change(
+            lambda image, config: brokers.unregister(request.broker_id, image, config)
+        )
+    except errors.ProtocolError as error:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+    return UnregisterBrokerResponse()

@@ -1,0 +1,98 @@
+"""Log folders: what is where (DescribeLogDirs), and moving it (AlterReplicaLogDirs)."""
+
+from collections import defaultdict
+
+from ottla import errors
+from ottla.broker.context import Context
+from ottla.storage.folder import LogFolder, Usage
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(each.topic, index) for each in request.topics for index in each.partitions}
+    return DescribeLogDirsResponse(
+        results=[_described(folder, wanted, context) for folder in context.broker.replicas.folders]
+    )
+
+
+def _described(
+    folder: LogFolder, wanted: set[tuple[str, int]] | None, context: Context
+) -> DescribeLogDirsResult:
+    if folder.is_offline:
+        return DescribeLogDirsResult(error_code=errors.KafkaStorageError.code, log_dir=folder.path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for usage in folder.usage():
+        if wanted is None or usage.partition in wanted:
+            topic, index = usage.partition
+            topics[topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=index,
+                    partition_size=usage.size_bytes,
+                    offset_lag=_lag(usage, context),
+                    is_future_key=usage.is_future,
+                )
+            )
+    return DescribeLogDirsResult(
+        log_dir=folder.path,
+        topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],
+        total_bytes=folder.disk.total_bytes(),
+        usable_bytes=folder.disk.free_bytes(),
+    )
+
+
+def _lag(usage: Usage, context: Context) -> int:
+    """How far a copy on its way to another folder is behind its original; of a replica, behind its leader."""
+    partition = context.broker.replicas.partitions.get(usage.partition)
+    if partition is None or partition.log is None:
+        return 0
+    end = partition.log.end_offset if usage.is_future else partition.log.high_watermark
+    return max(0, end - usage.end_offset)
+
+
+async def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, context: Context
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
+    for wanted in request.dirs:
+        for topic in wanted.topics:
+            for index in topic.partitions:
+                code = _move(topic.name, index, wanted.path, context)
+                results[topic.name].append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=found)
+            for name, found in results.items()
+        ]
+    )
+
+
+def _move(topic: str, index: int, path: str, context: Context) -> int:
+    """Begins the move; its progress shows in DescribeLogDirs."""
+    broker = context.broker
+    try:
+        target = next((each for each in broker.replicas.folders if each.path == path), None)
+        if target is None:
+            raise errors.LogDirNotFound(f"there is no log folder {path}")
+        partition = broker.partition(topic, index)
+        if partition.log is None or target.is_offline:
+            raise errors.KafkaStorageError()
+        broker.housekeeping.move((topic, index), target)
+    except errors.ProtocolError as error:
+        return error.code
+    return errors.NONE
