@@ -1,4 +1,4 @@
-/* What the parts of the kernel share: reading one record, and output that grows. See _kernel.c. */
+/* What the parts of the kernel share: reading one record, output that grows, checksums. See _kernel.c. */
 #ifndef OTTLA_KERNEL_H
 #define OTTLA_KERNEL_H
 
@@ -216,6 +216,12 @@ static inline int put_bytes(Output *output, const void *data, Py_ssize_t size)
     output->used += (size_t)size;
     return 0;
 }
+
+/* _kernel_crc.c */
+uint32_t crc_portable(uint32_t crc, const uint8_t *at, size_t size);
+extern uint32_t (*crc_update)(uint32_t crc, const uint8_t *at, size_t size);
+uint32_t crc32c(const uint8_t *data, size_t size, uint32_t crc);
+void crc_prepare(void);
 
 /* _kernel_columns.c */
 PyObject *py_measure_columns(PyObject *module, PyObject *args, PyObject *names);
