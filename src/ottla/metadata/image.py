@@ -148,20 +148,39 @@ class Image:
     # The one way to change
 
     def apply_entry(self, position: int, records: Iterable[Record]) -> None:
-        """An entry of the log, or a snapshot of all before `position + 1`."""
+        """An entry of the log, or a snapshot of all before `position + 1`.
+
+        A watcher that fails must not leave half an entry applied: it is heard of at the end.
+        """
+        failures: list[Exception] = []
         for record in records:
-            self.apply(record)
+            for each in self._change(record):
+                failures += self._tell(each)
         self.position = position + 1
+        if failures:
+            raise failures[0]
 
     def apply(self, record: Record) -> None:
+        for each in self._change(record):
+            for failure in self._tell(each):
+                raise failure
+
+    def _change(self, record: Record) -> Iterable[Record]:
+        """Changes the state; what watchers hear of it."""
         self._apply(record)
         self.version += 1
-        heard: Iterable[Record] = (record,)
         if isinstance(record, SoleReplicasRestarted) and self._watchers:
-            heard = [changed(each) for each in self.partitions() if each.replicas == (record.broker_id,)]
+            return [changed(each) for each in self.partitions() if each.replicas == (record.broker_id,)]
+        return (record,)
+
+    def _tell(self, record: Record) -> list[Exception]:
+        failures: list[Exception] = []
         for callback in self._watchers:
-            for each in heard:
-                callback(each)
+            try:
+                callback(record)
+            except Exception as error:
+                failures.append(error)
+        return failures
 
     def records(self) -> Iterator[Record]:
         """What rebuilds this image when applied to an empty one: a snapshot."""

@@ -111,8 +111,11 @@ class Journal:
                 return done(DiskFailed(f"{self._log_path}: {error}"))
             self._size += len(frame)
             self._position = position + 1
-            self._to().on_entry(position, records)
-            return done(None)
+            try:
+                self._to().on_entry(position, records)
+            finally:
+                done(None)  # it is in the log, whatever a listener made of it
+            return None
 
         return self._run_aside(file.sync, synced)
 

@@ -1,7 +1,6 @@
 """One partition on this broker: leads or follows, knows what is committed, and who waits for it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ottla import errors
 from ottla.metadata.image import Partition as State
@@ -72,7 +71,7 @@ class Partition:
     def close(self) -> None:
         """The partition is no longer here."""
         self.log = None
-        self.state = replace(self.state, leader=-1)
+        self.state = self.state._replace(leader=-1)
         self.wake_all()
 
     @property
