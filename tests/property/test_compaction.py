@@ -31,7 +31,7 @@ ENDS = st.tuples(st.just("end"), st.integers(0, 2), st.booleans())
 ROLLS = st.tuples(st.just("roll"))
 OPERATIONS = st.lists(st.one_of(WRITES, ENDS, ROLLS), min_size=1, max_size=25)
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def play(log: DirtyLog, operations: list[tuple[Any, ...]]) -> None:
@@ -145,6 +145,25 @@ def check_producers_replayed(operations: list[tuple[Any, ...]]) -> None:
 @quick
 def test_producers_replayed_from_the_cleaned_log_are_as_they_were(operations):
     check_producers_replayed(operations)
+
+
+@given(OPERATIONS, st.sampled_from([300, 1 << 30]))
+@quick
+def test_a_compacted_log_is_not_taken_for_a_damaged_one_after_a_crash(operations, segment_bytes):
+    log = a_log(operations, segment_bytes=segment_bytes)
+    log.clean()
+    log.clean(0, now_ms=NOW_MS + 1000)
+    before, end_offset, aborted = log.left(), log.end_offset, log.aborted_transactions(0, log.end_offset)
+    log.disk.crash(lose_unsynced=False)
+    lines: list[str] = []
+    opened = Log.open(
+        log.disk, FOLDER, log.config, files=FileCache(), now_ms=0, clean=False, report=lines.append
+    )
+    assert (rows_on(log.disk), lines) == (before, [])
+    assert opened.end_offset == end_offset
+    assert {(each.producer_id, each.last_offset) for each in opened.aborted_transactions(0, end_offset)} == {
+        (each.producer_id, each.last_offset) for each in aborted
+    }
 
 
 def open_log(disk: MemoryDisk) -> Log:
