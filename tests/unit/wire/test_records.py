@@ -106,7 +106,9 @@ def test_batches_of_aiokafka_are_read(codec):
 
 
 def test_batches_of_kio_are_read_and_ours_are_the_same_bytes():
-    many = [each._replace(timestamp=1_000) for each in MANY]  # kio rounds what is less than a second
+    many = [
+        each._replace(timestamp=1_000) for each in MANY
+    ]  # kio writes times through floats, a millisecond off here and there
     ours = batch.build(many)
     written = io.BytesIO()
     kio_write_batch(written, kio_read_batch(ours, 0)[0])
