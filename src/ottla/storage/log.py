@@ -15,20 +15,18 @@ from ottla.config.log import LogConfig
 from ottla.ports import Buffer, Disk
 from ottla.storage import search
 from ottla.storage.epochs import EpochStart, LeaderEpochs
-from ottla.storage.files import DELETED, EPOCHS, LOG, PARTITION_METADATA, SEGMENT_KINDS, FileCache
+from ottla.storage.files import EPOCHS, PARTITION_METADATA, SEGMENT_KINDS, FileCache
 from ottla.storage.flush import Durability, Flush
 from ottla.storage.indexes import AbortedTransaction
 from ottla.storage.markers import build_marker, read_marker
+from ottla.storage.opening import open_folder
 from ottla.storage.partition_files import (
     NO_TOPIC_ID,
-    read_epochs,
-    read_topic_id,
     write_epochs,
     write_topic_id,
 )
 from ottla.storage.producers import ProducerEntry, Producers
 from ottla.storage.reading import Slice, read_batches
-from ottla.storage.recovery import Recovery
 from ottla.storage.retention import Expiry, expired
 from ottla.storage.search import Found
 from ottla.storage.segment import Segment, segment_ms
@@ -36,10 +34,9 @@ from ottla.storage.segments import Segments
 from ottla.storage.snapshots import (
     apply_batch,
     load_producers,
-    remove_stray_snapshots,
     write_snapshot,
 )
-from ottla.storage.swap import Swap, recover_swaps
+from ottla.storage.swap import Swap
 from ottla.storage.validation import accept
 from ottla.wire.batch import BatchHeader, CorruptBatch, check
 
@@ -104,28 +101,22 @@ class Log:
         report: Callable[[str], None],
         topic_id: bytes | None = None,
     ) -> "Log":
-        """Slow: the shell does it in a thread. A log that does not exist yet is made at its first append."""
+        """A log that does not exist yet is made at its first append.
+
+        Slow: the shell does it in a thread, with a file cache of its own, and then calls `share_files`.
+        """
         try:
-            recover_swaps(disk, folder, report)
-            epochs = read_epochs(disk, folder, report)
-            found_id = read_topic_id(disk, folder, report)
-            recovery = Recovery(disk, files, folder, config, epochs, now_ms=now_ms, report=report)
-            recovered = recovery.run(clean=clean, recovery_point=recovery_point)
-            segments = recovered.segments
-            if not segments or segments[-1].next_offset < log_start_offset:
-                for segment in segments:
-                    report(
-                        f"{segment.path(LOG)} ends before the log start offset {log_start_offset} and goes"
-                    )
-                    segment.rename(DELETED)
-                segments = [Segment(disk, files, folder, log_start_offset, created_ms=now_ms)]
-            end_offset = segments[-1].next_offset
-            at_most = min(recovered.rebuilt_from, end_offset)
-            producers = load_producers(disk, folder, segments, end_offset, at_most=at_most, report=report)
-            remove_stray_snapshots(disk, folder, segments)
-            start = max(log_start_offset, segments[0].base_offset)
-            epochs.truncate_from_end(end_offset)
-            epochs.truncate_from_start(start)
+            opened = open_folder(
+                disk,
+                folder,
+                config,
+                files=files,
+                now_ms=now_ms,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                report=report,
+            )
         except OSError as error:
             raise errors.KafkaStorageError(f"{folder} cannot be opened: {error}") from error
         log = cls(
@@ -133,17 +124,16 @@ class Log:
             folder,
             config,
             files,
-            segments,
-            epochs=epochs,
-            producers=producers,
-            log_start_offset=start,
-            topic_id=topic_id or found_id,
+            opened.segments,
+            epochs=opened.epochs,
+            producers=opened.producers,
+            log_start_offset=opened.log_start_offset,
+            topic_id=topic_id or opened.topic_id,
         )
         if not clean:
-            log._durability.point = min(max(recovery_point, start), end_offset)
+            log._durability.point = min(max(recovery_point, log.log_start_offset), log.end_offset)
             small = [f"{folder}/{EPOCHS}", f"{folder}/{PARTITION_METADATA}"]  # perhaps never synced
             log._durability.on_written(path for path in small if disk.exists(path))
-        producers.expire(now_ms, config.producer_id_expiration_ms)
         return log
 
     @classmethod

@@ -1,0 +1,58 @@
+"""From a partition's folder to the state of its log: unfinished swaps, segments, producers, epochs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.config.log import LogConfig
+from ottla.ports import Disk
+from ottla.storage.epochs import LeaderEpochs
+from ottla.storage.files import DELETED, LOG, FileCache
+from ottla.storage.partition_files import read_epochs, read_topic_id
+from ottla.storage.producers import Producers
+from ottla.storage.recovery import Recovery
+from ottla.storage.segment import Segment
+from ottla.storage.snapshots import load_producers, remove_stray_snapshots
+from ottla.storage.swap import recover_swaps
+
+
+@dataclass(slots=True)
+class Opened:
+    segments: list[Segment]
+    epochs: LeaderEpochs
+    producers: Producers
+    log_start_offset: int
+    topic_id: bytes
+
+
+def open_folder(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    *,
+    files: FileCache,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    report: Callable[[str], None],
+) -> Opened:
+    """Reads what there is, and puts it right; see `Log.open`."""
+    recover_swaps(disk, folder, report)
+    epochs = read_epochs(disk, folder, report)
+    recovery = Recovery(disk, files, folder, config, epochs, now_ms=now_ms, report=report)
+    recovered = recovery.run(clean=clean, recovery_point=recovery_point)
+    segments = recovered.segments
+    if not segments or segments[-1].next_offset < log_start_offset:
+        for segment in segments:
+            report(f"{segment.path(LOG)} ends before the log start offset {log_start_offset} and goes")
+            segment.rename(DELETED)
+        segments = [Segment(disk, files, folder, log_start_offset, created_ms=now_ms)]
+    end_offset = segments[-1].next_offset
+    at_most = min(recovered.rebuilt_from, end_offset)
+    producers = load_producers(disk, folder, segments, end_offset, at_most=at_most, report=report)
+    producers.expire(now_ms, config.producer_id_expiration_ms)
+    remove_stray_snapshots(disk, folder, segments)
+    start = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_start(start)
+    return Opened(segments, epochs, producers, start, read_topic_id(disk, folder, report))
