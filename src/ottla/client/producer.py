@@ -197,8 +197,11 @@ class Producer:
         )
 
     def _wake(self) -> None:
-        assert self._sender is not None
-        self._engine.soon(self._sender.wake)
+        sender = self._sender
+        assert sender is not None
+        if not sender.wake_requested:  # each wake costs a system call and a switch of threads
+            sender.wake_requested = True
+            self._engine.soon(sender.wake)
 
     def _refuse_own_thread(self, what: str) -> None:
         if self._engine.is_current_thread:

@@ -36,11 +36,13 @@ class Sender:
         self._identity = identity
         self._codec = compression.NAMES.index(self._settings.compression_type)
         self._wake = asyncio.Event()
+        self.wake_requested = False  # a wake is on its way: callers need not send another
         self._in_flight: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[object] = set()  # what is being looked up or connected to at the moment
 
     def wake(self) -> None:
+        self.wake_requested = False
         self._wake.set()
 
     async def run(self) -> None:
