@@ -320,3 +320,13 @@ def test_internal_topics_have_as_many_replicas_as_there_are_brokers(trio):
         assert node.image.settings(2, "__consumer_offsets")["cleanup.policy"] == "compact"
         least = node.image.settings(2, "__transaction_state")["min.insync.replicas"]
         assert least == str(min(2, replicas))
+
+
+def test_a_broker_back_before_it_was_missed_with_more_partitions_than_an_entry_holds(trio, monkeypatch):
+    monkeypatch.setattr("ottla.metadata.membership.RECORDS_PER_ENTRY", 4)
+    trio[0].create(topic(partitions=30))
+    epochs = [each.leader_epoch for each in trio[0].image.partitions() if each.leader == 3]
+    trio[2].update(incarnation=new_id(), clean=True)
+    assert not trio[0].image.brokers[3].fenced
+    assert epochs
+    assert all(each.leader != 3 and 3 not in each.isr for each in trio[0].image.partitions())

@@ -270,3 +270,17 @@ def test_a_reader_that_fell_behind_what_was_trimmed_gets_the_snapshot():
     two.reconnect()
     assert second.snapshots == [(2, [a_record(1)])]
     assert second.entries == [(0, [a_record(0)]), (2, [a_record(2)])]
+
+
+def test_a_session_that_is_cut_cannot_give_its_lease_back_until_it_is_connected_again():
+    shared = Shared()
+    one, two = shared.session(), shared.session()
+    first, second = Reader(), Reader()
+    one.open(first)
+    two.open(second)
+    one.claim(1)
+    one.cut()
+    one.resign()
+    assert second.leases[-1] == (1, 1)
+    one.reconnect()
+    assert second.leases[-1] == (None, 1)
