@@ -63,6 +63,8 @@ def run_loop(main: "asyncio._CoroutineLike[None]") -> None:
 
 
 async def serve(config: Config, arguments: argparse.Namespace) -> None:
+    from ottla.server.gauges import health, metrics_text
+    from ottla.server.http import HttpServer
     from ottla.server.node import Node, memory_disk
 
     disks: list[Disk] | None = [memory_disk()] if arguments.memory else None
@@ -75,8 +77,11 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    for endpoint in node.endpoints:
-        print(f"ready {endpoint.host}:{endpoint.port}", flush=True)
-        break
+    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
+    if arguments.http is not None:
+        await pages.start(arguments.host, arguments.http)
+        print(f"http {arguments.host}:{pages.port}", file=sys.stderr, flush=True)
+    print(f"ready {node.endpoints[0].host}:{node.endpoints[0].port}", flush=True)
     await stop.wait()
+    await pages.stop()
     await node.stop()

@@ -27,6 +27,7 @@ from ottla.metadata.records import ClusterCreated, Endpoint, FeatureSet
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock
 from ottla.server.disk import OsDisk, ThreadJobs
+from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.lock import FolderLock
 from ottla.storage.checkpoints import read_meta
@@ -118,6 +119,8 @@ class Node:
         self.endpoints = self._advertised()
         await self._join(controller, cluster_id, directories)
         housekeeping.start()
+        self.lag = LagProbe(self.clock)
+        self.lag.start()
         for listener in self.listeners:
             await listener.serve()
 

@@ -1,0 +1,111 @@
+"""`ottla doctor`: why a client cannot connect, whether a folder is sound, whether the limits suffice."""
+
+import argparse
+import os
+import resource
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ottla.errors import OttlaError
+
+SPARE_BYTES_MIN = 1 << 30
+HANDLES_MIN = 4096
+FILES_PER_PARTITION = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bootstrap", default=os.environ.get("OTTLA_BOOTSTRAP"), metavar="HOST:PORT")
+    parser.add_argument("--data", metavar="DIR", help="a log folder to look at")
+    parser.add_argument("--deep", action="store_true", help="check every batch and index in the folder")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if not arguments.bootstrap and not arguments.data:
+        arguments.bootstrap = "127.0.0.1:9092"
+    bad = 0
+    for well, text in _checks(arguments):
+        bad += not well
+        print(f"{'ok ' if well else 'BAD'} {text}")
+    if bad:
+        print(f"{bad} problems", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
+    partitions = None
+    if arguments.data:
+        yield from _folder(arguments.data, arguments.deep)
+        partitions = sum(1 for each in Path(arguments.data).glob("*-*") if each.is_dir())
+    if arguments.bootstrap:
+        yield from _port(arguments.bootstrap)
+    yield from _limits(partitions)
+
+
+def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
+    from ottla.server.disk import OsDisk
+    from ottla.server.lock import FolderInUse, FolderLock
+    from ottla.storage.doctor import check_folder
+
+    if not Path(data).is_dir():
+        yield False, f"{data}: no such folder"
+        return
+    yield os.access(data, os.W_OK), f"{data}: may be written to"
+    free = shutil.disk_usage(data).free
+    yield free >= SPARE_BYTES_MIN, f"{data}: {free >> 20} MiB free"
+    try:
+        FolderLock(data).release()
+    except FolderInUse:
+        if deep:
+            yield False, f"{data}: a broker uses it; stop it before a deep check"
+            return
+        yield True, f"{data}: in use by a running broker"
+        return
+    found = 0
+    for finding in check_folder(OsDisk(data), deep):
+        found += 1
+        yield False, str(finding)
+    if not found:
+        yield True, f"{data}: {'every batch and index' if deep else 'marks and checkpoints'} in order"
+
+
+def _port(bootstrap: str) -> Iterator[tuple[bool, str]]:
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError) as error:
+        yield False, f"{bootstrap}: cannot connect ({error}): is a broker running, on this port?"
+        return
+    yield True, f"{bootstrap}: accepts connections"
+    from ottla.client import Admin
+
+    try:
+        with Admin({"bootstrap.servers": bootstrap}) as admin:
+            brokers = admin.describe_cluster().brokers
+    except OttlaError as error:
+        yield False, f"{bootstrap}: does not answer as a Kafka broker: {error}"
+        return
+    for broker in brokers:
+        yield _reachable(broker.host, broker.port, broker.broker_id)
+
+
+def _reachable(host: str, port: int, broker_id: int) -> tuple[bool, str]:
+    """Clients connect to what a broker advertises, not to the address they began with."""
+    at = f"broker {broker_id} is told to clients as {host}:{port}"
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        return False, (
+            f"{at}, which cannot be reached from here ({error}). Set advertised.listeners to an address "
+            "that clients can reach."
+        )
+    return True, f"{at}: reachable from here"
+
+
+def _limits(partitions: int | None) -> Iterator[tuple[bool, str]]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = HANDLES_MIN if partitions is None else HANDLES_MIN + partitions * FILES_PER_PARTITION
+    what = "" if partitions is None else f" for {partitions} partitions"
+    yield soft >= wanted, f"{soft} file handles (limit {hard}), {wanted} wanted{what}"
