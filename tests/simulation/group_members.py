@@ -49,6 +49,7 @@ class ConsumerMember(Member):
         super().__init__(*args)
         self.member_id, self.epoch, self.instance = self.name, 0, instance
         self.stubborn = False  # keeps what it should give up
+        self.unsure = False  # no answer came: it says everything once more, and is told everything
 
     def step(self) -> None:
         if not self.alive:
@@ -56,7 +57,9 @@ class ConsumerMember(Member):
         try:
             answer = self.send(self._beat)
         except Lost:
+            self.unsure = True
             return
+        self.unsure = False
         if answer.error_code in (e.FencedMemberEpoch.code, e.UnknownMemberId.code, e.GroupIdNotFound.code):
             self.owned, self.epoch, self.stubborn = set(), 0, False
             return
@@ -86,8 +89,11 @@ class ConsumerMember(Member):
 
     def _beat(self) -> Any:
         if self.epoch == 0:
-            return self.world.subscribe(self.member_id, self.topics, instance=self.instance, rebalance_ms=20_000)
-        return self.world.beat(self.member_id, self.epoch, owned=self.owned, instance=self.instance)
+            return self.world.subscribe(
+                self.member_id, self.topics, instance=self.instance, rebalance_ms=20_000
+            )
+        full: dict[str, Any] = {"topics": self.topics, "rebalance_ms": 20_000} if self.unsure else {}
+        return self.world.beat(self.member_id, self.epoch, owned=self.owned, instance=self.instance, **full)
 
 
 class ClassicMember(Member):

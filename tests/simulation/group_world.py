@@ -96,10 +96,13 @@ class Simulation:
         self._replay_equals_live()
 
     def _epochs_only_grow(self, group: ClassicGroup | ConsumerGroup | None) -> None:
-        if group is None:
+        if group is None:  # an empty group that changes its protocol starts anew, as in Kafka
+            self.kind = None
             return
-        # A restart may forget a generation that was never written, and an empty group may start anew.
-        recorded = group.epoch if isinstance(group, ConsumerGroup) else getattr(group.recorded, "generation", 0)
+        # A restart may forget a generation that was never written.
+        recorded = (
+            group.epoch if isinstance(group, ConsumerGroup) else getattr(group.recorded, "generation", 0)
+        )
         if type(group) is self.kind:
             assert recorded >= self.epoch, "an epoch went back"
         self.epoch, self.kind = recorded, type(group)
@@ -120,10 +123,10 @@ class Simulation:
     def _one_owner_in_a_generation(self, group: ClassicGroup) -> None:
         held: dict[tuple[bytes, int], str] = {}
         for each in self.members:
-            if isinstance(each, ClassicMember) and each.alive and each.member_id in group.members:
-                if each.generation == group.generation:
-                    for partition in each.owned:
-                        assert held.setdefault(partition, each.name) == each.name, "two owners"
+            known = isinstance(each, ClassicMember) and each.alive and each.member_id in group.members
+            if known and each.generation == group.generation:
+                for partition in each.owned:
+                    assert held.setdefault(partition, each.name) == each.name, "two owners"
 
     def _replay_equals_live(self) -> None:
         live, replayed = self.world.table.state, self.world.replica().state

@@ -16,6 +16,7 @@ class GroupState:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
+        self.successors: dict[str, ClassicGroup] = {}  # soft: take over when a consumer group's end is applied
         self.loaded = False  # from then on a classic group is more than its last record
         self.on_consumer_group_gone: Callable[[str], None] = lambda group_id: None
 
@@ -57,6 +58,9 @@ class GroupState:
                 return
             if isinstance(record, r.ConsumerGroupMetadata):
                 del self.groups[record.group_id]
+                successor = self.successors.pop(record.group_id, None)
+                if successor is not None:
+                    self.groups[record.group_id] = successor
                 self.on_consumer_group_gone(record.group_id)
                 return
         if not isinstance(group, ConsumerGroup):

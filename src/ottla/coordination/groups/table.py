@@ -192,31 +192,18 @@ class GroupTable:
                 self._mixed.on_join(group, request, version, client, token, now_ms, decision)
                 return
             decision.record(*group.tombstones())
-            group = ClassicGroup(request.group_id)
-            self._join_fresh(group, request, version, client, token, now_ms, decision)
+            successor = ClassicGroup(request.group_id)
+            self._classic.on_join(successor, request, version, client, token, now_ms, decision)
+            self.state.successors[request.group_id] = successor
             return
         if group is None:
             if request.member_id != "":
                 raise errors.UnknownMemberId
-            self._join_fresh(
-                ClassicGroup(request.group_id), request, version, client, token, now_ms, decision
-            )
+            group = ClassicGroup(request.group_id)
+            self._classic.on_join(group, request, version, client, token, now_ms, decision)
+            self.state.groups[request.group_id] = group  # only there if the join was accepted
             return
         self._classic.on_join(group, request, version, client, token, now_ms, decision)
-
-    def _join_fresh(
-        self,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        version: int,
-        client: Client,
-        token: Hashable,
-        now_ms: int,
-        decision: Decision,
-    ) -> None:
-        """The group is only there if the join is accepted."""
-        self._classic.on_join(group, request, version, client, token, now_ms, decision)
-        self.state.groups[request.group_id] = group
 
     def on_sync_group(self, request: SyncGroupRequest, version: int, token: Hashable, now_ms: int) -> Effects:
         decision = Decision()

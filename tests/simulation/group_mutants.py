@@ -1,0 +1,247 @@
+"""Planted bugs: each is a way to break the coordinator that the simulation must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from ottla.coordination.groups import codec, membership, reconcile
+from ottla.coordination.groups import records as r
+from ottla.coordination.groups.classic import ClassicProtocol
+from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember
+from ottla.coordination.groups.consumer import ConsumerProtocol
+from ottla.coordination.groups.consumer_group import ConsumerGroup
+from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.draft import Draft
+from ottla.coordination.groups.migration import Migration
+from ottla.coordination.groups.mixed import MixedProtocol
+from ottla.coordination.groups.offset_table import OffsetTable
+from ottla.coordination.groups.offsets import Offsets
+from ottla.coordination.groups.rebalance import Rebalance
+
+Mutant = Callable[[MonkeyPatch], None]
+MUTANTS: dict[str, tuple[str, Mutant]] = {}  # by name: the protocols to simulate, and the bug
+
+
+def mutant(protocols: str) -> Callable[[Mutant], Mutant]:
+    def plant(function: Mutant) -> Mutant:
+        MUTANTS[function.__name__] = (protocols, function)
+        return function
+
+    return plant
+
+
+def nothing(*_args: Any, **_options: Any) -> None:
+    return None
+
+
+# The consumer protocol
+
+
+@mutant("consumer")
+def partitions_are_free_before_they_are_given_up(patch: MonkeyPatch) -> None:
+    patch.setattr(reconcile, "_still_has", lambda owned, partitions: False)
+
+
+@mutant("consumer")
+def partitions_of_others_are_given_away(patch: MonkeyPatch) -> None:
+    patch.setattr(membership._Others, "__contains__", lambda self, partition: False)
+
+
+@mutant("consumer")
+def a_member_moves_on_without_asking_what_it_has(patch: MonkeyPatch) -> None:
+    real = membership.reconcile
+    patch.setattr(
+        membership,
+        "reconcile",
+        lambda member, target, epoch, owned, taken: real(member, target, epoch, frozenset(), taken),
+    )
+
+
+@mutant("consumer")
+def the_epoch_is_not_bumped(patch: MonkeyPatch) -> None:
+    def bump(self: membership.Membership, draft: Draft, metadata_hash: int, why: str) -> None:
+        value = r.ConsumerGroupMetadataValue(draft.group.epoch, metadata_hash)
+        draft.emit(r.ConsumerGroupMetadata(draft.group.group_id, value))
+
+    patch.setattr(membership.Membership, "bump", bump)
+
+
+@mutant("consumer")
+def the_target_is_never_made_anew(patch: MonkeyPatch) -> None:
+    real = membership.Membership.retarget
+
+    def retarget(self: membership.Membership, draft: Draft, now_ms: int) -> None:
+        if draft.group.assignment_epoch <= 1:
+            real(self, draft, now_ms)
+
+    patch.setattr(membership.Membership, "retarget", retarget)
+
+
+@mutant("consumer")
+def topics_that_grow_are_not_noticed(patch: MonkeyPatch) -> None:
+    patch.setattr(ConsumerProtocol, "on_topics_changed", nothing)
+
+
+@mutant("consumer")
+def members_that_never_give_up_are_waited_for(patch: MonkeyPatch) -> None:
+    real = Decision.arm
+
+    def arm(self: Decision, name: Any, delay_ms: int) -> None:
+        if name[0] != "revocation":
+            real(self, name, delay_ms)
+
+    patch.setattr(Decision, "arm", arm)
+
+
+@mutant("consumer")
+def what_is_being_given_up_is_not_written_down(patch: MonkeyPatch) -> None:
+    real = codec._write_current
+    patch.setattr(
+        codec, "_write_current", lambda out, value: real(out, replace(value, pending_revocation=()))
+    )
+
+
+@mutant("consumer")
+def a_member_that_is_gone_keeps_its_partitions(patch: MonkeyPatch) -> None:
+    patch.setattr(ConsumerGroup, "_disown", nothing)
+
+
+@mutant("consumer")
+def sessions_do_not_start_anew_after_a_restart(patch: MonkeyPatch) -> None:
+    patch.setattr(ConsumerProtocol, "on_loaded", nothing)
+
+
+@mutant("consumer")
+def a_decision_changes_hard_state_at_once(patch: MonkeyPatch) -> None:
+    patch.setattr(ConsumerGroup, "copy", lambda self: self)
+
+
+@mutant("consumer")
+def commits_are_not_checked(patch: MonkeyPatch) -> None:
+    patch.setattr(ConsumerProtocol, "check_commit", lambda *args: nothing)
+
+
+# The classic protocol
+
+
+@mutant("classic")
+def sessions_never_end(patch: MonkeyPatch) -> None:
+    patch.setattr(ClassicProtocol, "on_session_timeout", nothing)
+
+
+@mutant("classic")
+def whoever_waits_in_sync_is_forgotten(patch: MonkeyPatch) -> None:
+    patch.setattr(Rebalance, "_interrupt_sync", nothing)
+
+
+@mutant("classic")
+def a_second_join_silences_the_first(patch: MonkeyPatch) -> None:
+    def refuse(self: Rebalance, member: ClassicMember, code: int, decision: Decision) -> None:
+        member.joining = member.syncing = None
+
+    patch.setattr(Rebalance, "refuse_waiting", refuse)
+
+
+@mutant("classic")
+def generations_do_not_grow(patch: MonkeyPatch) -> None:
+    real = Rebalance.complete_join
+
+    def complete(self: Rebalance, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
+        if group.generation > 0:
+            group.generation -= 1
+        real(self, group, now_ms, decision)
+
+    patch.setattr(Rebalance, "complete_join", complete)
+
+
+@mutant("classic")
+def the_assignment_is_not_written_down(patch: MonkeyPatch) -> None:
+    real = codec._write_group
+    patch.setattr(
+        codec,
+        "_write_group",
+        lambda out, value: real(
+            out, replace(value, members=tuple(replace(each, assignment=b"") for each in value.members))
+        ),
+    )
+
+
+@mutant("classic")
+def a_rebalance_does_not_wait_for_the_others(patch: MonkeyPatch) -> None:
+    real = Rebalance.prepare
+
+    def prepare(self: Rebalance, group: ClassicGroup, now_ms: int, decision: Decision, why: str) -> None:
+        real(self, group, now_ms, decision, why)
+        if decision.timers.get(("join", group.group_id)) is not None:
+            decision.disarm(("join", group.group_id))
+            for member in group.members.values():  # as if all were here
+                member.joining = member.joining or object()
+
+    patch.setattr(Rebalance, "prepare", prepare)
+
+
+@mutant("classic")
+def any_generation_may_commit(patch: MonkeyPatch) -> None:
+    patch.setattr(ClassicGroup, "validate_commit", nothing)
+
+
+@mutant("classic")
+def commits_are_acknowledged_and_forgotten(patch: MonkeyPatch) -> None:
+    real = Offsets.commit
+
+    def commit(self: Offsets, request: Any, check: Any, now_ms: int) -> Any:
+        records, answer = real(self, request, check, now_ms)
+        return records[:0], answer
+
+    patch.setattr(Offsets, "commit", commit)
+
+
+@mutant("classic")
+def an_older_commit_wins(patch: MonkeyPatch) -> None:
+    real = OffsetTable.apply
+
+    def apply(self: OffsetTable, record: r.OffsetCommit, log_offset: int, producer: Any) -> None:
+        if (record.topic, record.partition) not in self.of_group(record.group_id):
+            real(self, record, log_offset, producer)
+
+    patch.setattr(OffsetTable, "apply", apply)
+
+
+# Between the protocols
+
+
+@mutant("both")
+def an_upgrade_forgets_who_waits(patch: MonkeyPatch) -> None:
+    patch.setattr(Migration, "release", nothing)
+
+
+@mutant("both")
+def an_upgrade_forgets_what_members_have(patch: MonkeyPatch) -> None:
+    patch.setattr(Migration, "_assigned", lambda self, member: frozenset())
+
+
+@mutant("both")
+def classic_members_are_never_told_to_rejoin(patch: MonkeyPatch) -> None:
+    from ottla.coordination.groups import mixed
+
+    patch.setattr(mixed, "_must_rejoin", lambda group, member: False)
+
+
+@mutant("both")
+def classic_members_may_stay_behind_for_ever(patch: MonkeyPatch) -> None:
+    patch.setattr(MixedProtocol, "_owned", lambda self, member, subscription: None)
+
+
+@mutant("both")
+def the_way_back_forgets_to_rebalance(patch: MonkeyPatch) -> None:
+    real = Decision.arm
+
+    def arm(self: Decision, name: Any, delay_ms: int) -> None:
+        if name[0] != "rebalance":
+            real(self, name, delay_ms)
+
+    patch.setattr(Decision, "arm", arm)
