@@ -47,9 +47,11 @@ class Move:
         return copy
 
     def _begin(self, log: Log) -> Log:
-        """An empty log that starts with the batch in which the old one starts."""
+        """An empty log that starts where the old one does, or with the batch in which it does."""
         first = log.read(log.log_start_offset, max_bytes=1, up_to=log.end_offset)
-        start = read_header(first.data).base_offset if len(first.data) else log.log_start_offset
+        start = log.log_start_offset
+        if len(first.data):  # compaction may have left a gap at the start
+            start = min(start, read_header(first.data).base_offset)
         with self._target.guard():
             copy = Log.open(
                 self._target.disk,

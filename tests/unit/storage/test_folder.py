@@ -6,6 +6,8 @@ from ottla.config.log import LogConfig
 from ottla.errors import CorruptMessage, KafkaStorageError
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import DamagedFile
+from ottla.storage.cleanable import assess
+from ottla.storage.compaction import Cleaning, run_all
 from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder, duplicates
 from ottla.storage.folder_names import (
@@ -329,6 +331,19 @@ def test_a_log_that_starts_inside_of_a_batch_moves_with_its_start():
     log.delete_records_before(4)
     moved = run(Move(A0, source.folder, target.folder, unique=UNIQUE, now_ms=0))
     assert (moved.log_start_offset, moved.end_offset) == (4, 11)
+
+
+def test_a_compacted_log_keeps_its_start_when_it_moves():
+    source, target = Home(), Home()
+    log = source.open(A0, LogConfig(compact=True, delete=False, segment_bytes=200))
+    for number in range(10):
+        append(log, f"v{number}")
+    run_all(Cleaning(assess(log, None, 0), now_ms=0).steps())
+    assert source.disk.size(f"a-0/{0:020d}.log") < 200
+    moved = run(Move(A0, source.folder, target.folder, unique=UNIQUE, now_ms=0))
+    assert (moved.log_start_offset, moved.end_offset) == (0, 10)
+    assert moved.read(0, max_bytes=1, up_to=10).next_offset == log.active_base_offset
+    assert Home(target.disk).open(A0).log_start_offset == 0
 
 
 def test_a_move_given_up_leaves_the_old_log_and_no_copy():
