@@ -88,9 +88,9 @@ def assess(log: CompactableLog, last_clean_offset: int | None, now_ms: int) -> C
         dirty = log.log_start_offset
     segments = log.closed_segments()
     bound = min(log.last_stable_offset, log.active_base_offset)
-    lagging = _first_within_lag(segments, dirty, now_ms - log.config.min_compaction_lag_ms)
-    if log.config.min_compaction_lag_ms > 0 and lagging is not None:
-        bound = min(bound, lagging)
+    if log.config.min_compaction_lag_ms > 0:  # looking at timestamps may load indexes
+        young = _first_within_lag(segments, dirty, now_ms - log.config.min_compaction_lag_ms)
+        bound = bound if young is None else min(bound, young)
     uncleanable = _segment_start(segments, max(bound, dirty), log.active_base_offset)
     dirty_from = _segment_start(segments, min(dirty, uncleanable), log.active_base_offset)
     sizes = [(segment.base_offset, segment.size_bytes) for segment in segments]
