@@ -259,6 +259,7 @@ class Log:
         except OSError as error:
             self._on_write_error(segment, error)
         if header.producer_id >= 0:
+            self.producers.now_ms = now_ms
             apply_batch(self.producers, segment, header, batch)
         self.end_offset = next_offset = last_offset + 1
         self._durability.on_append(now_ms)
@@ -280,6 +281,7 @@ class Log:
         except OSError as error:
             self._on_write_error(segment, error)
         position = 0
+        self.producers.now_ms = now_ms
         for header in run:
             if header.producer_id >= 0:
                 batch = data[position : position + header.size] if header.is_control else b""

@@ -49,7 +49,9 @@ def open_folder(
         segments = [Segment(disk, files, folder, log_start_offset, created_ms=now_ms)]
     end_offset = segments[-1].next_offset
     at_most = min(recovered.rebuilt_from, end_offset)
-    producers = load_producers(disk, folder, segments, end_offset, at_most=at_most, report=report)
+    producers = load_producers(
+        disk, folder, segments, end_offset, at_most=at_most, now_ms=now_ms, report=report
+    )
     producers.expire(now_ms, config.producer_id_expiration_ms)
     remove_stray_snapshots(disk, folder, segments)
     start = max(log_start_offset, segments[0].base_offset)

@@ -50,6 +50,7 @@ class ProducerEntry:
     coordinator_epoch: int = -1
     last_timestamp: int = -1
     transaction_first_offset: int = -1  # -1: none is open
+    seen_ms: int = field(default=-1, compare=False)  # by our clock; not kept across a restart
     batches: list[AppendedBatch] = field(default_factory=list)
 
     @property
@@ -67,6 +68,7 @@ class Producers:
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.open_transactions: dict[int, int] = {}  # producer id -> first offset
+        self.now_ms = 0  # the log sets it before it applies anything
         self._unreplicated: list[
             CompletedTransaction
         ] = []  # complete, but the marker is above the high watermark
@@ -128,6 +130,7 @@ class Producers:
         if len(batches) > BATCHES_REMEMBERED:
             del batches[0]
         entry.last_timestamp = header.max_timestamp
+        entry.seen_ms = self.now_ms
         if header.is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = header.base_offset
             self.open_transactions[header.producer_id] = header.base_offset
@@ -142,6 +145,7 @@ class Producers:
             entry.epoch = header.producer_epoch
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        entry.seen_ms = self.now_ms
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
         self.open_transactions.pop(header.producer_id, None)
         if first_offset < 0:
@@ -171,11 +175,16 @@ class Producers:
         self._unreplicated = [each for each in self._unreplicated if each.last_offset >= log_start_offset]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that were silent for too long; never one with an open transaction."""
+        """Forget producers that were silent for too long; never one with an open transaction.
+
+        Not by their records' timestamps alone, as in Kafka: a producer of old records would be forgotten
+        while it is at work, and its next retry would be appended twice.
+        """
         expired = [
             each.producer_id
             for each in self.entries.values()
-            if each.transaction_first_offset < 0 and now_ms - each.last_timestamp >= expiration_ms
+            if each.transaction_first_offset < 0
+            and now_ms - max(each.last_timestamp, each.seen_ms) >= expiration_ms
         ]
         for producer_id in expired:
             del self.entries[producer_id]

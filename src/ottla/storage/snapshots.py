@@ -33,6 +33,7 @@ def load_producers(
     end_offset: int,
     *,
     at_most: int,
+    now_ms: int = 0,
     report: Callable[[str], None],
 ) -> Producers:
     """The newest snapshot at or below `at_most` that can be read, and what was appended after it."""
@@ -47,9 +48,11 @@ def load_producers(
             report(f"{snapshot_path(folder, offset)} is removed: {error}")
             disk.remove(snapshot_path(folder, offset))
             continue
+        producers.now_ms = now_ms
         replay(producers, segments, offset)
         return producers
     producers = Producers()
+    producers.now_ms = now_ms
     replay(producers, segments, segments[0].base_offset)
     return producers
 

@@ -108,3 +108,13 @@ def test_a_damaged_snapshot_is_refused(damage):
             data[9] = 2
     with pytest.raises(BadSnapshot):
         Producers.load(bytes(data))
+
+
+def test_a_producer_of_old_records_is_not_forgotten_while_it_is_at_work():
+    producers = Producers()
+    producers.now_ms = 10_000
+    producers.apply(a_header(0, timestamp=5))
+    producers.expire(10_099, 100)
+    assert 7 in producers.entries
+    producers.expire(10_100, 100)
+    assert 7 not in producers.entries
