@@ -330,6 +330,19 @@ def test_what_a_killed_process_left_is_of_unknown_outcome(history, tmp_path):
     assert [op.outcome.value for op in load(torn)] == ["ok", "unknown", "unknown"]
 
 
+def test_a_process_that_is_started_again_may_go_on_with_its_file(tmp_path):
+    path = tmp_path / "h"
+    with Recorder(path) as one:
+        one.send("p1", "t", "a").ok(0, 0)
+    path.write_bytes(path.read_bytes() + b'{"begin":9,"wh')
+    with Recorder(path) as two:
+        two.send("p2", "t", "b").fail()
+        two.poll("c", [("t", 0, 0, "a")])
+    ops = load(path)
+    assert [(op.process, op.outcome.value) for op in ops] == [("p1", "ok"), ("p2", "fail"), ("c", "ok")]
+    check(ops, drained=True).raise_if_any()
+
+
 def test_files_of_several_processes_are_one_history(tmp_path):
     with Recorder(tmp_path / "a") as one, Recorder(tmp_path / "b") as two:
         send = one.send("p", "t", "x")

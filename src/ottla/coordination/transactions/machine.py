@@ -11,6 +11,7 @@ Not offered: two-phase commit (KIP-939).
 """
 
 from collections.abc import Hashable, Mapping
+from itertools import islice
 from typing import Any
 
 from ottla.coordination.transactions import ending, listing, partitions, producers
@@ -327,14 +328,15 @@ class TransactionMachine:
 
     def _expire(self, now_ms: int) -> Effects:
         before_ms = now_ms - self._settings.id_expiration_ms
-        doomed = [
+        doomed = (
             Forgotten(each.transactional_id)
             for each in self.transactions.values()
             if each.is_idle and each.last_update_ms <= before_ms
-        ]
-        some = doomed[: self._settings.tombstones_max]
-        pause_ms = self._settings.expiry_interval_ms if len(some) == len(doomed) else 1
-        return Effects(records=tuple(some), timers=(Timer(EXPIRY_TIMER, pause_ms),))
+        )
+        some = tuple(islice(doomed, self._settings.tombstones_max))
+        is_all = len(some) < self._settings.tombstones_max
+        timer = Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms if is_all else 1)
+        return Effects(records=some, timers=(timer,))
 
     def _known(self, transactional_id: str) -> Transaction:
         if not transactional_id:

@@ -44,10 +44,14 @@ class Recorder:
     """Appends to a file; any number of threads may use it. Processes have a file each (see `load`)."""
 
     def __init__(self, path: str | PathLike[str], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115 a line is out before we go on
+        path = Path(path)
+        torn = path.exists() and not path.read_bytes().endswith(b"\n")
+        self._file = path.open("ab", buffering=0)  # a line is out before we go on
+        if torn:
+            self._file.write(b"\n")  # the one before us was killed
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._number = 0
+        self._number = now_ns()  # numbers differ from those of an earlier recorder of this file
 
     def send(
         self,
@@ -137,7 +141,7 @@ def plain(value: str | int | bytes) -> str | int:
 
 
 def load(*paths: str | PathLike[str]) -> list[Op]:
-    """The operations of these files, in the order in which they began. A torn last line is left out."""
+    """The operations of these files, in the order in which they began. Lines torn by a kill are left out."""
     ops = [op for path in paths for op in _read(Path(path))]
     ops.sort(key=lambda op: op.start_ns)
     return ops
@@ -147,8 +151,11 @@ def _read(path: Path) -> list[Op]:
     begun: dict[int, dict[str, Any]] = {}
     ended: dict[int, dict[str, Any]] = {}
     ops: list[Op] = []
-    for text in path.read_bytes().split(b"\n")[:-1]:
-        line = json.loads(text)
+    for text in path.read_bytes().splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
         if "begin" in line:
             begun[line["begin"]] = line
         elif "end" in line:
