@@ -5,7 +5,6 @@ import logging
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from ottla.client.engine import Engine
 from ottla.client.errors import ClientError, IllegalState, NotSupported
 from ottla.client.fetcher import Fetcher
 from ottla.client.group.member import Member
+from ottla.client.reader import Reader, Unreadable
 from ottla.client.serializers import deserializer_for
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import (
@@ -39,15 +39,13 @@ class Consumer:
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         self.settings = ConsumerSettings.parse(settings or {}, **more)
-        self._key = deserializer_for(self.settings.key_deserializer)
-        self._value = deserializer_for(self.settings.value_deserializer)
+        self._reader = Reader(
+            deserializer_for(self.settings.key_deserializer),
+            deserializer_for(self.settings.value_deserializer),
+        )
         self._cluster = Cluster(self.settings)
         self._engine = Engine("consumer")
         self._user = threading.Lock()
-        self._records: deque[ConsumerRecord] = deque()
-        self._chunks: deque[Chunk] = deque()
-        self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._ends: dict[TopicPartition, tuple[int, OffsetAndMetadata]] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._next_commit = 0.0
         self._member: Member | None = None
@@ -118,7 +116,7 @@ class Consumer:
         """To the first record at or after a time in ms; to the end where there is none."""
         with self._single():
             for partition, timestamp in timestamps.items():
-                self._forget(self._mine(partition))
+                self._reader.place(self._mine(partition), None)
                 self._engine.run(self._on_loop(self._fetcher.seek_to_time, partition, timestamp))
 
     def pause(self, partitions: Partitions) -> None:
@@ -141,7 +139,7 @@ class Consumer:
             deadline = time.monotonic() + timeout
             while True:
                 self._see_to_group(deadline)
-                taken = self._take_records(limit)
+                taken = self._take(limit)
                 left = deadline - time.monotonic()
                 if taken or (left <= 0 and not self._refill(0)):
                     return taken
@@ -156,13 +154,7 @@ class Consumer:
                 self._see_to_group(deadline)
                 left = deadline - time.monotonic()
                 if self._refill(max(0.0, min(left, STEP_S))) or left <= 0:
-                    taken = list(self._chunks)
-                    self._chunks.clear()
-                    for chunk in taken:
-                        self._positions[chunk.partition] = OffsetAndMetadata(
-                            chunk.end()[0], "", chunk.end()[1]
-                        )
-                    return taken
+                    return self._reader.take_chunks()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
@@ -174,21 +166,18 @@ class Consumer:
         """The offset of the next record that `poll` will return."""
         chosen = self._mine(partition)
         deadline = time.monotonic() + timeout
-        while chosen not in self._positions:
-            offset = self._fetcher.places[chosen].offset
-            if offset is not None:
-                queued = [chunk.fetch_offset for chunk in list(self._chunks) if chunk.partition == chosen]
-                ahead = self._fetcher.places[chosen].ahead
-                if not ahead:
-                    return min([offset, *queued])
-                self._refill(0)
-                first = next((c.fetch_offset for c in list(self._chunks) if c.partition == chosen), None)
-                if first is not None:
-                    return first
+        while chosen not in self._reader.positions:
+            place = self._fetcher.places[chosen]
+            self._refill(0)
+            first = self._reader.first_waiting(chosen)
+            if first is not None:
+                return first
+            if place.offset is not None and not place.ahead:
+                return place.offset
             if time.monotonic() > deadline:
                 raise ClientError(f"{chosen} got no position within {timeout} s")
             time.sleep(0.005)
-        return self._positions[chosen].offset
+        return self._reader.positions[chosen].offset
 
     def committed(self, partitions: Partitions) -> dict[TopicPartition, OffsetAndMetadata]:
         wanted = [TopicPartition(*each) for each in partitions]
@@ -268,64 +257,18 @@ class Consumer:
 
     # -- records -----------------------------------------------------------------------------------
 
-    def _take_records(self, limit: int) -> list[ConsumerRecord]:
-        while len(self._records) < limit and self._chunks:
-            self._open(self._chunks.popleft())
-        taken = [self._records.popleft() for _ in range(min(limit, len(self._records)))]
-        for record in taken:
-            # The last of each partition stays: the loop is cheaper than asking which that is.
-            partition = TopicPartition(record[0], record[1])
-            self._positions[partition] = OffsetAndMetadata(record[2] + 1, "", record[8])
-        if self._ends:
-            self._skip_gaps()
-        return taken
-
-    def _open(self, chunk: Chunk) -> None:
-        topic, partition = chunk.partition
-        key_of, value_of = self._key, self._value
-        append = self._records.append
-        before = len(self._records)
-        for header, (offset, timestamp, key, value, headers) in chunk.records():
-            append(
-                ConsumerRecord(
-                    topic,
-                    partition,
-                    offset,
-                    timestamp,
-                    key if key is None or key_of is None else key_of(key),
-                    value if value is None or value_of is None else value_of(value),
-                    headers,
-                    int(header.log_append_time),
-                    header.leader_epoch,
-                )
-            )
-        end, epoch = chunk.end()
-        if len(self._records) == before:
-            # Nothing but aborted or control batches: the position moves on all the same.
-            self._positions[chunk.partition] = OffsetAndMetadata(end, "", epoch)
-        elif self._records[-1].offset + 1 < end:
-            self._ends[chunk.partition] = (self._records[-1].offset + 1, OffsetAndMetadata(end, "", epoch))
-
-    def _skip_gaps(self) -> None:
-        """Behind the last record of a chunk may lie a marker: the lag is 0 only when that is passed too."""
-        for partition, (last, end) in list(self._ends.items()):
-            at = self._positions.get(partition)
-            if at is not None and at.offset >= last:
-                del self._ends[partition]
-                if at.offset == last:
-                    self._positions[partition] = end
+    def _take(self, limit: int) -> list[ConsumerRecord]:
+        try:
+            return self._reader.take(limit)
+        except Unreadable as problem:
+            # Nothing is skipped in silence: it comes again with every poll until the user seeks past it.
+            self._seek(problem.partition, OffsetAndMetadata(problem.offset))
+            raise
 
     def _refill(self, timeout_s: float) -> bool:
         chunks = self._engine.run(self._fetcher.take(timeout_s))
-        self._chunks.extend(chunks)
+        self._reader.add(chunks)
         return bool(chunks)
-
-    def _forget(self, partition: TopicPartition) -> None:
-        """Drops what was read ahead of a place that is left."""
-        self._positions.pop(partition, None)
-        self._ends.pop(partition, None)
-        self._records = deque(r for r in self._records if (r.topic, r.partition) != partition)
-        self._chunks = deque(c for c in self._chunks if c.partition != partition)
 
     # -- the group ---------------------------------------------------------------------------------
 
@@ -404,7 +347,7 @@ class Consumer:
         member, self._member = self._member, None
         if self.settings.enable_auto_commit and self.settings.group_id is not None:
             self._member = member
-            self._commit_quietly(frozenset(self._positions))
+            self._commit_quietly(frozenset(self._reader.positions))
             self._member = None
         if member is not None:
             if member.owned:
@@ -439,7 +382,7 @@ class Consumer:
     def _exact(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        given = self._positions if offsets is None else offsets
+        given = self._reader.positions if offsets is None else offsets
         return {
             TopicPartition(*p): OffsetAndMetadata(each) if isinstance(each, int) else each
             for p, each in given.items()
@@ -451,17 +394,25 @@ class Consumer:
             self._next_commit = now + self.settings.auto_commit_interval_ms / 1000
         if now >= self._next_commit:
             self._next_commit = now + self.settings.auto_commit_interval_ms / 1000
-            changed = {p: at for p, at in self._positions.items() if self._committed.get(p) != at}
+            changed = {p: at for p, at in self._reader.positions.items() if self._committed.get(p) != at}
             if changed:
-                self._committed.update(changed)
-                self.commit_async(changed)
+                self.commit_async(changed, self._on_auto_commit)
+
+    def _on_auto_commit(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None
+    ) -> None:
+        """Only what the broker has acknowledged need not be committed again."""
+        if error is None:
+            self._committed.update(offsets)
+        else:
+            log.warning("offsets were not committed: %s", error)
 
     def _commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
         """On the way out a failed commit means that records come again, which at-least-once allows."""
         changed = {
-            p: self._positions[p]
+            p: self._reader.positions[p]
             for p in partitions
-            if p in self._positions and self._committed.get(p) != self._positions[p]
+            if p in self._reader.positions and self._committed.get(p) != self._reader.positions[p]
         }
         try:
             self._commit(changed)
@@ -480,8 +431,7 @@ class Consumer:
             self._user.release()
 
     def _seek(self, partition: TopicPartition, at: OffsetAndMetadata) -> None:
-        self._forget(partition)
-        self._positions[partition] = at
+        self._reader.place(partition, at)
         self._engine.run(self._on_loop(self._fetcher.seek, partition, at.offset, at.leader_epoch))
 
     def _mine(self, partition: tuple[str, int]) -> TopicPartition:
@@ -513,7 +463,7 @@ class Consumer:
 
     async def _assign(self, partitions: frozenset[TopicPartition]) -> None:
         for gone in self.assignment() - partitions:
-            self._forget(gone)
+            self._reader.place(gone, None)
             self._committed.pop(gone, None)
         self._fetcher.assign(partitions)
 

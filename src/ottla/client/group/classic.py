@@ -59,8 +59,8 @@ class ClassicMember(Member):
             self._heart = self._start(asyncio.ensure_future(self._beat()))
 
     async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
-        if self.lost:
-            return None
+        if self.lost or self.must_revoke_all:
+            return None  # a heartbeat has told of it since the consumer looked: it must let go before joining
         if self._needs_join and self._joining is None:
             self._needs_join = False
             self._joining = self._start(asyncio.ensure_future(self._join_until_done()))
