@@ -11,8 +11,8 @@ from ottla.broker.routes import ROUTES
 HEAD = """# The protocol that is served
 
 Generated from `src/ottla/broker/routes.py` by `tools/protocol_table.py`; a test compares. ApiVersions answers
-from the same table. Produce is advertised from version 0 on, although 3 is the first that is served: librdkafka
-turns compression off otherwise.
+from the same table. Produce is advertised from version 0 on, although 3 is the first that is served:
+librdkafka turns compression off otherwise.
 
 | API | key | versions | handler |
 |---|---|---|---|

@@ -10,8 +10,7 @@ from ottla.config.settings import Config
 from ottla.errors import InvalidRequest
 from ottla.ports import Clock, Jobs, TimerHandle
 from ottla.replication.partition import Partition
-from ottla.storage.cleanable import assess, filthiest
-from ottla.storage.compaction import Cleaning
+from ottla.storage.cleaner import Cleaner
 from ottla.storage.flush import Flush
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
@@ -33,7 +32,12 @@ class Housekeeping:
         self._timers: dict[str, TimerHandle] = {}
         self._flushing: set[Key] = set()
         self._flush_again: set[Key] = set()
-        self._cleaning: tuple[Key, Stepping] | None = None
+        self._cleaner = Cleaner(
+            replicas.folders,
+            key_map_bytes=config.log_cleaner_dedupe_buffer_size,
+            report=lambda line: log.info("%s", line),
+        )
+        self._cleaning: Stepping | None = None
         self._moving: dict[Key, Stepping] = {}
         self._closed = False
 
@@ -56,7 +60,7 @@ class Housekeeping:
         for timer in self._timers.values():
             timer.cancel()
         if self._cleaning is not None:
-            self._cleaning[1].close()
+            self._cleaning.close()
         for move in self._moving.values():
             move.close()
 
@@ -148,52 +152,19 @@ class Housekeeping:
         """The log that needs it most; the next one follows at once, and a rest when none does."""
         if self._cleaning is not None or self._closed or not self._config.log_cleaner_enable:
             return
-        now_ms = self._clock.now_ms()
-        offsets = {
-            key: offset for folder in self._replicas.folders for key, offset in folder.cleaner_offsets.items()
-        }
-        keys = {id(found): key for key, _, found in self._replicas.logs() if found.config.compact}
-        work = filthiest(
-            assess(found, offsets.get(key), now_ms)
-            for key, _, found in self._replicas.logs()
-            if found.config.compact
-        )
-        if work is None:
-            return
-        key = keys[id(work.log)]
-        cleaning = Cleaning(work, now_ms=now_ms, key_map_bytes=self._config.log_cleaner_dedupe_buffer_size)
-        stepping = Stepping(
-            cleaning.steps(),
-            self._clock,
-            self._jobs,
-            lambda _, error: self._on_cleaned(key, cleaning, error),
-        )
-        self._cleaning = key, stepping
-        stepping.go_on()
+        steps = self._cleaner.next_pass(self._clock.now_ms())
+        if steps is not None:
+            self._cleaning = Stepping(steps, self._clock, self._jobs, self._on_cleaned)
+            self._cleaning.go_on()
 
-    def _on_cleaned(self, key: Key, cleaning: Cleaning, error: Exception | None) -> None:
+    def _on_cleaned(self, _: object, error: Exception | None) -> None:
         self._cleaning = None
-        folder = self._replicas.home(key)
-        if folder is None or self._closed:
-            return
-        if isinstance(error, OSError):
-            folder.fail(error)
-        elif error is not None:
-            log.error("compaction of %s-%d stopped: %s", *key, error)
-            return
+        for _, _, found in list(self._replicas.logs()):
+            self._unlink_later(found)
+        if error is None:
+            self.clean()
         else:
-            folder.cleaner_offsets[key] = cleaning.end_offset
-            log.info(
-                "%s-%d compacted up to %d: %d bytes were %d",
-                *key,
-                cleaning.end_offset,
-                cleaning.bytes_after,
-                cleaning.bytes_before,
-            )
-        partition = self._replicas.partitions.get(key)
-        if partition is not None and partition.log is not None:
-            self._unlink_later(partition.log)
-        self.clean()
+            log.error("compaction stopped: %s", error)
 
     # -- moving between folders ------------------------------------------------------------------
 

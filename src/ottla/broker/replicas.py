@@ -10,7 +10,7 @@ from ottla.metadata.image import Partition as State
 from ottla.metadata.records import ConfigSet, PartitionChanged, PartitionCreated, Record, TopicDeleted
 from ottla.ports import Clock, Jobs
 from ottla.replication.partition import Partition
-from ottla.storage.folder import LogFolder, Opening
+from ottla.storage.folder import LogFolder, Opening, duplicates
 from ottla.storage.folder_names import partition_folder
 from ottla.storage.log import Log
 
@@ -45,10 +45,15 @@ class Replicas:
     def openings(self) -> list[Opening]:
         """Logs found on disk that the metadata knows; others are put aside, never deleted."""
         openings = []
-        for folder in self.folders:
-            for key in folder.load():
+        found = [(folder, folder.load()) for folder in self.folders]
+        for folder, key in duplicates(self.folders):
+            log.warning("%s: the partition %s-%d is in another folder too: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
+            next(keys for each, keys in found if each is folder).remove(key)
+        for folder, keys in found:
+            for key in keys:
                 state = self._image.partition(*key)
-                if state is None or self._node_id not in state.replicas or key in self._home:
+                if state is None or self._node_id not in state.replicas:
                     log.warning("%s: nobody knows the partition %s-%d: put aside", folder.path, *key)
                     folder.strand(key, self._new_unique())
                     continue

@@ -88,7 +88,7 @@ def _port(bootstrap: str) -> Iterator[tuple[bool, str]]:
         yield False, f"{bootstrap}: does not answer as a Kafka broker: {error}"
         return
     for broker in brokers:
-        yield _reachable(broker.host, broker.port, broker.broker_id)
+        yield _reachable(broker.host, broker.port, broker.id)
 
 
 def _reachable(host: str, port: int, broker_id: int) -> tuple[bool, str]:

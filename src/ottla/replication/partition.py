@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from ottla import errors
 from ottla.metadata.image import Partition as State
+from ottla.ports import Buffer
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Appended, Log, Origin
-from ottla.ports import Buffer
 
 ACKS_ALL = -1
 

@@ -33,14 +33,10 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
         validate_only=request.validate_only,
     )
     wanted = {topic.name: topic for topic in request.topics}
-    return CreateTopicsResponse(
-        topics=[_created(each, wanted[each.name or ""], request.validate_only, context) for each in results]
-    )
+    return CreateTopicsResponse(topics=[_created(each, wanted[each.name or ""], context) for each in results])
 
 
-def _created(
-    result: TopicResult, wanted: CreatableTopic, validate_only: bool, context: Context
-) -> CreatableTopicResult:
+def _created(result: TopicResult, wanted: CreatableTopic, context: Context) -> CreatableTopicResult:
     name = result.name or ""
     if result.error is not None:
         return CreatableTopicResult(
@@ -49,7 +45,7 @@ def _created(
     overrides = {each.name: each.value or "" for each in wanted.configs}
     return CreatableTopicResult(
         name=name,
-        topic_id=bytes(16) if validate_only else result.topic_id,
+        topic_id=result.topic_id,
         num_partitions=result.partitions,
         replication_factor=result.replication_factor,
         configs=[
