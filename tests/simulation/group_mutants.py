@@ -135,7 +135,11 @@ def sessions_never_end(patch: MonkeyPatch) -> None:
 
 @mutant("classic")
 def whoever_waits_in_sync_is_forgotten(patch: MonkeyPatch) -> None:
-    patch.setattr(Rebalance, "_interrupt_sync", nothing)
+    def interrupt(self: Rebalance, group: ClassicGroup, decision: Decision) -> None:
+        for member in group.members.values():
+            member.syncing = None
+
+    patch.setattr(Rebalance, "_interrupt_sync", interrupt)
 
 
 @mutant("classic")

@@ -7,11 +7,12 @@ from random import Random
 from ottla import errors as e
 from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer_group import ConsumerGroup, MemberState
+from ottla.coordination.groups.records import GroupMetadataValue
 from ottla.coordination.groups.settings import GroupSettings
 from tests.simulation.group_members import ClassicMember, ConsumerMember, Member
 from tests.unit.coordination.groups.world import World
 
-LONGEST_MS = 300_000  # more than any session or rebalance time-out here
+LONGEST_MS = 120_000  # more than any session or rebalance time-out here, one after the other
 
 
 class Simulation:
@@ -26,6 +27,8 @@ class Simulation:
         self.epoch = 0
         self.kind: type | None = None
         self.offset = 0
+        self.checks = 0
+        self.recorded: GroupMetadataValue | None = None
 
     def run(self, events: int = 150) -> None:
         for _ in range(events):
@@ -36,19 +39,34 @@ class Simulation:
     def event(self) -> None:
         members = [each for each in self.members if each.alive]
         match self.random.choices(
-            ["join", "step", "crash", "leave", "wait", "restart", "topics", "commit", "disk", "stubborn"],
-            [6, 60, 2, 2, 12, 2, 2, 8, 2, 2],
+            [
+                "join",
+                "step",
+                "round",
+                "crash",
+                "leave",
+                "wait",
+                "restart",
+                "topics",
+                "commit",
+                "disk",
+                "stubborn",
+            ],
+            [6, 25, 25, 2, 2, 10, 2, 2, 20, 2, 2],
         )[0]:
             case "join" if len(members) < 5:
                 self.members.append(self.newcomer())
             case "step" if members:
                 self.random.choice(members).step()
+            case "round":
+                for member in self.random.sample(members, len(members)):
+                    member.step()  # type: ignore[attr-defined]
             case "crash" if members:
                 self.random.choice(members).crash()
             case "leave" if members:
                 self.random.choice(members).leave()  # type: ignore[attr-defined]
             case "wait":
-                self.world.clock.advance(self.random.choice([100, 1_000, 5_000, 30_000]))
+                self.world.clock.advance(self.random.choice([100, 1_000, 1_000, 3_000, 3_000, 30_000]))
             case "restart":
                 self.world.shard.close()
                 self.world.restart()
@@ -56,7 +74,7 @@ class Simulation:
                 self.world.topics.grow("t", min(self.world.topics.partition_count("t") + 1, 9))
                 self.world.table.on_topics_changed()
             case "commit" if members:
-                self.commit(self.random.choice(members))
+                self.commit(self.random.choice([each for each in members if each.owned] or members))
             case "disk" if members:
                 self.world.log.broken = True
                 self.random.choice(members).step()
@@ -93,7 +111,9 @@ class Simulation:
             self._one_owner(group)
         elif isinstance(group, ClassicGroup):
             self._one_owner_in_a_generation(group)
-        self._replay_equals_live()
+        self.checks += 1
+        if self.checks % 5 == 0:
+            self._replay_equals_live()
 
     def _epochs_only_grow(self, group: ClassicGroup | ConsumerGroup | None) -> None:
         if group is None:  # an empty group that changes its protocol starts anew, as in Kafka
@@ -121,6 +141,9 @@ class Simulation:
                 assert each.owned <= allowed, f"{each.name} has what it was not given"
 
     def _one_owner_in_a_generation(self, group: ClassicGroup) -> None:
+        last, self.recorded = self.recorded, group.recorded
+        if last is not None and group.recorded is not None and last.members != group.recorded.members:
+            assert last.generation != group.recorded.generation, "two assignments in one generation"
         held: dict[tuple[bytes, int], str] = {}
         for each in self.members:
             known = isinstance(each, ClassicMember) and each.alive and each.member_id in group.members
@@ -143,19 +166,26 @@ class Simulation:
     def settle(self) -> None:
         for member in self.members:
             member.faulty = False
-        for _ in range(int(LONGEST_MS / 2_000)):
-            for member in self.members:
-                member.step()  # type: ignore[attr-defined]
-            self.world.clock.advance(2_000)
-            self.check()
-        for _ in range(30):
-            for member in self.members:
-                member.step()  # type: ignore[attr-defined]
-            self.world.clock.advance(500)
-            self.check()
-        assert all(call.answer is not None for call in self.world.calls), "somebody waits for ever"
+        if self.protocols == "consumer":  # classic clients notice a topic that grows themselves
+            self.world.topics.grow("u", 4)
+            self.world.table.on_topics_changed()
+        self._calm()
         self._everything_is_owned()
+        survivors = [each for each in self.members if each.alive]
+        if len(survivors) > 1:
+            survivors[0].crash()  # nobody else moves: its session alone tells
+            self._calm()
+            self._everything_is_owned()
+        self._replay_equals_live()
+        assert all(call.answer is not None for call in self.world.calls), "somebody waits for ever"
         self._acknowledged_is_committed()
+
+    def _calm(self) -> None:
+        for delay_ms in [2_000] * (LONGEST_MS // 2_000) + [500] * 20:
+            for member in self.members:
+                member.step()  # type: ignore[attr-defined]
+            self.world.clock.advance(delay_ms)
+            self.check()
 
     def _everything_is_owned(self) -> None:
         alive = [each for each in self.members if each.alive]

@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.group_mutants import MUTANTS
 from tests.simulation.group_world import Simulation
 
-SEEDS_FOR_A_MUTANT = 12
+SEEDS_FOR_A_MUTANT = 60  # most need one or two
 
 
 @pytest.mark.parametrize("protocols", ["classic", "consumer", "both"])
