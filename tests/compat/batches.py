@@ -40,6 +40,10 @@ class Batch(NamedTuple):
     base_sequence: int
     count: int
 
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & 0x20)
+
 
 def batch(
     records: Iterable[Record | bytes],

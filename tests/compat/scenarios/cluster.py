@@ -108,6 +108,7 @@ def alter_replica_log_dirs(s: Session) -> None:
 
 
 def transactions_of_nobody(s: Session) -> None:
+    s.coordinator("nobody", kind=1)
     for version in s.versions("list_transactions"):
         body = {
             "state_filters": ["Ongoing", "Nonsense"],

@@ -14,7 +14,7 @@ _OPEN = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 25, 
 def the_life_of_a_producer(s: Session) -> None:
     for version in s.versions("init_producer_id"):
         producer = s.name(f"life-{version}")
-        _coordinator(s, producer)
+        s.coordinator(producer, kind=1)
         first = _init(s, producer, version)
         s.note(f"v{version} first", first)
         s.note(f"v{version} second", _init(s, producer, version))
@@ -38,7 +38,7 @@ def a_transaction_of_the_first_generation(s: Session) -> None:
     name = s.topic("v1", partitions=2)
     for committed in (True, False):
         producer = s.name(f"v1-{committed}")
-        _coordinator(s, producer)
+        s.coordinator(producer, kind=1)
         made = _init(s, producer, 0)
         records = _records(made, 0, [b"a", b"b"])
         s.call("produce", 9, _produce(name, records, producer), f"not announced, {committed}")
@@ -54,6 +54,7 @@ def a_transaction_of_the_first_generation(s: Session) -> None:
             s.note(f"described v{version} {committed}", answer)
         end = {"transactional_id": producer, **_who(made), "committed": committed}
         s.call("end_txn", 1, end, f"{committed}")
+        _settled(s, name)
         s.call("end_txn", 1, end, f"{committed} again")
         s.call("end_txn", 1, {**end, "committed": not committed}, f"{committed}, then the other")
         _settled(s, name)
@@ -67,12 +68,13 @@ def a_transaction_of_the_second_generation(s: Session) -> None:
     for version in s.versions("produce", 12):
         for committed in (True, False):
             producer = s.name(f"v2-{version}-{committed}")
-            _coordinator(s, producer)
+            s.coordinator(producer, kind=1)
             made = _init(s, producer, s.latest("init_producer_id"))
             body = _produce(name, _records(made, 0, [b"x"]), producer, topic_id)
             s.call("produce", version, body, f"{committed}")
             end = {"transactional_id": producer, **_who(made), "committed": committed}
             ended = s.call("end_txn", 5, end, f"by produce {version}, {committed}")
+            _settled(s, name)
             s.call("end_txn", 5, end, f"again, by produce {version}, {committed}")
             nothing = {"transactional_id": producer, "producer_id": ended["producer_id"],
                        "producer_epoch": ended["producer_epoch"], "committed": False}  # fmt: skip
@@ -85,7 +87,7 @@ def a_transaction_of_the_second_generation(s: Session) -> None:
 def transactions_wrongly(s: Session) -> None:
     name = s.topic("wrong-txn")
     producer = s.name("wrong-txn")
-    _coordinator(s, producer)
+    s.coordinator(producer, kind=1)
     made = _init(s, producer, 0)
     for version in s.versions("add_partitions_to_txn"):
         if version > 3:
@@ -119,8 +121,8 @@ def offsets_in_transactions(s: Session) -> None:
         if version >= 5:
             continue
         producer, group = s.name(f"offsets-{version}"), s.name(f"group-{version}")
-        _coordinator(s, producer)
-        _coordinator(s, group, kind=0)
+        s.coordinator(producer, kind=1)
+        s.coordinator(group, kind=0)
         made = _init(s, producer, 0)
         who = {"transactional_id": producer, **_who(made), "group_id": group}
         s.call("add_offsets_to_txn", min(version, s.latest("add_offsets_to_txn")), who, f"for {version}")
@@ -155,7 +157,7 @@ def offsets_in_transactions(s: Session) -> None:
 def zombies_are_fenced(s: Session) -> None:
     name = s.topic("zombie")
     producer = s.name("zombie")
-    _coordinator(s, producer)
+    s.coordinator(producer, kind=1)
     old = _init(s, producer, 4)
     add = {"transactional_id": producer, "topics": [{"name": name, "partitions": [0]}]}
     s.call("add_partitions_to_txn", 3, _v3({**add, **_who(old)}), "by the old one")
@@ -180,14 +182,6 @@ def _v3(body: dict[str, Any]) -> dict[str, Any]:
     """The request in the names of versions 0 to 3, which the schemas mark as such."""
     named = {f"v3_and_below_{key}": value for key, value in body.items()}
     return {**named, "transactions": []}
-
-
-def _coordinator(s: Session, name: str, kind: int = 1) -> None:
-    for _ in range(4000):
-        answer = s.ask("find_coordinator", {"key": name, "key_type": kind, "coordinator_keys": [name]}, 2)
-        if answer["error_code"] == "NONE":
-            return
-    raise AssertionError("no coordinator came")
 
 
 def _init(s: Session, name: str, version: int, **fields: Any) -> Any:
