@@ -217,7 +217,7 @@ class Story:
                 dice.uniform(100, 60_000), lambda: world.shard and world.kill_coordinator()
             )
         world.clock.run(world.clock.at_ms + 90_000)
-        world.calm = world.ids.calm = True
+        world.calm = world.ids.calm = world.log.calm = True
         world.clock.run(world.clock.at_ms + 4 * TRANSACTION_TIMEOUT_MS + 60_000)
         world.check_settled()
         world.check_replay()
@@ -333,6 +333,10 @@ def _clocks_stand_still_after_a_restart(monkeypatch):
     monkeypatch.setattr(TransactionMachine, "on_loaded", on_loaded)
 
 
+def _what_the_log_refused_is_forgotten(monkeypatch):
+    monkeypatch.setattr(TransactionMachine, "_sweep", lambda self, now_ms: NOTHING)
+
+
 def _time_outs_do_not_fence(monkeypatch):
     def fence(old, *, transaction_version, now_ms, ids):
         record = transaction.prepared(
@@ -421,6 +425,7 @@ MUTANTS = [
     _any_report_counts,
     _decisions_are_forgotten_at_a_restart,
     _clocks_stand_still_after_a_restart,
+    _what_the_log_refused_is_forgotten,
     _time_outs_do_not_fence,
     _the_end_keeps_the_epoch,
     _verifying_always_succeeds,

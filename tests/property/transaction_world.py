@@ -22,6 +22,7 @@ from ottla.errors import (
     CoordinatorLoadInProgress,
     InvalidProducerEpoch,
     NotCoordinator,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
     ProtocolError,
@@ -78,11 +79,15 @@ class Cancel:
 class TransactionLog:
     """One partition of `__transaction_state`: what is appended is committed a little later."""
 
-    def __init__(self) -> None:
+    def __init__(self, dice: random.Random) -> None:
         self.records: list[Record] = []
         self.high_watermark = 0
+        self.calm = False
+        self._dice = dice
 
     def append(self, records: list[Record], producer: tuple[int, int] | None) -> int:
+        if not self.calm and self._dice.random() < 0.03:
+            raise NotEnoughReplicas
         end = len(self.records)
         self.records += [record._replace(offset=end + i) for i, record in enumerate(records)]
         return len(self.records)
@@ -184,7 +189,7 @@ class World:
         self.clock = Clock()
         self.settings = Settings(transaction_version=transaction_version, id_expiration_ms=10**9)
         self.codec = TransactionRecords(transaction_version)
-        self.log = TransactionLog()
+        self.log = TransactionLog(self.dice)
         self.ids = Ids(self.dice)
         self.partitions: dict[TopicPartition, DataPartition] = {("t", i): DataPartition() for i in range(3)}
         self.calm = False

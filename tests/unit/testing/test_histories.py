@@ -437,6 +437,7 @@ def test_bugs_planted_in_a_simulated_history_are_found(tmp_path, bug, kind):
     assert set(kinds) <= {kind, Kind.LOST_WRITE}
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations_are_checked_in_seconds(tmp_path):
     ops = simulated(tmp_path / "h", 7, 15_000)
     assert len(ops) > 100_000

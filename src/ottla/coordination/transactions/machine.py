@@ -55,7 +55,9 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
 OFFSETS_TOPIC = "__consumer_offsets"
+SWEEP_TIMER = "sweep"
 EXPIRY_TIMER = "expiry"
+TOMBSTONES_TIMER = "tombstones"
 FENCED_SINCE_INIT = 4
 FENCED_SINCE = 2
 
@@ -69,6 +71,7 @@ class TransactionMachine:
         self.transactions: dict[str, Transaction] = {}
         # Soft: an epoch whose holder may repeat its InitProducerId. Apache Kafka forgets it at a restart too.
         self._last_epochs: dict[str, int] = {}
+        self._busy: set[str] = set()  # open or prepared: derived, so that nobody has to look through all
         self._markers = MarkerQueue(coordinator_epoch, settings.retry_ms, settings.retry_max_ms)
 
     # The log.
@@ -77,21 +80,28 @@ class TransactionMachine:
         if isinstance(record, Forgotten):
             self.transactions.pop(record.transactional_id, None)
             self._last_epochs.pop(record.transactional_id, None)
+            self._busy.discard(record.transactional_id)
             return
         self.transactions[record.transactional_id] = record
-        if not record.is_prepared:
+        if record.is_idle:
+            self._busy.discard(record.transactional_id)
             self._markers.forget(record.transactional_id)
+        else:
+            self._busy.add(record.transactional_id)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         """Nobody writes to `__transaction_state` in a transaction."""
 
     def on_loaded(self, now_ms: int) -> Effects:
-        """Clocks run again for what is open, and what was decided is carried out."""
-        parts = [Effects(timers=(Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms),))]
-        for transaction in self.transactions.values():
+        """Clocks run again for what is open, and what was decided is carried out. Nothing is logged yet."""
+        parts = [
+            self._sweep(now_ms),
+            Effects(timers=(Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms),)),
+        ]
+        for transaction in self._busy_ones():
             if transaction.is_prepared:
-                parts.append(self._carry_out(transaction, now_ms))
-            elif transaction.state is State.ONGOING:
+                parts.append(self._markers.begin(transaction))
+            else:
                 parts.append(_run_clock(transaction, now_ms))
         return _together(parts)
 
@@ -175,8 +185,15 @@ class TransactionMachine:
         return _complete(self.transactions[markers.transactional_id], now_ms)
 
     def on_timer(self, name: Hashable, now_ms: int) -> Effects:
-        if name == EXPIRY_TIMER:
-            return self._expire(now_ms)
+        match name:
+            case "sweep":
+                return self._sweep(now_ms)
+            case "expiry":
+                # The tombstones may be refused by the log: their timer is not the one that comes again.
+                again = Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms)
+                return Effects(timers=(again, Timer(TOMBSTONES_TIMER, 0)))
+            case "tombstones":
+                return self._expire(now_ms)
         assert isinstance(name, tuple)
         kind, transactional_id = name
         transaction = self.transactions.get(transactional_id)
@@ -334,9 +351,23 @@ class TransactionMachine:
             if each.is_idle and each.last_update_ms <= before_ms
         )
         some = tuple(islice(doomed, self._settings.tombstones_max))
-        is_all = len(some) < self._settings.tombstones_max
-        timer = Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms if is_all else 1)
-        return Effects(records=some, timers=(timer,))
+        if len(some) < self._settings.tombstones_max:
+            return Effects(records=some)
+        return Effects(records=some, timers=(Timer(TOMBSTONES_TIMER, 1),))
+
+    def _sweep(self, now_ms: int) -> Effects:
+        """Starts anew what got stuck when the log refused it (too few replicas, say). Logs nothing itself."""
+        timers = [Timer(SWEEP_TIMER, self._settings.sweep_interval_ms)]
+        for transaction in self._busy_ones():
+            if transaction.is_prepared:
+                if self._markers.is_waiting(transaction.transactional_id):
+                    timers.append(Timer(retry_timer(transaction.transactional_id), 0))
+            elif now_ms >= transaction.deadline_ms:
+                timers.append(Timer(timeout_timer(transaction.transactional_id), 0))
+        return Effects(timers=tuple(timers))
+
+    def _busy_ones(self) -> list[Transaction]:
+        return [self.transactions[each] for each in sorted(self._busy)]
 
     def _known(self, transactional_id: str) -> Transaction:
         if not transactional_id:

@@ -65,6 +65,8 @@ class MarkerQueue:
     def begin(self, transaction: Transaction) -> Effects:
         """The decision goes out to every partition of the transaction."""
         self._writing[transaction.transactional_id] = _Writing(0, transaction.partitions)
+        if not transaction.partitions:
+            return Effects(timers=(Timer(retry_timer(transaction.transactional_id), 0),))
         return self._send(transaction)
 
     def again(self, transaction: Transaction) -> Effects | None:
@@ -89,6 +91,11 @@ class MarkerQueue:
         delay_ms = min(self._retry_ms << min(writing.attempts, 20), self._retry_max_ms)
         writing.attempts += 1
         return Effects(timers=(Timer(retry_timer(markers.transactional_id), delay_ms),))
+
+    def is_waiting(self, transactional_id: str) -> bool:
+        """Nothing is under way for it: there is more to send, or nothing but to complete it."""
+        writing = self._writing.get(transactional_id)
+        return writing is not None and not writing.ticket
 
     def forget(self, transactional_id: str) -> None:
         """The transaction is complete."""

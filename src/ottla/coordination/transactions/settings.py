@@ -21,6 +21,7 @@ class Settings:
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000
     expiry_interval_ms: int = 3_600_000
+    sweep_interval_ms: int = 10_000
     transaction_version: int = 2
     """The finalized feature `transaction.version`: it tells how the coordinator itself aborts."""
     ids_max: int = 1_000_000
@@ -34,5 +35,6 @@ class Settings:
             max_timeout_ms=config.transaction_max_timeout_ms,
             id_expiration_ms=config.transactional_id_expiration_ms,
             expiry_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            sweep_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             transaction_version=transaction_version,
         )

@@ -49,6 +49,7 @@ class Coordinator:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.now_ms = START_MS
         self.epoch = 0
+        self.refuses = False
         self.timers: dict[Hashable, int] = {}
         self.sends: list[Markers] = []
         self.replies: dict[Hashable, Any] = {}
@@ -60,6 +61,8 @@ class Coordinator:
     # What a shard does.
 
     def carry_out(self, effects: Effects) -> None:
+        if self.refuses and effects.records:
+            return  # the append failed: nothing of it happens
         for record in effects.records:
             key, value = self.codec.encode(record)
             self.log.append((key, value))

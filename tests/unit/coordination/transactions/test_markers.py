@@ -116,12 +116,48 @@ def test_a_kill_before_the_decision_leaves_the_transaction_open(coordinator):
 
 
 def test_a_completion_that_could_not_be_logged_is_tried_again(coordinator, holder):
-    (markers,) = coordinator.sends
-    lost = coordinator.machine.on_markers_written(markers, dict.fromkeys((T0, T1, T2), 0), 1)
-    assert [record.state.title for record in lost.records] == ["CompleteCommit"]
-    again = coordinator.machine.on_timer(("markers", "id"), coordinator.now_ms)
-    coordinator.carry_out(again)
+    coordinator.refuses = True
+    coordinator.write_markers()
+    coordinator.advance(25_000)
+    coordinator.refuses = False
+    assert (coordinator.state(), coordinator.sends) == ("PrepareCommit", [])
+    coordinator.advance(10_000)
     assert coordinator.state() == "CompleteCommit"
+
+
+def test_a_time_out_that_could_not_be_logged_is_tried_again(coordinator):
+    holder = coordinator.ready(timeout_ms=3000)
+    coordinator.add("id", holder, [0])
+    coordinator.refuses = True
+    coordinator.advance(25_000)
+    coordinator.refuses = False
+    assert coordinator.state() == "Ongoing"
+    coordinator.advance(10_000)
+    assert coordinator.state() == "PrepareAbort"
+
+
+def test_tombstones_that_could_not_be_logged_are_tried_again():
+    coordinator = Coordinator(Settings(id_expiration_ms=10_000, expiry_interval_ms=1000))
+    coordinator.ready()
+    coordinator.refuses = True
+    coordinator.advance(20_000)
+    coordinator.refuses = False
+    coordinator.advance(1000)
+    assert not coordinator.machine.transactions
+
+
+def test_a_decision_that_could_not_be_logged_has_not_happened(coordinator):
+    holder = coordinator.ready()
+    coordinator.add("id", holder, [0, 1])
+    coordinator.refuses = True
+    with pytest.raises(KeyError):  # the shard answers in our place
+        coordinator.end_bumping("id", holder, True)
+    coordinator.refuses = False
+    assert (coordinator.state(), coordinator.sends) == ("Ongoing", [])
+    assert coordinator.end_bumping("id", holder, False) == (0, 4, 1)
+    (markers,) = coordinator.write_markers()
+    assert not markers.committed
+    assert coordinator.state() == "CompleteAbort"
 
 
 def test_an_empty_abort_that_was_half_logged_is_completed_after_a_restart():
@@ -131,6 +167,7 @@ def test_an_empty_abort_that_was_half_logged_is_completed_after_a_restart():
     coordinator.end_bumping("id", holder, False)
     coordinator.log.pop()
     coordinator.restart()
+    coordinator.advance(0)
     assert coordinator.state() == "CompleteAbort"
 
 
