@@ -55,6 +55,14 @@ def what_nobody_serves_closes_the_connection(s: Session) -> None:
             s.note(note, _outcome(raw))
 
 
+def bytes_behind_a_request_are_not_looked_at(s: Session) -> None:
+    """librdkafka leaves three behind when it asks for all topics."""
+    for version in s.versions("metadata", 1):
+        with s.connect() as raw:
+            raw.send_frame(raw.frame("metadata", version, {"topics": []}) + b"abc")
+            s.note(f"v{version}", _outcome(raw))
+
+
 def frames_of_wrong_length(s: Session) -> None:
     for note, size in {"negative": -1, "absurd": 2**31 - 1, "zero": 0}.items():
         with s.connect() as raw:
