@@ -1,5 +1,7 @@
 """A log that was stopped at any byte opens as a prefix of what was appended."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,6 +122,33 @@ def test_any_segment_cut_anywhere_with_garbage_behind_opens_as_a_prefix(counts, 
     path = data.draw(st.sampled_from(logs))
     disk.tear(path, int(disk.size(path) * cut), garbage)
     assert is_prefix(disk, before, ends)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=14), st.data())
+def test_whatever_survives_a_power_cut_the_log_is_a_prefix_with_all_that_was_flushed(counts, data):
+    disk = MemoryDisk()
+    log = opened(disk)
+    for at, count in enumerate(counts):
+        log.append(a_batch(count), leader_epoch=at // 3, now_ms=0)
+        if data.draw(st.integers(0, 3), label="flush") == 0:
+            flush = log.begin_flush()
+            flush.run()
+            log.on_flushed(flush)
+    before, flushed, epochs = contents(log), log.recovery_point, log.epochs.entries
+    ends = {0} | set(itertools.accumulate(counts))
+
+    def survives(path: str, unsynced: int) -> int | None:
+        # A journal keeps names in order, so the first segment's is there if any is.
+        is_first = path.endswith(f"{0:020d}.log")
+        return data.draw(st.integers(0, unsynced) | (st.nothing() if is_first else st.none()), label=path)
+
+    disk.crash(survives=survives)
+    log = opened(disk, recovery_point=flushed)
+    assert log.end_offset >= flushed
+    assert log.end_offset in ends
+    assert contents(log) == before[: log.end_offset]
+    assert log.epochs.entries == [each for each in epochs if each.start_offset < log.end_offset]
 
 
 @settings(deadline=None, max_examples=60)

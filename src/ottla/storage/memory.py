@@ -16,6 +16,10 @@ def _no_time() -> int:
     return 0
 
 
+def _nothing(path: str, unsynced_bytes: int) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Fault:
     """The n-th call of an operation from now on fails, and all after it until `clear_faults`.
@@ -180,14 +184,18 @@ class MemoryDisk:
     def clear_faults(self) -> None:
         self.faults.clear()
 
-    def crash(self, *, lose_unsynced: bool = True) -> None:
+    def crash(
+        self, *, lose_unsynced: bool = True, survives: Callable[[str, int], int | None] = _nothing
+    ) -> None:
         """The machine stops: names and bytes that were not synced are gone. Open files are stale afterwards.
 
-        With `lose_unsynced=False` only the process stops: the page cache survives.
+        With `lose_unsynced=False` only the process stops: the page cache survives. `survives` is asked for
+        each file how many of its unsynced bytes made it to the disk all the same; None: not even its name.
         """
         self.clear_faults()
         self.open_files = 0
         if lose_unsynced:
+            self._let_survive(survives)
             self._folders = {each for each in self._durable_folders if self._is_durable(each)}
             self._nodes = {
                 path: node for path, node in self._durable_nodes.items() if _parent(path) in self._folders
@@ -286,6 +294,17 @@ class MemoryDisk:
     def _drop_name(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
         self._names.get(folder, set()).discard(name)
+
+    def _let_survive(self, survives: Callable[[str, int], int | None]) -> None:
+        for path, node in self._nodes.items():
+            kept = survives(path, len(node.data) - node.clean_up_to)
+            if kept is None:
+                continue
+            self._durable_nodes[path] = node
+            while path := _parent(path):
+                self._durable_folders.add(path)
+            if kept:
+                node.synced[node.clean_up_to :] = node.data[node.clean_up_to : node.clean_up_to + kept]
 
     def _rename_folder(self, old: str, new: str) -> None:
         for names in (self._nodes, self._durable_nodes):

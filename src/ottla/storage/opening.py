@@ -38,7 +38,8 @@ def open_folder(
 ) -> Opened:
     """Reads what there is, and puts it right; see `Log.open`."""
     recover_swaps(disk, folder, report)
-    epochs = read_epochs(disk, folder, report)
+    checkpointed = read_epochs(disk, folder, report)
+    epochs = checkpointed or LeaderEpochs()
     recovery = Recovery(disk, files, folder, config, epochs, now_ms=now_ms, report=report)
     recovered = recovery.run(clean=clean, recovery_point=recovery_point)
     segments = recovered.segments
@@ -47,6 +48,8 @@ def open_folder(
             report(f"{segment.path(LOG)} ends before the log start offset {log_start_offset} and goes")
             segment.rename(DELETED)
         segments = [Segment(disk, files, folder, log_start_offset, created_ms=now_ms)]
+    if checkpointed is None:
+        _collect_epochs(segments, epochs)
     end_offset = segments[-1].next_offset
     at_most = min(recovered.rebuilt_from, end_offset)
     producers = load_producers(
@@ -58,3 +61,12 @@ def open_folder(
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start)
     return Opened(segments, epochs, producers, start, read_topic_id(disk, folder, report))
+
+
+def _collect_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:
+    """From all batches: recovery has looked at the last ones only."""
+    epochs.clear()
+    for segment in segments:
+        for _, header in segment.headers():
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)

@@ -33,16 +33,16 @@ def write_topic_id(disk: Disk, folder: str, topic_id: bytes) -> None:
     replace_quickly(disk, f"{folder}/{PARTITION_METADATA}", text)
 
 
-def read_epochs(disk: Disk, folder: str, report: Callable[[str], None]) -> LeaderEpochs:
-    """Without a readable checkpoint the epochs come from the batches behind the recovery point alone."""
+def read_epochs(disk: Disk, folder: str, report: Callable[[str], None]) -> LeaderEpochs | None:
+    """None without a readable checkpoint: then the batches have to tell."""
     path = f"{folder}/{EPOCHS}"
     try:
         return LeaderEpochs.load(disk.read_whole(path))
     except FileNotFoundError:
         pass
     except BadEpochs as error:
-        report(f"{path} is ignored: {error}")
-    return LeaderEpochs()
+        report(f"{path} is made anew: {error}")
+    return None
 
 
 def write_epochs(disk: Disk, folder: str, epochs: LeaderEpochs) -> None:
