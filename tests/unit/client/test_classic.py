@@ -4,6 +4,8 @@ from ottla.client.cluster import Cluster
 from ottla.client.group.classic import ClassicMember
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.errors import IllegalGeneration
+from ottla.wire.messages.heartbeat import HeartbeatResponse
 
 
 def test_a_rebalance_told_between_two_looks_waits_until_everything_was_let_go() -> None:
@@ -17,4 +19,21 @@ def test_a_rebalance_told_between_two_looks_waits_until_everything_was_let_go() 
         assert await member.target(0) is None
         assert member._joining is None and member.must_revoke_all
 
+    asyncio.run(scenario())
+
+
+def test_a_late_answer_about_an_old_generation_does_not_cost_the_new_one() -> None:
+    class Late(Cluster):
+        async def ask_coordinator(self, kind, key, request, **options):  # type: ignore[no-untyped-def]
+            member.generation = 8  # a join ended while the heartbeat was on its way
+            return HeartbeatResponse(error_code=IllegalGeneration.code)
+
+    async def scenario() -> None:
+        nonlocal member
+        member = ClassicMember(Late(ConsumerSettings(group_id="g")), notify=lambda: None)
+        member.generation, member.member_id = 7, "m"
+        await member._heartbeat()
+        assert not member.lost and member.member_id == "m"
+
+    member: ClassicMember
     asyncio.run(scenario())

@@ -171,9 +171,10 @@ class ClassicMember(Member):
     # -- heartbeats --------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        while True:
+        while self.failure is None:
             await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
-            if self.generation < 0 or self._joining is not None or self.lost:
+            joining = self._joining is not None and not self._joining.done()
+            if self.generation < 0 or joining or self.lost:
                 continue
             try:
                 if self.is_late:
@@ -181,28 +182,37 @@ class ClassicMember(Member):
                     await self._leave_late()
                     self._notify()
                     continue
-                self._watch_counts()
-                request = HeartbeatRequest(
-                    group_id=self.group, generation_id=self.generation, member_id=self.member_id
-                )
-                request.group_instance_id = self._settings.group_instance_id
-                check(await self._cluster.ask_coordinator(GROUP, self.group, request))
-            except errors.RebalanceInProgress:
-                self._needs_join = True
-                self._notify()
-            except (errors.UnknownMemberId, errors.IllegalGeneration):
-                self._forget()
-                self.lost = True
-                self._notify()
+                await self._watch_counts()
+                await self._heartbeat()
             except OttlaError as error:
                 self._cluster.forget_stale(error)
                 if not is_retriable(error):
                     self.failure = error
                     self._notify()
-                    return
 
-    def _watch_counts(self) -> None:
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            group_id=self.group, generation_id=self.generation, member_id=self.member_id
+        )
+        request.group_instance_id = self._settings.group_instance_id
+        answer = await self._cluster.ask_coordinator(GROUP, self.group, request)
+        if self._joining is not None or request.generation_id != self.generation:
+            return  # a join has begun or ended since: the answer speaks of a generation that is over
+        try:
+            check(answer)
+        except errors.RebalanceInProgress:
+            self._needs_join = True
+            self._notify()
+        except (errors.UnknownMemberId, errors.IllegalGeneration):
+            self._forget()
+            self.lost = True
+            self._notify()
+
+    async def _watch_counts(self) -> None:
         """The leader notices when a topic that it shared out has more partitions now."""
+        for topic in self._counts:
+            with contextlib.suppress(OttlaError):
+                await self._cluster.topic(topic)  # asks when what is known is too old
         if self._counts and self._partition_counts(set(self._counts)) != self._counts:
             self._counts = {}
             self._needs_join = True
