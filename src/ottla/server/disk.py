@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Jobs
 
 T = TypeVar("T")
 _VECTOR_MAX = 1024
@@ -142,6 +142,10 @@ class OsDisk:
     def total_bytes(self) -> int:
         found = os.statvfs(self.root)
         return found.f_blocks * found.f_frsize
+
+
+class ClosableJobs(Jobs, Protocol):
+    def close(self) -> None: ...
 
 
 class ThreadJobs:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.broker.broker import Broker
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.dispatch import Dispatcher, Observer
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
@@ -26,7 +26,7 @@ from ottla.metadata.journal import Journal
 from ottla.metadata.records import ClusterCreated, Endpoint, FeatureSet
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock
-from ottla.server.disk import OsDisk, ThreadJobs
+from ottla.server.disk import ClosableJobs, OsDisk, ThreadJobs
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.lock import FolderLock
@@ -60,10 +60,20 @@ class Address:
 
 
 class Node:
-    def __init__(self, config: Config, *, disks: list[Disk] | None = None) -> None:
-        """`disks` stand for the log folders: in memory, or those of a test."""
+    def __init__(
+        self,
+        config: Config,
+        *,
+        disks: list[Disk] | None = None,
+        make_clock: Callable[[asyncio.AbstractEventLoop], LoopClock] = LoopClock,
+        make_jobs: Callable[[asyncio.AbstractEventLoop], ClosableJobs] = ThreadJobs,
+        observe: Callable[[Observer], Observer] = lambda metrics: metrics,
+    ) -> None:
+        """`disks` stand for the log folders: in memory, or those of a test. So do the others: a clock that was
+        moved, jobs without threads, somebody who watches requests and stands in for handlers."""
         self.config = config
         self._disks = disks
+        self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
         self._locks: list[FolderLock] = []
         self.listeners: list[Listener] = []
         self.broker: Broker
@@ -73,8 +83,8 @@ class Node:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.clock = LoopClock(loop)
-        self._jobs = ThreadJobs(loop)
+        self.clock = self._make_clock(loop)
+        self._jobs = self._make_jobs(loop)
         try:
             await self._start()
         except BaseException:
@@ -114,7 +124,7 @@ class Node:
             config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid
         )
         self.broker.supported_features = FEATURES
-        self.dispatcher = Dispatcher(self.broker, self.broker.metrics)
+        self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
         self._bind()
         self.endpoints = self._advertised()
         await self._join(controller, cluster_id, directories)
