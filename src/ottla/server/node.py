@@ -69,8 +69,8 @@ class Node:
         make_jobs: Callable[[asyncio.AbstractEventLoop], ClosableJobs] = ThreadJobs,
         observe: Callable[[Observer], Observer] = lambda metrics: metrics,
     ) -> None:
-        """`disks` stand for the log folders: in memory, or those of a test. So do the others: a clock that was
-        moved, jobs without threads, somebody who watches requests and stands in for handlers."""
+        """`disks` stand for the log folders: in memory, or those of a test. So do the others: a clock that
+        was moved, jobs without threads, somebody who watches requests and stands in for handlers."""
         self.config = config
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
