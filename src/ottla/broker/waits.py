@@ -42,7 +42,7 @@ class Wait(Generic[T]):
 class Running:
     """A handler under way. `finished(result, error)` is called once, unless it is cancelled."""
 
-    __slots__ = ("_coroutine", "_finished")
+    __slots__ = ("_cancelled", "_coroutine", "_finished")
 
     def __init__(
         self,
@@ -50,9 +50,10 @@ class Running:
         finished: Callable[[Any, BaseException | None], None],
     ) -> None:
         self._coroutine, self._finished = coroutine, finished
+        self._cancelled = False
 
     def step(self) -> None:
-        while True:
+        while not self._cancelled:
             try:
                 wait = self._coroutine.send(None)
             except StopIteration as stop:
@@ -67,4 +68,5 @@ class Running:
 
     def cancel(self) -> None:
         """Nobody wants the answer any more; the handler's `finally` takes it off whatever it waits for."""
+        self._cancelled = True
         self._coroutine.close()

@@ -15,6 +15,7 @@ class Partition:
     """`state` is what the metadata says; `log` is None while its disk is offline.
 
     The high watermark is what every in-sync replica has, and with flush.messages=1 what is on this disk too.
+    While a new ISR is proposed it is not known which one counts: then what all of both have.
     """
 
     def __init__(
@@ -30,8 +31,12 @@ class Partition:
         self.log = log
         self.committed = Waiters()  # for the high watermark
         self.stable = Waiters()  # for the last stable offset
+        self.written = Waiters()  # for the end of the log: followers
         self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
-        self._replica_ends: dict[int, int] = {}
+        self.on_isr_wanted: Callable[[Partition, frozenset[int]], None] = lambda partition, isr: None
+        self.followers: dict[int, Replica] = {}
+        self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
+        self.epoch_start_offset = 0  # where this leader began
         self._verifying: dict[int, object] = {}  # producer id -> guard of the question under way
         if self.is_leader:
             self._begin_to_lead()
@@ -50,6 +55,8 @@ class Partition:
     def on_state(self, state: State) -> None:
         """A newer state from the metadata log."""
         was_leader, old_epoch = self.is_leader, self.state.leader_epoch
+        if state.partition_epoch != self.state.partition_epoch:
+            self.proposed_isr = None
         self.state = state
         if was_leader and (not self.is_leader or state.leader_epoch != old_epoch):
             self.wake_all()
@@ -59,8 +66,10 @@ class Partition:
             self.advance()
 
     def _begin_to_lead(self) -> None:
-        self._replica_ends = {}
+        self.followers = {}
+        self.proposed_isr = None
         if self.log is not None:
+            self.epoch_start_offset = self.log.end_offset
             self.log.begin_epoch(self.state.leader_epoch)
 
     def go_offline(self) -> None:
@@ -81,6 +90,7 @@ class Partition:
     def wake_all(self) -> None:
         self.committed.wake_all()
         self.stable.wake_all()
+        self.written.wake_all()
 
     # -- leading ---------------------------------------------------------------------------------
 
@@ -107,7 +117,7 @@ class Partition:
         appended = log.append(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin)
         if log.flush_due(now_ms):
             self._on_flush_due(self)
-        self.advance()
+        self.on_written(log)
         return appended
 
     def append_marker(
@@ -126,7 +136,7 @@ class Partition:
         )
         if log.flush_due(now_ms):
             self._on_flush_due(self)
-        self.advance()
+        self.on_written(log)
         return appended.base_offset
 
     def begin_verification(self, producer_id: int) -> object:
@@ -138,25 +148,113 @@ class Partition:
         return self._verifying.pop(producer_id, None) is guard
 
     def check_enough_replicas(self, log: Log) -> None:
-        needed = log.config.min_insync_replicas
-        if len(self.state.isr) < needed and len(self.state.isr) < len(self.state.replicas):
+        if len(self.state.isr) < self.min_isr(log):
             raise errors.NotEnoughReplicas(
                 f"The size of the current ISR {list(self.state.isr)} of {self.name} is below "
-                f"min.insync.replicas={needed}"
+                f"min.insync.replicas={log.config.min_insync_replicas}"
             )
+
+    def min_isr(self, log: Log) -> int:
+        """A partition with fewer replicas than min.insync.replicas asks for all that it has."""
+        return min(log.config.min_insync_replicas, len(self.state.replicas))
+
+    def on_written(self, log: Log) -> None:
+        if len(self.state.replicas) > 1:
+            self.written.on_reached(log.end_offset)
+        self.advance()
 
     def advance(self) -> None:
         """After an append, a flush, a follower's fetch or a new ISR: what is committed now?"""
         log = self.log
-        if log is None:
+        if log is None or not self.is_leader:
             return
         end = log.recovery_point if log.config.flush_messages == 1 else log.end_offset
-        for replica in self.state.isr:
-            if replica != self._broker_id:
-                end = min(end, self._replica_ends.get(replica, -1))
+        if len(self.state.replicas) > 1:
+            end = self._least_in_sync(log, end)
         if end > log.high_watermark:
             log.advance_high_watermark(end)
             self.on_high_watermark()
+
+    def _least_in_sync(self, log: Log, end: int) -> int:
+        """Below min.insync.replicas nothing is committed: whoever left may be the next leader (KIP-966)."""
+        if len(self.state.isr) < self.min_isr(log):
+            return -1
+        for replica in {*self.state.isr, *(self.proposed_isr or ())}:
+            if replica != self._broker_id:
+                follower = self.followers.get(replica)
+                end = min(end, follower.end_offset if follower is not None else -1)
+        return end
+
+    # -- followers -------------------------------------------------------------------------------
+
+    def on_follower_fetch(
+        self, replica_id: int, offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """A follower has everything before `offset`. May commit records, and may bring it into the ISR."""
+        log = self.leader_log()
+        follower = self.follower(replica_id, now_ms)
+        if broker_epoch < follower.broker_epoch:
+            raise errors.StaleBrokerEpoch(f"Broker {replica_id} has started anew since")
+        follower.on_fetch(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
+        if replica_id not in self.state.isr:
+            self._maybe_expand(replica_id, offset, log)
+        self.advance()
+
+    def follower(self, replica_id: int, now_ms: int) -> Replica:
+        found = self.followers.get(replica_id)
+        if found is None:
+            if replica_id not in self.state.replicas:
+                raise errors.UnknownLeaderEpoch(f"{replica_id} is no replica of {self.name}")
+            # In the ISR it counts as caught up when we began to lead: it has its time to show up.
+            found = self.followers[replica_id] = Replica(caught_up_ms=now_ms)
+        return found
+
+    def _maybe_expand(self, replica_id: int, offset: int, log: Log) -> None:
+        if offset >= max(log.high_watermark, self.epoch_start_offset) and self.proposed_isr is None:
+            self.on_isr_wanted(self, frozenset({*self.state.isr, replica_id}))
+
+    def maybe_shrink(self, now_ms: int, lag_ms_max: int) -> None:
+        """Proposes an ISR without those that have not kept up."""
+        if not self.is_leader or self.log is None or self.proposed_isr is not None:
+            return
+        end = self.log.end_offset
+        out = {
+            each
+            for each in self.state.isr
+            if each != self._broker_id and self.follower(each, now_ms).lags(end, now_ms, lag_ms_max)
+        }
+        if out:
+            self.on_isr_wanted(self, frozenset(self.state.isr) - out)
+
+    def propose(self, isr: frozenset[int]) -> None:
+        """The controller is being asked. Until its answer is known the old and the new ISR both count."""
+        self.proposed_isr = isr
+
+    def on_proposal_refused(self) -> None:
+        """It is certain that it will not be taken."""
+        self.proposed_isr = None
+        self.advance()
+
+    @property
+    def knows_its_end(self) -> bool:
+        """A new leader's high watermark may be behind what was shown before, until its followers fetch."""
+        return self.log is not None and (
+            len(self.state.replicas) == 1 or self.log.high_watermark >= self.epoch_start_offset
+        )
+
+    # -- following -------------------------------------------------------------------------------
+
+    def on_replicated(self, high_watermark: int, log_start_offset: int, now_ms: int) -> None:
+        """The leader's answer was taken: what it told beside the records."""
+        log = self.log
+        assert log is not None
+        if log.flush_due(now_ms):
+            self._on_flush_due(self)
+        if high_watermark > log.high_watermark:
+            log.advance_high_watermark(high_watermark)
+            self.on_high_watermark()
+        if log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(log_start_offset, log.high_watermark))
 
     def on_high_watermark(self) -> None:
         log = self.log

@@ -1,4 +1,4 @@
-"""Who waits for an offset of a partition: long polls for something to read, acks=all for the high watermark."""
+"""Who waits for an offset of a partition: long polls for records, acks=all for the high watermark."""
 
 import heapq
 from collections.abc import Callable

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.server")
 
 IDLE_BUFFER_BYTES = 4 << 10
+HELD_BYTES_MAX = 64 << 10  # read ahead of requests that wait for their turn
 STEP_BYTES = 256 << 10  # a buffer grows by at most its own size or this: an announced length costs nothing
 
 
@@ -65,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- reading ---------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        """Whole frames go to the pipeline while it takes them; reading pauses when it does not."""
+        """Whole frames go to the pipeline while it takes them; reading pauses when too much waits."""
         self.last_used_ms = self._listener.clock.monotonic_ms()
         while self._writable and self._pipeline.ready and not self._transport.is_closing():
             received = self._end - self._start
@@ -80,7 +81,9 @@ class Connection(asyncio.BufferedProtocol):
             self._pipeline.on_frame(self._take(size))
         if self._start == self._end:
             self._start = self._end = 0
-        if self._writable and self._pipeline.ready:
+        # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
+        held = 0 if self._pipeline.ready else self._end - self._start
+        if self._writable and held < HELD_BYTES_MAX:
             self._resume()
         else:
             self._pause()

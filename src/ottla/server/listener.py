@@ -64,9 +64,9 @@ class Listener:
     async def stop(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        self._socket.close()
         if self._server is not None:
             self._server.close()
+        self._socket.close()
         for connection in list(self.connections):
             connection.abort()
         if self._server is not None:

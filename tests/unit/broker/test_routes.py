@@ -19,5 +19,6 @@ def test_the_documented_table_is_the_route_table():
 @pytest.mark.parametrize("route", ROUTES.values(), ids=lambda route: route.api.name)
 def test_every_route_has_a_handler_for_its_messages(route):
     assert inspect.iscoroutinefunction(route.handler)
-    assert route.request.API_KEY == route.api.key
-    assert route.api.version_min <= route.version_min <= route.version_max <= route.api.version_max
+    assert route.api.key == route.request.API_KEY
+    served, known = range(route.version_min, route.version_max + 1), route.api
+    assert known.version_min <= served[0] and served[-1] <= known.version_max

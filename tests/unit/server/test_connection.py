@@ -1,0 +1,233 @@
+"""Connections of clients that behave badly: a closed connection and a reason, never more."""
+
+import asyncio
+import contextlib
+import struct
+
+import pytest
+
+from ottla.config.settings import Config
+from ottla.server.node import Node, memory_disk
+from ottla.wire import codec
+from ottla.wire.batch import build
+from ottla.wire.frames import request_header, seal
+from ottla.wire.messages import BY_NAME
+from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.records import Record
+
+SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "node.id": "1"}
+
+
+def with_node(scenario, **settings):
+    async def main():
+        node = Node(Config({**SETTINGS, **settings}), disks=[memory_disk()])
+        await node.start()
+        try:
+            return await asyncio.wait_for(scenario(node), 60)
+        finally:
+            await node.stop()
+
+    return asyncio.run(main())
+
+
+def frame(name, version, request, correlation_id=1):
+    header = request_header(BY_NAME[name], version, correlation_id, "test")
+    return bytes(seal(codec.write(request, version, header)))
+
+
+@contextlib.asynccontextmanager
+async def connect(node):
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.listeners[0].port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def answer(reader):
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    body = await reader.readexactly(size)
+    return struct.unpack_from(">i", body)[0], body[4:]
+
+
+async def is_alive(node):
+    async with connect(node) as (reader, writer):
+        writer.write(frame("ApiVersions", 0, BY_NAME["ApiVersions"].request()()))
+        _, body = await answer(reader)
+        return codec.read(ApiVersionsResponse, 0, body)[0].error_code == 0
+
+
+async def make_topic(reader, writer, name="t"):
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    writer.write(frame("CreateTopics", 5, CreateTopicsRequest(topics=[topic], timeout_ms=5000)))
+    await answer(reader)
+
+
+def a_produce(value=b"v", acks=1, topic="t"):
+    batch = build([Record(0, 1, b"k", value)])
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data])
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 8) + b"\xff" * 8,
+        struct.pack(">ihhi", 8, 999, 0, 1),
+        struct.pack(">ihhih", 10, 3, 99, 1, -1),
+        struct.pack(">ihhih", 10, 3, 1, 1, 30000),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        frame("Metadata", 1, MetadataRequest(topics=None))[:-1] + b"\x7f",
+    ],
+    ids=[
+        "negative",
+        "empty",
+        "huge",
+        "noise",
+        "unknown API",
+        "unknown version",
+        "client id",
+        "HTTP",
+        "count",
+    ],
+)
+def test_garbage_closes_the_connection_and_harms_nobody_else(garbage):
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            writer.write(garbage)
+            assert await reader.read() == b""
+        assert await is_alive(node)
+
+    with_node(scenario)
+
+
+def test_a_frame_may_come_byte_by_byte():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            for byte in frame("ApiVersions", 0, BY_NAME["ApiVersions"].request()()):
+                writer.write(bytes([byte]))
+                await writer.drain()
+            correlation_id, _ = await answer(reader)
+            assert correlation_id == 1
+
+    with_node(scenario)
+
+
+def test_an_announced_length_costs_nothing_until_its_bytes_arrive():
+    async def scenario(node):
+        async with connect(node) as (_, writer):
+            writer.write(struct.pack(">i", 90 << 20) + b"x" * 1000)
+            await writer.drain()
+            assert await is_alive(node)
+            assert max(len(each._buffer) for each in node.listeners[0].connections) < 1 << 20
+
+    with_node(scenario)
+
+
+def test_pipelined_requests_are_answered_in_order():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+            requests = [frame("Produce", 8, a_produce(b"%d" % i, acks=-1), i) for i in range(200)]
+            writer.write(b"".join(requests))
+            answers = [await answer(reader) for _ in range(200)]
+            assert [correlation_id for correlation_id, _ in answers] == list(range(200))
+            offsets = [
+                codec.read(ProduceResponse, 8, body)[0].responses[0].partition_responses[0].base_offset
+                for _, body in answers
+            ]
+            assert offsets == list(range(200))
+
+    with_node(scenario)
+
+
+def test_an_error_with_acks_0_closes_the_connection():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            writer.write(frame("Produce", 8, a_produce(acks=0, topic="missing")))
+            assert await reader.read() == b""
+
+    with_node(scenario)
+
+
+def test_a_reader_that_never_reads_holds_a_bounded_amount():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+            for i in range(20):
+                writer.write(frame("Produce", 8, a_produce(b"x" * 500_000), i))
+                await answer(reader)
+            partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10 << 20)
+            topics = [FetchTopic(topic="t", partitions=[partition])]
+            wanted = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=10 << 20, topics=topics)
+            one = frame("Fetch", 4, wanted)
+            for _ in range(200):  # 2 GB of answers, if they were all made
+                writer.write(one)
+            assert await is_alive(node)
+            stuck = next(each for each in node.listeners[0].connections if not each.idle or not each._reading)
+            assert stuck._transport.get_write_buffer_size() < 32 << 20
+            assert not stuck._reading
+
+    with_node(scenario)
+
+
+def test_a_consumer_that_is_gone_takes_its_parked_fetch_with_it():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+        partition = node.broker.partition("t", 0)
+        async with connect(node) as (_, writer):
+            topics = [
+                FetchTopic(topic="t", partitions=[FetchPartition(fetch_offset=0, partition_max_bytes=1)])
+            ]
+            writer.write(frame("Fetch", 4, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)))
+            while not len(partition.committed):
+                await asyncio.sleep(0)
+        while len(partition.committed):
+            await asyncio.sleep(0)
+
+    with_node(scenario)
+
+
+def test_a_parked_fetch_is_answered_when_records_come():
+    async def scenario(node):
+        async with connect(node) as (reader, writer), connect(node) as (reader2, writer2):
+            await make_topic(reader, writer)
+            topics = [
+                FetchTopic(topic="t", partitions=[FetchPartition(fetch_offset=0, partition_max_bytes=9999)])
+            ]
+            writer.write(
+                frame(
+                    "Fetch", 4, FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=9999, topics=topics)
+                )
+            )
+            writer2.write(frame("Produce", 8, a_produce()))
+            await answer(reader2)
+            _, body = await answer(reader)
+            found = codec.read(FetchResponse, 4, body)[0].responses[0].partitions[0]
+            assert len(found.records) > 0
+            assert found.high_watermark == 1
+
+    with_node(scenario)
+
+
+def test_more_connections_than_allowed_are_refused():
+    async def scenario(node):
+        async with connect(node), connect(node), connect(node) as (reader, _):
+            assert await reader.read() == b""
+
+    with_node(scenario, **{"max.connections": "2"})
