@@ -21,6 +21,7 @@ from ottla.coordination.groups.mixed import MixedProtocol
 from ottla.coordination.groups.offset_table import OffsetTable
 from ottla.coordination.groups.offsets import Offsets
 from ottla.coordination.groups.rebalance import Rebalance
+from ottla.coordination.groups.table import GroupTable
 
 Mutant = Callable[[MonkeyPatch], None]
 MUTANTS: dict[str, tuple[str, Mutant]] = {}  # by name: the protocols to simulate, and the bug
@@ -123,6 +124,11 @@ def a_decision_changes_hard_state_at_once(patch: MonkeyPatch) -> None:
 @mutant("consumer")
 def commits_are_not_checked(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerProtocol, "check_commit", lambda *args: nothing)
+
+
+@mutant("consumer")
+def what_the_log_refuses_is_not_tried_again(patch: MonkeyPatch) -> None:
+    patch.setattr(GroupTable, "_is_retried", lambda self, name: False)
 
 
 # The classic protocol

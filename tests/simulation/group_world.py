@@ -70,7 +70,7 @@ class Simulation:
             case "restart":
                 self.world.shard.close()
                 self.world.restart()
-            case "topics":
+            case "topics" if self.protocols == "consumer":  # classic clients notice that themselves
                 self.world.topics.grow("t", min(self.world.topics.partition_count("t") + 1, 9))
                 self.world.table.on_topics_changed()
             case "commit" if members:
@@ -78,6 +78,7 @@ class Simulation:
             case "disk" if members:
                 self.world.log.broken = True
                 self.random.choice(members).step()
+                self.world.clock.advance(self.random.choice([0, 3_000, 50_000]))
                 self.world.log.broken = False
             case "stubborn" if members:
                 member = self.random.choice(members)
@@ -166,7 +167,7 @@ class Simulation:
     def settle(self) -> None:
         for member in self.members:
             member.faulty = False
-        if self.protocols == "consumer":  # classic clients notice a topic that grows themselves
+        if self.protocols == "consumer":
             self.world.topics.grow("u", 4)
             self.world.table.on_topics_changed()
         self._calm()

@@ -13,8 +13,9 @@ Group = ClassicGroup | ConsumerGroup
 def expired(group: Group, table: OffsetTable, retention_ms: int, now_ms: int) -> Iterator[OffsetCommit]:
     """Tombstones for what may go. Offsets that wait for a transaction's end stay, and so do topics in use."""
     waiting = table.pending_of(group.group_id)
+    in_use = group.subscribed_topics() if group.members else frozenset()
     for (topic, partition), entry in table.of_group(group.group_id).items():
-        if (topic, partition) in waiting or group.is_subscribed_to(topic):
+        if (topic, partition) in waiting or topic in (in_use or ()):
             continue
         since_ms = _unused_since_ms(group, entry)
         if since_ms is not None and _is_over(entry, since_ms, retention_ms, now_ms):

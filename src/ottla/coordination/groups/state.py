@@ -16,7 +16,9 @@ class GroupState:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
-        self.successors: dict[str, ClassicGroup] = {}  # soft: take over when a consumer group's end is applied
+        self.successors: dict[
+            str, ClassicGroup
+        ] = {}  # soft: take over when a consumer group's end is applied
         self.loaded = False  # from then on a classic group is more than its last record
         self.on_consumer_group_gone: Callable[[str], None] = lambda group_id: None
 

@@ -33,6 +33,7 @@ from ottla.wire.messages.leave_group import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+RETRY_MS = 1_000  # after the log refused what a timer wanted to write
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
 PROTOCOL_NEEDED_FROM = 5  # SyncGroup version
 
@@ -84,6 +85,28 @@ class GroupTable:
     def on_timer(self, name: Hashable, now_ms: int) -> Effects:
         decision = Decision()
         match name:
+            case ("attempt", tuple(inner)):
+                self._on_due(inner, now_ms, decision)
+                decision.timers.setdefault(inner, None)  # it is written: no second attempt
+            case _ if self._is_retried(name):
+                # What is due here must be written. If the log refuses it, it is due again a little later.
+                decision.arm(name, RETRY_MS)
+                decision.arm(("attempt", name), 0)
+            case _:
+                self._on_due(name, now_ms, decision)
+        return decision.effects()
+
+    def _is_retried(self, name: Hashable) -> bool:
+        """The members of classic groups are soft state: there nothing has to be undone or repeated."""
+        match name:
+            case ("expiry",):
+                return True
+            case ("session" | "revocation" | "rejoin", str(group_id), _):
+                return isinstance(self.state.groups.get(group_id), ConsumerGroup)
+        return False
+
+    def _on_due(self, name: Hashable, now_ms: int, decision: Decision) -> None:
+        match name:
             case ("expiry",):
                 self._expire(now_ms, decision)
             case ("session", str(group_id), str(member_id)):
@@ -104,7 +127,6 @@ class GroupTable:
                 self._fence(group_id, member_id, f"{what} timed out", now_ms, decision)
             case _:
                 raise ValueError(f"no such timer: {name!r}")
-        return decision.effects()
 
     def _on_session_timeout(self, group_id: str, member_id: str, now_ms: int, decision: Decision) -> None:
         group = self.state.groups.get(group_id)
@@ -148,9 +170,9 @@ class GroupTable:
     def on_topic_deleted(self, name: str, now_ms: int) -> Effects:
         """Its offsets go with it."""
         decision = Decision()
-        for group_id in [*self.state.offsets.committed, *self._pending_groups()]:
+        for group_id in sorted({*self.state.offsets.committed, *self._pending_groups()}):
             for record in self.state.offsets.tombstones(group_id):
-                if record.topic == name and record not in decision.records:
+                if record.topic == name:
                     decision.record(record)
         return decision.effects()
 

@@ -392,6 +392,17 @@ def test_a_heartbeat_that_cannot_be_written_changes_nothing():
     assert world.subscribe("b").member_epoch == 3
 
 
+def test_a_member_is_fenced_later_when_the_log_refuses_it_at_first():
+    world = World(t=2)
+    world.subscribe("a")
+    world.log.broken = True
+    world.clock.advance(46_000)
+    assert list(world.groups["g"].members) == ["a"]
+    world.log.broken = False
+    world.clock.advance(1_000)
+    assert not world.groups["g"].members
+
+
 def test_epochs_are_reported():
     world = World(t=1)
     world.subscribe("a")

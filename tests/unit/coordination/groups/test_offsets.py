@@ -323,3 +323,15 @@ def test_a_retention_time_given_with_the_commit_counts():
     world.restart()
     world.clock.advance(3_600_000 + 600_000)
     assert world.committed() == -1
+
+
+def test_offsets_expire_later_when_the_log_refuses_it_at_first():
+    world = expiring(t=1)
+    world.commit(1)
+    world.clock.advance(DAY_MS - 60_000)
+    world.log.broken = True
+    world.clock.advance(660_000)
+    assert world.committed() == 1
+    world.log.broken = False
+    world.clock.advance(1_000)
+    assert world.committed() == -1
