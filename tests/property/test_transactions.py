@@ -56,12 +56,13 @@ class Producer:
                     return
                 yield from self.transaction(f"{self.name}-{number}")
         except Dead:
-            return
+            self.story.start(self.transactional_id, after_ms=self.story.world.dice.uniform(0, 5000))
 
     def transaction(self, name: str) -> Client:
         dice, sound = self.story.world.dice, True
         if self.uncertain and self.version < 2:
-            yield from self.init()  # what is still under way must not count as part of this one
+            # What is still under way must not count as part of this one.
+            yield from self.init(dice.choice([self.identity, (-1, -1)]))
         for i in range(dice.randint(1, 4)):
             if dice.random() < 0.02:
                 raise Dead  # killed
@@ -74,13 +75,13 @@ class Producer:
             yield from self.sleep()
         yield from self.end(name, commit=sound and dice.random() < 0.8)
 
-    def init(self) -> Client:
+    def init(self, holder: tuple[int, int] = (-1, -1)) -> Client:
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-            producer_id=-1,
+            producer_id=holder[0],
+            producer_epoch=holder[1],
         )
-        request.producer_epoch = -1
         while True:
             answer = yield self.ask("init_producer_id", request, 4)
             if answer is not None and answer.error_code == 0:
@@ -203,19 +204,15 @@ class Story:
         self.version = version
         self.ops: list[Op] = []
         self.codes: Counter[int] = Counter()
+        self._started = 0
 
     def run(self) -> Report:
         world, dice = self.world, self.world.dice
-        for number in range(14):
+        for number in range(8):
             # Several processes for each transactional id: the later one fences the earlier.
-            name, version = f"p{number}", dice.choice([1, self.version])
-            producer = Producer(self, name, f"id-{number % 3}", version, work=25)
-            at_ms = dice.uniform(0, 60_000) if number >= 3 else 0
-            world.clock.call_later(at_ms, lambda producer=producer: run_client(world, producer.run()))  # type: ignore[misc]
-        for _ in range(6):
-            world.clock.call_later(
-                dice.uniform(100, 60_000), lambda: world.shard and world.kill_coordinator()
-            )
+            self.start(f"id-{number % 4}", after_ms=dice.uniform(0, 40_000) if number >= 4 else 0)
+        for _ in range(4):
+            world.clock.call_later(dice.uniform(100, 70_000), world.kill_coordinator)
         world.clock.run(world.clock.at_ms + 90_000)
         world.calm = world.ids.calm = world.log.calm = True
         world.clock.run(world.clock.at_ms + 4 * TRANSACTION_TIMEOUT_MS + 60_000)
@@ -226,6 +223,15 @@ class Story:
         self._drain()
         self.ops.sort(key=lambda op: op.start_ns)
         return check(self.ops, drained=True)
+
+    def start(self, transactional_id: str, after_ms: float) -> None:
+        """A new process; when one dies another takes its place, as long as there is trouble."""
+        if self.world.calm or self._started == 60:
+            return
+        name, version = f"p{self._started}", self.world.dice.choice([1, self.version])
+        producer = Producer(self, name, transactional_id, version, work=25)
+        self._started += 1
+        self.world.clock.call_later(after_ms, lambda: run_client(self.world, producer.run()))
 
     def begin(self) -> int:
         return int(self.world.clock.at_ms * 1000)
@@ -293,7 +299,7 @@ def test_the_seeds_see_commits_aborts_fencing_and_unknown_outcomes():
         story.run()
         seen += Counter((op.what, op.outcome) for op in story.ops)
         codes += story.codes
-    assert seen[What.COMMIT, Outcome.OK] > 100
+    assert seen[What.COMMIT, Outcome.OK] > 200
     assert seen[What.ABORT, Outcome.OK] > 20
     assert seen[What.COMMIT, Outcome.FAIL] + seen[What.COMMIT, Outcome.UNKNOWN] > 5
     assert seen[What.SEND, Outcome.UNKNOWN] > 20
@@ -376,6 +382,11 @@ def _a_zombie_may_end_what_is_not_its_own(monkeypatch):
     )
 
 
+def _markers_leave_the_gate_open(monkeypatch):
+    monkeypatch.setattr(Gate, "on_marker", lambda self, producer_id: None)
+    monkeypatch.setattr(Gate, "on_appended", lambda self, producer_id: None)
+
+
 def _the_next_epoch_slips_into_an_open_transaction(monkeypatch):
     real = Gate.ask
     monkeypatch.setattr(
@@ -431,6 +442,7 @@ MUTANTS = [
     _verifying_always_succeeds,
     _partitions_join_while_markers_are_written,
     _a_zombie_may_end_what_is_not_its_own,
+    _markers_leave_the_gate_open,
     _the_next_epoch_slips_into_an_open_transaction,
     _an_open_transaction_is_taken_over,
     _partitions_are_not_logged,

@@ -279,10 +279,15 @@ class World:
         leader = self.partitions[partition]
 
         def append(guard: Guard | None) -> None:
+            length = len(leader.log)
             try:
-                answer(leader.append(*producer, sequence, value, guard))
+                offset = leader.append(*producer, sequence, value, guard)
             except ProtocolError as error:
                 answer(error)
+                return
+            if len(leader.log) > length:
+                self.check_known(transactional_id, producer[0], partition)
+            answer(offset)
 
         try:
             guard = leader.gate.ask(*producer, leader.state(producer[0]).open_epoch)
@@ -359,6 +364,16 @@ class World:
             assert record.key is not None
             replayed.apply(self.codec.decode(record.key, record.value), record.offset, None)
         assert replayed.transactions == self.shard.machine.transactions, "replay is not as live"  # type: ignore[attr-defined]
+
+    def check_known(self, transactional_id: str, producer_id: int, partition: TopicPartition) -> None:
+        """Whatever a partition takes belongs to a transaction that will send it a marker."""
+        for record in reversed(self.log.records):
+            assert record.key is not None
+            known = self.codec.decode(record.key, record.value)
+            if isinstance(known, Transaction) and known.transactional_id == transactional_id:
+                assert known.producer_id == producer_id, "a record of a producer that is gone"
+                assert partition in known.partitions, "a record outside of any transaction"
+                return
 
     def check_epochs(self) -> None:
         """Of a transactional id the epoch never falls, and a producer id never comes back."""
