@@ -31,6 +31,7 @@ from ottla.errors import OttlaError
 log = logging.getLogger(__name__)
 Partitions = Iterable[tuple[str, int]]
 Listener = Callable[[frozenset[TopicPartition]], Any]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 STEP_S = 0.5  # how long one wait lasts at most: group changes and Ctrl-C get a look
 
 
@@ -95,9 +96,7 @@ class Consumer:
                 raise IllegalState("assign and subscribe exclude each other; call unsubscribe first")
             wanted = frozenset(TopicPartition(*each) for each in partitions)
             new = wanted - self.assignment()
-            self._engine.run(self._assign(wanted))
-            if new and self.settings.group_id is not None:
-                self._place(new)
+            self._engine.run(self._assign(wanted, self._committed_for(new)))
 
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._fetcher.places)
@@ -302,20 +301,21 @@ class Consumer:
             if self.settings.enable_auto_commit:
                 self._commit_quietly(revoked)
             self._on_revoked(revoked)
-        self._engine.run(self._assign(target))
-        if added:
-            self._place(added)
+        self._engine.run(self._assign(target, self._committed_for(added)))
         self._engine.run(self._on_loop(member.reached, target))
         if added or not revoked:
             self._on_assigned(added)
 
-    def _place(self, partitions: frozenset[TopicPartition]) -> None:
+    def _committed_for(
+        self, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """New partitions begin at what the group has committed; without a commit at `auto.offset.reset`."""
-        work = offsets_api.committed(
-            self._cluster, self._group_id(), partitions, require_stable=self.settings.read_committed
+        if not partitions or self.settings.group_id is None:
+            return {}
+        stable = self.settings.read_committed
+        return self._engine.run(
+            offsets_api.committed(self._cluster, self.settings.group_id, partitions, require_stable=stable)
         )
-        for partition, at in self._engine.run(work).items():
-            self._seek(partition, at)
 
     def _look_for_new_topics(self, member: Member) -> None:
         if self._pattern is None or time.monotonic() < self._pattern_checked:
@@ -461,11 +461,17 @@ class Consumer:
         self._task = asyncio.ensure_future(fetcher.run())
         return fetcher
 
-    async def _assign(self, partitions: frozenset[TopicPartition]) -> None:
+    async def _assign(
+        self, partitions: frozenset[TopicPartition], starts: Offsets = MappingProxyType({})
+    ) -> None:
+        """In one go: no fetch may start from somewhere else in between."""
         for gone in self.assignment() - partitions:
             self._reader.place(gone, None)
             self._committed.pop(gone, None)
         self._fetcher.assign(partitions)
+        for partition, at in starts.items():
+            self._reader.place(partition, at)
+            self._fetcher.seek(partition, at.offset, at.leader_epoch)
 
     async def _on_loop(self, call: Callable[..., object], *arguments: Any) -> None:
         call(*arguments)

@@ -1,6 +1,7 @@
 """Fetches ahead from every leader, a little, and keeps positions true: resets, truncation, moved leaders."""
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
@@ -27,7 +28,7 @@ RESET = {"earliest": EARLIEST, "latest": LATEST}
 
 @dataclass(slots=True)
 class Place:
-    """Where the fetcher is in one partition. `version` grows with every seek."""
+    """Where the fetcher is in one partition. `version` is new after every seek."""
 
     offset: int | None = None  # None: must be reset, by `reset_to`
     epoch: int = -1  # of the last batch before the offset
@@ -50,6 +51,8 @@ class Fetcher:
         self._cluster = cluster
         self._settings = cluster.settings
         self._sessions: dict[int, FetchSession] = {}
+        # One count for all: a partition that comes back must not take answers meant for its first stay.
+        self._versions = itertools.count(1)
         self._ready: deque[Chunk | OttlaError] = deque()
         self._ready_bytes = 0
         self._busy: set[object] = set()
@@ -66,7 +69,7 @@ class Fetcher:
         for partition in set(self.places) - wanted:
             del self.places[partition]
         for partition in wanted - set(self.places):
-            self.places[partition] = Place()
+            self.places[partition] = Place(version=next(self._versions))
         self._drop_stale()
         self._wake.set()
 
@@ -182,7 +185,9 @@ class Fetcher:
             self._once("epochs", lambda: self._check_epochs(unchecked))
         if self._ready_bytes < self._settings.fetch_max_bytes:
             for node, wanted in by_node.items():
-                self._once(node, partial(self._fetch, node, wanted))
+                # As of now: a seek before the answer comes makes it stale.
+                versions = {partition: self.places[partition].version for partition in wanted}
+                self._once(node, partial(self._fetch, node, wanted, versions))
         return 0.1 if self.places else 5.0
 
     def _leader(self, partition: TopicPartition) -> Partition | None:
@@ -194,13 +199,12 @@ class Fetcher:
 
     # -- fetching ----------------------------------------------------------------------------------
 
-    async def _fetch(self, node: int, wanted: dict[TopicPartition, Wanted]) -> None:
+    async def _fetch(
+        self, node: int, wanted: dict[TopicPartition, Wanted], versions: dict[TopicPartition, int]
+    ) -> None:
         session = self._sessions.setdefault(node, FetchSession())
         connection = await self._cluster.connection(node)
         topic_ids = {topic: self._cluster.image.topics[topic].id for topic, _ in wanted}
-        versions = {
-            partition: self.places[partition].version for partition in wanted if partition in self.places
-        }
         send, forget = session.plan(wanted, topic_ids)
         request = self._request(session, send, forget)
         # Ids came with version 13; a broker that does not tell them must be asked by name.
@@ -373,7 +377,7 @@ class Fetcher:
         place.not_before = asyncio.get_running_loop().time() + self._settings.retry_backoff_ms / 1000
 
     def _restart(self, place: Place) -> None:
-        place.version += 1
+        place.version = next(self._versions)
         place.ahead = 0
         place.not_before = 0.0
         self._drop_stale()
