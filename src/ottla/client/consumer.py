@@ -461,15 +461,13 @@ class Consumer:
         self._task = asyncio.ensure_future(fetcher.run())
         return fetcher
 
-    async def _assign(
-        self, partitions: frozenset[TopicPartition], starts: Offsets = MappingProxyType({})
-    ) -> None:
+    async def _assign(self, partitions: frozenset[TopicPartition], starts: Offsets | None = None) -> None:
         """In one go: no fetch may start from somewhere else in between."""
         for gone in self.assignment() - partitions:
             self._reader.place(gone, None)
             self._committed.pop(gone, None)
         self._fetcher.assign(partitions)
-        for partition, at in starts.items():
+        for partition, at in (starts or {}).items():
             self._reader.place(partition, at)
             self._fetcher.seek(partition, at.offset, at.leader_epoch)
 
