@@ -111,3 +111,27 @@ def test_encoding(rows, first, beyond, max_bytes, timed, short, wrong):
     for columns in ((key, value), (None, value), (key, None), (None, None)):
         args = (first, len(rows) + beyond, max_bytes, *columns, times, 7)
         assert outcome(_kernel.encode_columns, *args) == outcome(kernel_columns_py.encode_columns, *args)
+
+
+@given(st.lists(FIELD, max_size=12), st.integers(-1, 13), st.integers(-1, 9), st.booleans(), SHORT)
+def test_partitioning(keys, rows, partitions, without, short):
+    data = b"".join(key or b"" for key in keys)
+    ends = [0]
+    for key in keys:
+        ends.append(ends[-1] + len(key or b""))
+    bits = bytearray((len(keys) + 7) // 8)
+    for row, key in enumerate(keys):
+        bits[row >> 3] |= (key is not None) << (row & 7)
+    offsets = struct.pack(f"={len(ends)}i", *ends)
+    whole = (offsets, data, bytes(bits))
+    column = tuple(
+        part[: len(part) - cut * size] for part, cut, size in zip(whole, short, (4, 1, 1), strict=True)
+    )
+    given_column = None if without else column
+    compiled = outcome(_kernel.partition_column, rows, given_column, partitions)
+    assert compiled == outcome(kernel_columns_py.partition_column, rows, given_column, partitions)
+    if compiled.__class__ is bytes and not without and not any(short):
+        expected = [
+            -1 if k is None else (kernel_py.murmur2(k) & 0x7FFFFFFF) % partitions for k in keys[:rows]
+        ]
+        assert list(struct.unpack(f"={rows}i", compiled)) == expected

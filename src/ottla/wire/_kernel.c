@@ -538,29 +538,12 @@ static PyObject *py_encode(PyObject *Py_UNUSED(module), PyObject *args, PyObject
 
 static PyObject *py_murmur2(PyObject *Py_UNUSED(module), PyObject *key)
 {
-    const uint32_t m = 0x5BD1E995;
     Py_buffer data;
     if (PyObject_GetBuffer(key, &data, PyBUF_SIMPLE))
         return NULL;
-    const uint8_t *at = data.buf;
-    Py_ssize_t left = data.len;
-    uint32_t h = 0x9747B28Cu ^ (uint32_t)left;
-    for (; left >= 4; at += 4, left -= 4) {
-        uint32_t k = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-        k *= m;
-        k ^= k >> 24;
-        h = h * m ^ k * m;
-    }
-    if (left) {
-        for (Py_ssize_t i = 0; i < left; i++)
-            h ^= (uint32_t)at[i] << 8 * i;
-        h *= m;
-    }
-    h ^= h >> 13;
-    h *= m;
-    h ^= h >> 15;
+    int32_t hash = murmur2(data.buf, data.len);
     PyBuffer_Release(&data);
-    return PyLong_FromLong((int32_t)h);
+    return PyLong_FromLong(hash);
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_VARARGS | METH_KEYWORDS, NULL}
@@ -580,6 +563,7 @@ static PyMethodDef methods[] = {
     FUNCTION(fill_columns),
     FUNCTION(fill_headers),
     FUNCTION(encode_columns),
+    FUNCTION(partition_column),
     {"murmur2", py_murmur2, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -217,6 +217,28 @@ static inline int put_bytes(Output *output, const void *data, Py_ssize_t size)
     return 0;
 }
 
+/* The hash of Java's default partitioner. */
+static inline int32_t murmur2(const uint8_t *at, int64_t left)
+{
+    const uint32_t m = 0x5BD1E995;
+    uint32_t h = 0x9747B28Cu ^ (uint32_t)left;
+    for (; left >= 4; at += 4, left -= 4) {
+        uint32_t k = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        k *= m;
+        k ^= k >> 24;
+        h = h * m ^ k * m;
+    }
+    if (left) {
+        for (int64_t i = 0; i < left; i++)
+            h ^= (uint32_t)at[i] << 8 * i;
+        h *= m;
+    }
+    h ^= h >> 13;
+    h *= m;
+    h ^= h >> 15;
+    return (int32_t)h;
+}
+
 /* _kernel_crc.c */
 uint32_t crc_portable(uint32_t crc, const uint8_t *at, size_t size);
 extern uint32_t (*crc_update)(uint32_t crc, const uint8_t *at, size_t size);
@@ -228,5 +250,6 @@ PyObject *py_measure_columns(PyObject *module, PyObject *args, PyObject *names);
 PyObject *py_fill_columns(PyObject *module, PyObject *args, PyObject *names);
 PyObject *py_fill_headers(PyObject *module, PyObject *args, PyObject *names);
 PyObject *py_encode_columns(PyObject *module, PyObject *args, PyObject *names);
+PyObject *py_partition_column(PyObject *module, PyObject *args, PyObject *names);
 
 #endif

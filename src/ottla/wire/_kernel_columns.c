@@ -485,3 +485,45 @@ PyObject *py_encode_columns(PyObject *Py_UNUSED(module), PyObject *args, PyObjec
         PyBuffer_Release(&times);
     return result;
 }
+
+/* ---- Which partition each key goes to ---- */
+
+static int partition_rows(const Source *key, int64_t rows, int32_t partitions, uint8_t *out)
+{
+    Field field;
+    for (int64_t row = 0; row < rows; row++) {
+        if (cell(key, row, &field))
+            return -1;
+        int32_t partition = -1;
+        if (field.start)
+            partition = (murmur2(field.start, field.end - field.start) & INT32_MAX) % partitions;
+        memcpy(out + 4 * row, &partition, 4);
+    }
+    return 0;
+}
+
+PyObject *py_partition_column(PyObject *Py_UNUSED(module), PyObject *args, PyObject *names)
+{
+    static char *known[] = {"rows", "key", "partitions", NULL};
+    long long rows;
+    int partitions;
+    PyObject *key, *result = NULL;
+    Source source;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "LOi", known, &rows, &key, &partitions))
+        return NULL;
+    memset(&source, 0, sizeof source);
+    if (take_source(key, &source))
+        return NULL;
+    if (rows >= 0 && rows <= INT32_MAX && partitions > 0) {
+        if (!(result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(4 * rows)))) {
+            release_source(&source);
+            return NULL;
+        }
+        if (partition_rows(&source, rows, partitions, (uint8_t *)PyBytes_AsString(result)))
+            Py_CLEAR(result);
+    }
+    release_source(&source);
+    if (!result)
+        PyErr_SetString(PyExc_ValueError, FITS_NOT);
+    return result;
+}

@@ -30,6 +30,7 @@ __all__ = [
     "read_header",
     "restamp",
     "stamp",
+    "stamp_producer",
     "validate",
 ]
 
@@ -50,11 +51,13 @@ _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
+_PRODUCER = struct.Struct(">qhi")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _SEQUENCE_MASK = 0x7FFF_FFFF
 
@@ -176,6 +179,14 @@ def restamp(
     _MAX_TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_AT, max_timestamp)
     (length,) = _LENGTH.unpack_from(batch, position + _LENGTH_AT)
     _seal(batch, position, length + _LENGTH_PREFIX)
+
+
+def stamp_producer(
+    batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Who sends it, and under which sequence; and the CRC over that."""
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _seal(batch, 0, len(batch))
 
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytearray:

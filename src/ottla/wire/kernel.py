@@ -12,6 +12,7 @@ try:
         index,
         measure_columns,
         murmur2,
+        partition_column,
         read_header,
         scan,
         validate,
@@ -20,7 +21,13 @@ try:
 
     COMPILED = True
 except ImportError:  # no compiler when this was installed
-    from ottla.wire.kernel_columns_py import encode_columns, fill_columns, fill_headers, measure_columns
+    from ottla.wire.kernel_columns_py import (
+        encode_columns,
+        fill_columns,
+        fill_headers,
+        measure_columns,
+        partition_column,
+    )
     from ottla.wire.kernel_py import (
         check,
         crc32c,
@@ -54,6 +61,7 @@ __all__ = [
     "index",
     "measure_columns",
     "murmur2",
+    "partition_column",
     "read_header",
     "scan",
     "validate",
