@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ottla import errors
 from ottla.metadata.image import Partition as State
 from ottla.ports import Buffer
+from ottla.replication.replica import Replica
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Appended, Log, Origin
 
