@@ -6,8 +6,12 @@ python -m tests.soak.copier CLIENT BOOTSTRAP INPUT OUTPUT GROUP TRANSACTIONAL_ID
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import os
 import random
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -164,4 +168,9 @@ COPIERS = {"confluent-kafka": 2, "kafka-python": 2, "aiokafka": 1}
 
 if __name__ == "__main__":
     client, *names, seed = sys.argv[1:]
-    CLIENTS[client](*names, random.Random(int(seed)))  # type: ignore[call-arg]
+    faulthandler.register(signal.SIGUSR1)  # says where it is, if one seems stuck
+    try:
+        CLIENTS[client](*names, random.Random(int(seed)))  # type: ignore[call-arg]
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # at once: closing in good order would wait for what just failed
