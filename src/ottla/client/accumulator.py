@@ -98,6 +98,21 @@ class Accumulator:
             self._memory += size
             return batch.add(row, size, callback), wake or batch.size >= self._batch_size
 
+    def add(self, batch: Batch, wait_ms: int) -> bool:
+        """Queues a batch that is whole already. False: no room within `wait_ms`."""
+        size = batch.size - HEADER_BYTES
+        with self._lock:
+            room = self._room.wait_for(
+                lambda: not self._memory or self._memory + size <= self._memory_max, wait_ms / 1000
+            )
+            if not room:
+                return False
+            queue = self.queues.setdefault(batch.partition, Queue())
+            queue.waiting.append(batch)
+            self._memory += size
+            self._unsettled += 1
+            return True
+
     def close_due(self, now_ms: int) -> int | None:
         """Closes batches that are full or have lingered; when the next one is due (None: nothing gathers)."""
         due: int | None = None

@@ -8,6 +8,8 @@ from typing import Any
 
 from ottla.client.errors import TimedOut
 from ottla.client.values import RecordMetadata, TopicPartition
+from ottla.ports import Buffer
+from ottla.wire import batch as batches
 from ottla.wire.batch import HEADER_BYTES
 from ottla.wire.records import Record
 
@@ -40,7 +42,7 @@ class Batch:
         self.attempts = 0
         self.sequence = -1
         self.producer = (-1, -1)  # the producer id and epoch that `data` was made with
-        self.data: bytes | None = None
+        self.data: Buffer | None = None
         self.base_offset = -1
         self.log_append_time_ms: int | None = None
         self.error: Exception | None = None
@@ -60,6 +62,18 @@ class Batch:
         if callback is not None:
             self._callbacks.append((len(self.rows) - 1, callback))
         return Delivery(self, len(self.rows) - 1)
+
+    def encode(self, codec: int, level: int | None, *, transactional: bool) -> Buffer:
+        """The bytes to send, under the producer and the sequence that it has now."""
+        return batches.build(
+            self.rows,
+            codec=codec,
+            level=level,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            base_sequence=self.sequence,
+            transactional=transactional,
+        )
 
     def succeed(self, base_offset: int, log_append_time_ms: int | None) -> None:
         self.base_offset = base_offset

@@ -17,7 +17,7 @@ from ottla.client.retries import STALE_METADATA, is_retriable
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
-from ottla.wire import batch as batches
+from ottla.ports import Buffer
 from ottla.wire import compression
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -82,9 +82,11 @@ class Sender:
                 pass
         elif self._identity.wanted:
             self._once("identity", self._identity.renew)
-        if due_ms is None:
-            return IDLE_S
-        return max(0.0, min(IDLE_S, (due_ms - now_ms) / 1000))
+        held = [
+            q.not_before_ms for q in self._accumulator.all_queues() if q.waiting and q.not_before_ms > now_ms
+        ]
+        soonest_ms = min(held if due_ms is None else [*held, due_ms], default=None)
+        return IDLE_S if soonest_ms is None else max(0.0, min(IDLE_S, (soonest_ms - now_ms) / 1000))
 
     def _send_round(self, now_ms: int) -> bool:
         """At most one batch of every partition; whether another round may find more."""
@@ -148,7 +150,7 @@ class Sender:
             self._start(node, connection, sent)
         return bool(sent) and connection.is_open
 
-    def _encode(self, queue: Queue, batch: Batch) -> bytes:
+    def _encode(self, queue: Queue, batch: Batch) -> Buffer:
         """Bytes with a sequence. Made anew only when the producer id or epoch has changed since."""
         producer = self._identity.producer
         if batch.data is not None and batch.producer == producer:
@@ -157,14 +159,8 @@ class Sender:
             batch.sequence = queue.next_sequence
             queue.next_sequence = (queue.next_sequence + len(batch.rows)) & 0x7FFFFFFF
         batch.producer = producer
-        batch.data = batches.build(
-            batch.rows,
-            codec=self._codec,
-            level=self._settings.compression_level,
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-            base_sequence=batch.sequence,
-            transactional=self._identity.transactional,
+        batch.data = batch.encode(
+            self._codec, self._settings.compression_level, transactional=self._identity.transactional
         )
         return batch.data
 

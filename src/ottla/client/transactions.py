@@ -36,13 +36,17 @@ class Transactions(Identity):
     """One transaction at a time. An error in it can only be aborted; being fenced is the end."""
 
     transactional = True
+    # The second generation ends a transaction with a new epoch: nobody but the producer itself can end it.
+    generation_max = 2
 
-    def __init__(self, cluster: Cluster, accumulator: Accumulator) -> None:
+    def __init__(
+        self, cluster: Cluster, accumulator: Accumulator, transactional_id: str | None = None
+    ) -> None:
         super().__init__(cluster, accumulator)
-        assert (
-            isinstance(cluster.settings, ProducerSettings) and cluster.settings.transactional_id is not None
-        )
-        self.id = cluster.settings.transactional_id
+        assert isinstance(cluster.settings, ProducerSettings)
+        found = transactional_id or cluster.settings.transactional_id
+        assert found is not None
+        self.id = found
         self._timeout_ms = cluster.settings.transaction_timeout_ms
         self._needs_id = False
         self._fenced: Exception | None = None
@@ -190,7 +194,8 @@ class Transactions(Identity):
             check(answer)
             versions = connection.dialogue.versions
             self._second_generation = (
-                connection.dialogue.features.get("transaction.version", 0) >= 2
+                self.generation_max >= 2
+                and connection.dialogue.features.get("transaction.version", 0) >= 2
                 and versions.get(0, (0, 0))[1] >= 12
                 and versions.get(EndTxnRequest.API_KEY, (0, 0))[1] >= 5
             )
