@@ -230,9 +230,6 @@ class Cluster:
         self._coordinators[kind, key] = told.node_id
         return int(told.node_id)
 
-    def forget_coordinator(self, kind: int, key: str) -> None:
-        self._coordinators.pop((kind, key), None)
-
     # -- connections -------------------------------------------------------------------------------
 
     async def connection(self, node: int) -> Connection:

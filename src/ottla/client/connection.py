@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
@@ -190,9 +189,6 @@ class Connection(asyncio.BufferedProtocol):
             raise self._lost
         if self._transport is None:
             raise ConnectionLost(f"not connected to {self.name}")
-
-
-Opener = Callable[[str, int, Settings], Any]
 
 
 def _our_version() -> str:

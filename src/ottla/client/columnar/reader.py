@@ -1,0 +1,224 @@
+"""`ColumnarReader`: ranges of offsets to Arrow record batches, fetched ahead while the caller works."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from ottla import errors
+from ottla.client.chunks import Chunk
+from ottla.client.cluster import ZERO_ID, Cluster
+from ottla.client.columnar.ranges import OutOfRange, Range, RangeFetcher
+from ottla.client.engine import Engine
+from ottla.client.errors import ClientError, TimedOut
+from ottla.client.offsets import EARLIEST, list_offsets
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import TopicPartition
+from ottla.wire import columns
+from ottla.wire.batch import BatchHeader
+from ottla.wire.corruption import BadRecord
+
+__all__ = ["ColumnarReader", "DataLost", "Range", "TopicChanged"]
+
+log = logging.getLogger(__name__)
+# Large answers: a request costs the broker and us about the same whatever it carries.
+DEFAULTS: dict[str, Any] = {
+    "max.partition.fetch.bytes": 4 * 1024 * 1024,
+    "fetch.max.bytes": 16 * 1024 * 1024,
+    "isolation.level": "read_committed",
+}
+_FIXED: dict[str, Any] = {"auto.offset.reset": "none", "enable.auto.commit": False, "check.crcs": False}
+_TAKE_S = 1.0
+
+
+class DataLost(ClientError):
+    """Records that were to be read are gone: expired, deleted, or cut off by an unclean election."""
+
+
+class TopicChanged(DataLost):
+    """The topic was deleted, or deleted and made anew: the offsets belong to its former life."""
+
+
+class ColumnarReader:
+    """`read` gives record batches in the schema of `ottla.wire.columns`. One read at a time."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        self.settings = ConsumerSettings.parse({**DEFAULTS, **(settings or {}), **more, **_FIXED})
+        self._engine = Engine("columnar reader")
+        self._cluster = Cluster(self.settings)
+        self._fetcher: RangeFetcher | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.bytes_read = 0
+
+    def read(
+        self,
+        ranges: Iterable[Range],
+        *,
+        headers: bool = False,
+        tolerate_loss: bool = False,
+        idle_timeout_ms: int = 120_000,
+    ) -> Iterator[pa.RecordBatch]:
+        """All records of the ranges; those of one partition in order.
+
+        Gaps (compaction, transactions) are nothing special. Records that should be there and are gone raise
+        `DataLost`, or are logged and passed over if that is to be tolerated.
+        """
+        left = {each.where: each for each in ranges if each.end > each.start}
+        left = self._engine.run(self._begin(left, tolerate_loss))
+        heard = time.monotonic()
+        try:
+            while left:
+                chunks = self._engine.run(self._take(left, tolerate_loss))
+                if chunks:
+                    heard = time.monotonic()
+                    rows = self._decode(chunks, left, headers)
+                    for chunk in chunks:
+                        if chunk.end()[0] >= left[chunk.partition].end:
+                            left.pop(chunk.partition)
+                    if rows.num_rows:
+                        yield rows
+                elif (time.monotonic() - heard) * 1000 > idle_timeout_ms:
+                    raise TimedOut(f"nothing came for {idle_timeout_ms} ms of {_told(left.values())}")
+        finally:
+            self._engine.run(self._end())
+
+    def close(self) -> None:
+        if not self._engine.is_closed:
+            self._engine.run(self._stop())
+            self._engine.close()
+
+    def __enter__(self) -> "ColumnarReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- on the loop -------------------------------------------------------------------------------
+
+    async def _begin(
+        self, ranges: dict[TopicPartition, Range], tolerate: bool
+    ) -> dict[TopicPartition, Range]:
+        if self._fetcher is None:
+            self._fetcher = RangeFetcher(self._cluster)
+            self._task = asyncio.ensure_future(self._fetcher.run())
+        for topic in {each.topic for each in ranges.values()}:
+            await self._know(topic, next(r.topic_id for r in ranges.values() if r.topic == topic))
+        kept = self._of_this_life(ranges, tolerate)
+        self._fetcher.begin(kept.values())
+        return kept
+
+    async def _know(self, topic: str, topic_id: bytes) -> None:
+        """A fresh look when what we know does not fit."""
+        known = self._cluster.image.topics.get(topic)
+        if known is None or known.id != topic_id:
+            await self._cluster.retrying(
+                lambda: self._cluster.refresh([topic]), f"topic {topic} is not known"
+            )
+
+    def _of_this_life(
+        self, ranges: dict[TopicPartition, Range], tolerate: bool
+    ) -> dict[TopicPartition, Range]:
+        """Ids only move on, so whatever was fetched under another id shows here before it is handed out."""
+        kept: dict[TopicPartition, Range] = {}
+        for partition, each in ranges.items():
+            known = self._cluster.image.topics.get(each.topic)
+            if known is None:
+                self._lost(
+                    TopicChanged(f"topic {each.topic} is gone; {_told([each])} cannot be read"), tolerate
+                )
+            elif ZERO_ID not in (each.topic_id, known.id) and known.id != each.topic_id:
+                text = f"topic {each.topic} was deleted and made anew; {_told([each])} was of the former one"
+                self._lost(TopicChanged(text), tolerate)
+            else:
+                kept[partition] = each
+        return kept
+
+    async def _take(self, left: dict[TopicPartition, Range], tolerate: bool) -> list[Chunk]:
+        assert self._fetcher is not None
+        try:
+            chunks = await self._fetcher.take(_TAKE_S)
+        except OutOfRange as gone:
+            await self._skip(left, gone, tolerate)
+            return []
+        kept = self._of_this_life(left, tolerate)
+        for partition in set(left) - set(kept):
+            left.pop(partition)
+        return [chunk for chunk in chunks if chunk.partition in left]
+
+    async def _skip(self, left: dict[TopicPartition, Range], gone: OutOfRange, tolerate: bool) -> None:
+        """The log begins behind where we are, or ends before it: both mean that records are gone."""
+        assert self._fetcher is not None
+        wanted = left[gone.partition]
+        begins = (await list_offsets(self._cluster, {gone.partition: EARLIEST}))[gone.partition].offset
+        text = f"{_told([wanted])}: the records from {gone.offset} on are gone, the log begins at {begins}"
+        self._lost(DataLost(text), tolerate)
+        if begins <= gone.offset or begins >= wanted.end:
+            left.pop(gone.partition)
+        else:
+            self._fetcher.seek(gone.partition, begins)
+
+    def _lost(self, error: DataLost, tolerate: bool) -> None:
+        if not tolerate:
+            raise error
+        log.warning("%s; reading goes on behind them", error)
+
+    async def _end(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.begin([])
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        await self._cluster.close()
+
+    # -- decoding ----------------------------------------------------------------------------------
+
+    def _decode(
+        self, chunks: list[Chunk], ranges: dict[TopicPartition, Range], headers: bool
+    ) -> pa.RecordBatch:
+        parts: list[columns.Part] = []
+        hidden: dict[int, set[int]] = {}
+        for chunk in chunks:
+            end = ranges[chunk.partition].end
+            part = columns.Part(*chunk.partition, chunk.data, chunk.fetch_offset, end)
+            parts.append(part)
+            self.bytes_read += len(chunk.data)
+            if chunk.aborted:
+                hidden[id(part)] = _aborted(chunk)
+
+        def skip(part: columns.Part, header: BatchHeader) -> bool:
+            return id(part) in hidden and header.base_offset in hidden[id(part)]
+
+        try:
+            return columns.decode(parts, headers=headers, skip=skip)
+        except (errors.CorruptMessage, errors.InvalidRecord, BadRecord):
+            for part in parts:
+                _find_corrupt(part, headers, skip)
+            raise
+
+
+def _aborted(chunk: Chunk) -> set[int]:
+    """The first offsets of the batches whose transactions were aborted."""
+    visible = {header.base_offset for header, _ in chunk.batches()}
+    return {h.base_offset for _, h in columns.batches.headers(chunk.data) if h.base_offset not in visible}
+
+
+def _find_corrupt(part: columns.Part, headers: bool, skip: Any) -> None:
+    """Decodes batch by batch, to tell which one it is."""
+    view = memoryview(part.data)
+    for position, header in columns.batches.headers(part.data):
+        one = part._replace(data=view[position : position + header.size])
+        try:
+            columns.decode([one], headers=headers, skip=lambda _, found: skip(part, found))
+        except (errors.CorruptMessage, errors.InvalidRecord, BadRecord) as error:
+            raise errors.CorruptMessage(
+                f"{part.topic}-{part.partition}: the batch at offset {header.base_offset} "
+                f"(to {header.last_offset}) is corrupt: {error}"
+            ) from error
+
+
+def _told(ranges: Iterable[Range]) -> str:
+    return ", ".join(f"{each.where} [{each.start}, {each.end})" for each in ranges)
