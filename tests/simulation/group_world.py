@@ -27,7 +27,7 @@ class Simulation:
         self.epoch = 0
         self.kind: type | None = None
         self.offset = 0
-        self.checks = 0
+        self.checks = self.looked_at = 0
         self.recorded: GroupMetadataValue | None = None
 
     def run(self, events: int = 150) -> None:
@@ -117,16 +117,25 @@ class Simulation:
             self._replay_equals_live()
 
     def _epochs_only_grow(self, group: ClassicGroup | ConsumerGroup | None) -> None:
-        if group is None:  # an empty group that changes its protocol starts anew, as in Kafka
-            self.kind = None
-            return
-        # A restart may forget a generation that was never written.
-        recorded = (
-            group.epoch if isinstance(group, ConsumerGroup) else getattr(group.recorded, "generation", 0)
+        if self._ended() or type(group) is not self.kind:
+            self.epoch = 0  # an empty group that changes its protocol starts anew, as in Kafka
+        self.kind = type(group)
+        if isinstance(group, ConsumerGroup):
+            recorded = group.epoch
+        else:  # a restart may forget a generation that was never written
+            recorded = getattr(getattr(group, "recorded", None), "generation", 0)
+        assert recorded >= self.epoch, "an epoch went back"
+        self.epoch = recorded
+
+    def _ended(self) -> bool:
+        """Whether the log says since the last look that the group is no more."""
+        batches = self.world.log.batches
+        new, self.looked_at = batches[self.looked_at :], len(batches)
+        return any(
+            record.value is None and record.key is not None and record.key[1] in (2, 3)
+            for records, _ in new
+            for record in records
         )
-        if type(group) is self.kind:
-            assert recorded >= self.epoch, "an epoch went back"
-        self.epoch, self.kind = recorded, type(group)
 
     def _one_owner(self, group: ConsumerGroup) -> None:
         held: dict[tuple[bytes, int], str] = {}

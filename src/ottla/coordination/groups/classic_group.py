@@ -237,7 +237,7 @@ class ClassicGroup:
         if not self.members:
             return False
         topics = self.subscribed_topics()
-        return topics is not None and topic in topics
+        return self.is_consumer if topics is None else topic in topics  # unreadable: better safe
 
     def tombstones(self) -> list[GroupMetadata]:
         return [GroupMetadata(self.group_id, None)]

@@ -65,11 +65,9 @@ class Membership:
         old = known.metadata if known is not None else NOBODY
         if known is None or metadata != old:
             draft.emit(r.MemberMetadata(draft.group.group_id, member_id, metadata))
-        return (
-            known is None
-            or metadata.subscribed_topic_names != old.subscribed_topic_names
-            or (metadata.subscribed_topic_regex or None) != (old.subscribed_topic_regex or None)
-        )
+        return metadata.subscribed_topic_names != old.subscribed_topic_names or (
+            metadata.subscribed_topic_regex or None
+        ) != (old.subscribed_topic_regex or None)
 
     def resolve_regexes(self, draft: Draft, now_ms: int, *, anew: bool) -> None:
         """Every pattern in use has its topics; those that nobody uses any more go."""

@@ -219,6 +219,13 @@ def test_a_changed_subscription_changes_the_assignment():
     assert (answer.member_epoch, partitions_of(answer)) == (3, world.topics.partitions("t", "u"))
 
 
+def test_a_member_that_wants_nothing_disturbs_nobody():
+    world = World(t=1)
+    world.subscribe("a")
+    answer = world.subscribe("b", [], regex="")
+    assert (answer.error_code, answer.member_epoch, partitions_of(answer)) == (0, 2, set())
+
+
 def test_a_topic_that_grows_is_picked_up():
     world = World(t=1)
     world.subscribe("a")

@@ -237,6 +237,21 @@ def test_offsets_are_deleted_unless_somebody_subscribes_to_the_topic():
     assert world.committed() == -1
 
 
+def test_a_subscription_nobody_can_read_may_be_to_any_topic():
+    world = World(t=1)
+    world.commit(1)
+    world.stable_group(1, protocols={"range": b""})
+    code = delete_offsets(world, "t").topics[0].partitions[0].error_code
+    assert code == e.GroupSubscribedToTopic.code
+
+
+def test_offsets_of_topics_that_are_not_there_cannot_be_deleted():
+    world = World(t=1)
+    world.commit(1)
+    code = delete_offsets(world, "nope").topics[0].partitions[0].error_code
+    assert code == e.UnknownTopicOrPartition.code
+
+
 def test_offsets_of_unknown_groups_and_of_other_kinds_of_groups_stay():
     world = World(t=1)
     assert delete_offsets(world, "t").error_code == e.GroupIdNotFound.code
