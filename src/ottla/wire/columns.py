@@ -268,7 +268,7 @@ _Take = Callable[[int, int], tuple[bytes, int, int, int]]
 
 
 def _plain_rows(rows: pa.RecordBatch, now_ms: int) -> _Take:
-    key, value = _binary(rows, "key"), _binary(rows, "value")
+    key, value = binary_buffers(rows, "key"), binary_buffers(rows, "value")
     times = _times(rows, now_ms)
     timestamps = None if times is None else times.buffers()[1]
 
@@ -278,7 +278,7 @@ def _plain_rows(rows: pa.RecordBatch, now_ms: int) -> _Take:
     return take
 
 
-def _binary(rows: pa.RecordBatch, name: str) -> tuple[Any, Any, Any] | None:
+def binary_buffers(rows: pa.RecordBatch, name: str) -> tuple[Any, Any, Any] | None:
     """A column's offsets, data and validity; None when it is missing or nothing but nulls."""
     if name not in rows.schema.names:
         return None

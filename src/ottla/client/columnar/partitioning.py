@@ -1,4 +1,4 @@
-"""Which partition each row of a record batch goes to: its own column, its key as Java hashes it, or sticky."""
+"""Which partition each row goes to: by its own column, by its key as Java hashes it, or sticky."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`ColumnarProducer`: Arrow record batches to topics, with the sending, retries and transactions of `Producer`."""
+"""`ColumnarProducer`: Arrow to topics, with the sending, the retries and the transactions of `Producer`."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla import errors
-from ottla.client.columnar.batches import ColumnBatch, Failures
+from ottla.client.columnar.batches import Encoding, Failures, cut
 from ottla.client.columnar.partitioning import BadRow, Partitioning
 from ottla.client.deliveries import ROW_OVERHEAD_BYTES
 from ottla.client.errors import BufferFull
@@ -50,14 +50,14 @@ class ColumnarProducer(Producer):
         self._raise_failure()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until every row is acknowledged; raises what went wrong, naming the first row of its batch."""
+        """Waits until all is acknowledged; raises what went wrong, naming the first row of its batch."""
         self._send_gathered()
         super().flush(timeout)
         self._number = 0
         self._raise_failure()
 
     def take_over(self) -> tuple[int, int]:
-        """`init_transactions` on every attempt: ends and fences what an earlier one left, here or elsewhere."""
+        """`init_transactions` for every attempt: ends and fences what an earlier one left anywhere."""
         self._drop_gathered()
         transactions = self._transactions
         transactions.generation_max = 1  # somebody else may have to end it: see ottla.spark
@@ -118,25 +118,23 @@ class ColumnarProducer(Producer):
         except OttlaError as error:
             raise BadRow(numbers[0].as_py(), f"topic {name} cannot be written: {error}") from error
         settings = self.settings
+        encoding = Encoding(
+            compression.NAMES.index(settings.compression_type),
+            settings.compression_level,
+            self._identity.transactional,
+            now_ms=int(time.time() * 1000),
+            created_ms=int(time.monotonic() * 1000),
+        )
         for partition, part, part_numbers in self._partitioning.split(known, rows, numbers):
-            for batch in ColumnBatch.cut(
-                TopicPartition(name, partition),
-                part,
-                part_numbers,
-                self._failures,
-                created_ms=int(time.monotonic() * 1000),
-                now_ms=int(time.time() * 1000),
-                codec=compression.NAMES.index(settings.compression_type),
-                level=settings.compression_level,
-                transactional=self._identity.transactional,
-            ):
+            where = TopicPartition(name, partition)
+            for batch in cut(where, part, part_numbers, encoding, self._failures):
                 if not self._accumulator.add(batch, settings.max_block_ms):
                     text = f"the buffer stayed full for max.block.ms={settings.max_block_ms}"
                     raise BufferFull(f"{text}: the brokers are slower than this, or away")
                 self._wake()
 
     def _check_sizes(self, rows: pa.RecordBatch, numbers: pa.Array) -> None:
-        """A record larger than a request can never be sent: better said with its number, before anything is."""
+        """A record larger than a request can never be sent: better said at once, with its number."""
         sizes = None
         for name in ("key", "value"):
             if name in rows.schema.names:

@@ -17,6 +17,7 @@ from ottla.client.errors import ClientError, TimedOut
 from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.wire import batch as batches
 from ottla.wire import columns
 from ottla.wire.batch import BatchHeader
 from ottla.wire.corruption import BadRecord
@@ -203,13 +204,13 @@ class ColumnarReader:
 def _aborted(chunk: Chunk) -> set[int]:
     """The first offsets of the batches whose transactions were aborted."""
     visible = {header.base_offset for header, _ in chunk.batches()}
-    return {h.base_offset for _, h in columns.batches.headers(chunk.data) if h.base_offset not in visible}
+    return {h.base_offset for _, h in batches.headers(chunk.data) if h.base_offset not in visible}
 
 
 def _find_corrupt(part: columns.Part, headers: bool, skip: Any) -> None:
     """Decodes batch by batch, to tell which one it is."""
     view = memoryview(part.data)
-    for position, header in columns.batches.headers(part.data):
+    for position, header in batches.headers(part.data):
         one = part._replace(data=view[position : position + header.size])
         try:
             columns.decode([one], headers=headers, skip=lambda _, found: skip(part, found))
