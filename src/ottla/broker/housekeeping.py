@@ -166,6 +166,10 @@ class Housekeeping:
         else:
             log.error("compaction stopped: %s", error)
 
+    @property
+    def is_cleaning(self) -> bool:
+        return self._cleaning is not None
+
     # -- moving between folders ------------------------------------------------------------------
 
     def move(self, key: Key, target: LogFolder) -> None:

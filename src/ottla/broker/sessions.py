@@ -98,6 +98,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions(self, session_id: int) -> list[Key]:
+        """What a session is about."""
+        session = self._sessions.get(session_id)
+        return list(session.wanted) if session is not None else []
+
     def turn(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> Turn:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):

@@ -52,7 +52,9 @@ class LoopClock:
     def advance(self, milliseconds: int) -> None:
         """The future is now: every timer up to then fires, in order."""
         self._skew_ms += milliseconds
-        self._arm()
+        if self._armed is not None:
+            self._armed.cancel()
+        self._fire()
 
     def on_cancelled(self) -> None:
         """Cancelled timers are passed over when due; a heap of mostly such is cleaned before."""

@@ -141,5 +141,10 @@ class Connection(asyncio.BufferedProtocol):
             log.info("connection closed: %s", reason)
             self._transport.close()
 
+    def fileno(self) -> int:
+        """-1 when it is closed."""
+        descriptor: int = self._transport.get_extra_info("socket").fileno()
+        return descriptor
+
     def abort(self) -> None:
         self._transport.abort()

@@ -72,6 +72,13 @@ class Listener:
         if self._server is not None:
             await self._server.wait_closed()
 
+    def descriptors(self) -> list[int]:
+        """Of the listening socket and of every connection."""
+        found = [self._socket.fileno()]
+        for connection in list(self.connections):
+            found.append(connection.fileno())
+        return found
+
     def _sweep(self) -> None:
         oldest = self.clock.monotonic_ms() - self._idle_ms_max
         for connection in list(self.connections):

@@ -144,7 +144,8 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
         return OffsetFetchResponse(
             groups=[await _fetched(each, request.require_stable, context) for each in request.groups]
         )
-    group = OffsetFetchRequestGroup(group_id=request.group_id, member_epoch=-1, topics=None)
+    group = OffsetFetchRequestGroup(group_id=request.group_id, member_epoch=-1)
+    group.topics = None  # all; as an argument it would mean the default, which is none
     if request.topics is not None:
         group.topics = [
             OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)

@@ -1,0 +1,463 @@
+"""A real broker on a real port, in a background thread of the test, and all that a test may do to it."""
+
+import asyncio
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ottla import errors
+from ottla.broker.dispatch import Observer
+from ottla.errors import ProtocolError
+from ottla.ports import Disk
+from ottla.server.clock import LoopClock
+from ottla.server.disk import ClosableJobs, ThreadJobs
+from ottla.server.node import Node
+from ottla.storage.memory import MemoryDisk
+from ottla.testing import inspect, moves
+from ottla.testing.background import Background
+from ottla.testing.faults import Fault, Faults
+from ottla.testing.inspect import Deserializer, Group, TopicRecord
+from ottla.testing.names import api_key, error_of
+from ottla.testing.ports import Forks, Reservation
+from ottla.testing.seen import Seen, SeenRequest
+from ottla.testing.settings import config_of, text_of
+from ottla.testing.topics import create_topic
+from ottla.testing.waiting import News
+from ottla.testing.watch import Watch
+
+T = TypeVar("T")
+Duration = timedelta | float  # a plain number is milliseconds
+ErrorLike = str | int | ProtocolError | type[ProtocolError]
+
+STARTED: "weakref.WeakSet[Broker]" = weakref.WeakSet()  # for reports of failing tests, and for forks
+_FORKS = Forks()
+
+
+class Broker:
+    """`with Broker() as broker:` and clients connect to `broker.bootstrap`.
+
+    In memory, unless `data` names a folder. Settings are Kafka's, as a mapping or as keywords with
+    underscores: `Broker(num_partitions=3)`. Everything here may be called from any thread but the broker's.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        data: str | os.PathLike[str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        **more: Any,
+    ) -> None:
+        self._host, self._wanted_port = host, port
+        self._settings = {**(settings or {}), **more}
+        self._folder = None if data is None else str(Path(data))
+        self._disk = None if data is not None else MemoryDisk(now_ms=self._now_ms)
+        self._faults, self._seen, self._news = Faults(), Seen(), News()
+        self._background: Background | None = None
+        self._reservation: Reservation | None = None
+        self._node: Node | None = None
+        self._skew_ms = 0
+        self._slow: tuple[float, Fault] | None = None
+        self._pid = os.getpid()
+
+    # -- life --------------------------------------------------------------------------------------------
+
+    def start(self) -> "Broker":
+        if self._background is not None:
+            raise RuntimeError("the broker runs already")
+        self._pid = os.getpid()
+        self._reservation = Reservation(self._host, self._wanted_port)
+        self._background = Background(f"ottla-broker-{self._reservation.port}")
+        _FORKS.add(self, self._descriptors)
+        STARTED.add(self)
+        try:
+            self._background.run(self._start())
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Nothing is left of it: no thread, no socket, no task. A folder on disk is closed cleanly."""
+        if self._background is None or os.getpid() != self._pid:
+            return  # never started, stopped already, or of the process that this one was forked from
+        try:
+            if self._node is not None:
+                node, self._node = self._node, None
+                self._background.run(node.stop() if self._disk is None else node.crash())
+        finally:
+            self._release()
+
+    def __enter__(self) -> "Broker":
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def crash(self, *, lose_unsynced: bool = False) -> None:
+        """As `kill -9`; with `lose_unsynced` as a power cut. `restart` brings back what was on disk."""
+        if lose_unsynced and self._disk is None:
+            raise ValueError("only a broker in memory can lose what was not synced")
+        node, self._node = self._running(), None
+        self._run(node.crash())
+        if self._disk is not None:
+            self._disk.crash(lose_unsynced=lose_unsynced)
+
+    def restart(self) -> None:
+        """On the same port with what is on disk: after a crash, or stopped cleanly first."""
+        if self._node is not None:
+            node, self._node = self._node, None
+            self._run(node.stop())
+        self._run(self._start())
+
+    @property
+    def is_running(self) -> bool:
+        return self._node is not None
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, for `bootstrap.servers`."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        if self._reservation is None:
+            raise RuntimeError("the broker is not started")
+        return self._reservation.port
+
+    def __repr__(self) -> str:
+        where = self.bootstrap if self._reservation is not None else "not started"
+        return f"<ottla.testing.Broker {where}>"
+
+    # -- topics ------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None, **more: Any
+    ) -> str:
+        """The topic's name. `configs` are Kafka's; as keywords with underscores: `retention_ms=1000`."""
+        texts = {key.replace("_", "."): text_of(value) for key, value in {**(configs or {}), **more}.items()}
+        self._run(create_topic(self._running().broker, name, partitions, texts))
+        return name
+
+    # -- time --------------------------------------------------------------------------------------------
+
+    def advance(self, by: Duration = 0, **more: float) -> None:
+        """Time jumps: `advance(1500)` milliseconds, `advance(timedelta(days=8))`, `advance(days=8)`.
+
+        What is due by then happens before it returns: time-outs, expiry, retention, compaction.
+        """
+        milliseconds = _ms(by) + _ms(timedelta(**more))
+        if milliseconds < 0:
+            raise ValueError("time does not go back")
+        self._skew_ms += milliseconds
+        self._run(self._advance(milliseconds))
+
+    # -- faults ------------------------------------------------------------------------------------------
+
+    def fail(
+        self,
+        api: str,
+        error: ErrorLike,
+        *,
+        times: int | None = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        after_effect: bool = False,
+    ) -> Fault:
+        """The next requests of the API (of that client, topic, partition) are answered with the error.
+
+        With `after_effect` they are carried out first: what a client must not do twice, it now does twice.
+        """
+        fault = Fault(
+            api_key(api), error_of(error), 0, False, after_effect, times, client_id, topic, partition
+        )
+        return self._order(fault)
+
+    def delay(
+        self,
+        api: str,
+        by: Duration,
+        *,
+        times: int | None = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        after_effect: bool = False,
+    ) -> Fault:
+        """The next requests wait before they are carried out, or their answers before they leave."""
+        fault = Fault(api_key(api), None, _ms(by), False, after_effect, times, client_id, topic, partition)
+        return self._order(fault)
+
+    def disconnect(
+        self,
+        api: str,
+        *,
+        times: int | None = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        after_effect: bool = False,
+    ) -> Fault:
+        """The connection closes in the place of an answer: the client cannot know what took effect."""
+        fault = Fault(api_key(api), None, 0, True, after_effect, times, client_id, topic, partition)
+        return self._order(fault)
+
+    def heal(self) -> None:
+        """All faults are over: those ordered, and those of the disk."""
+        self._call(self._faults.clear)
+        self._slow = None
+        if self._disk is not None:
+            self._disk.clear_faults()
+            self._disk.capacity_bytes = None
+
+    def slow_disk(self, by: Duration) -> None:
+        """Syncing takes this much longer, and so does every acknowledgement of a produce; until `heal`."""
+        fault = self.delay("Produce", by, times=None, after_effect=True)
+        self._slow = _ms(by) / 1000, fault
+
+    def fill_disk(self, free_bytes: int = 0) -> None:
+        """No more room than this; until `heal`."""
+        disk = self._memory()
+        self._call(lambda: setattr(disk, "capacity_bytes", disk.used_bytes + free_bytes))
+
+    def break_disk(self, operation: str = "append", *, path_part: str = "", times: int | None = None) -> None:
+        """A method of the disk (append, read, sync, open, ...) fails with EIO; until `heal`."""
+        disk = self._memory()
+        self._call(lambda: disk.fail(operation, path_part=path_part, times=times))
+
+    def move_leader(self, topic: str, partition: int = 0, *, away: Duration = 0) -> None:
+        """The partition loses its leader and gets it back, under a new epoch, after `away`."""
+        self._run(moves.move_leader(self._running().broker, topic, partition, _ms(away)))
+
+    def move_coordinator(
+        self, *, group: str | None = None, transactional_id: str | None = None, away: Duration = 0
+    ) -> None:
+        """The coordinator of a group, or of a transactional id, moves: it is loaded anew from its log."""
+        if (group is None) == (transactional_id is None):
+            raise ValueError("name a group or a transactional id")
+        broker = self._running().broker
+        if group is not None:
+            topic, index = self._call(lambda: moves.shard_of_group(broker, group))
+        else:
+            topic, index = self._call(lambda: moves.shard_of_transactions(broker, transactional_id or ""))
+        self.move_leader(topic, index, away=away)
+
+    def fence(self, transactional_id: str) -> None:
+        """Another producer takes over the transactional id: the one that has it is fenced."""
+        self._run(moves.fence(self._running().broker, transactional_id))
+
+    # -- looking inside ----------------------------------------------------------------------------------
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        committed: bool = True,
+        key: Deserializer | None = None,
+        value: Deserializer | None = None,
+    ) -> list[TopicRecord]:
+        """Partition by partition. `value=json.loads` and the like turn bytes into values."""
+        broker = self._running().broker
+        return self._call(
+            lambda: inspect.topic_records(broker, topic, partition, committed=committed, key=key, value=value)
+        )
+
+    def groups(self) -> dict[str, Group]:
+        found: dict[str, Group] = self._run(inspect.all_groups(self._running().broker))
+        return found
+
+    def group(self, name: str) -> Group:
+        found = self.groups().get(name)
+        if found is None:
+            raise errors.GroupIdNotFound(f"there is no group {name}")
+        return found
+
+    def topics(self) -> dict[str, int]:
+        """Partitions by topic; the broker's own topics are not among them."""
+        image = self._running().broker.image
+        return self._call(
+            lambda: {name: len(topic.partitions) for name, topic in image.topics.items() if name[:2] != "__"}
+        )
+
+    def requests(
+        self, api: str | None = None, *, client_id: str | None = None, topic: str | None = None
+    ) -> list[SeenRequest]:
+        """The last requests (a thousand at most), oldest first."""
+        if api is not None:
+            api_key(api)
+        return [
+            each
+            for each in list(self._seen.requests)
+            if (api is None or each.api == api)
+            and (client_id is None or each.client_id == client_id)
+            and (topic is None or any(name == topic for name, _ in each.topics))
+        ]
+
+    def report(self, last: int = 20) -> str:
+        """The last requests, one a line."""
+        return self._seen.report(last)
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def wait_until(self, condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
+        """Until the condition is true; looked at whenever the broker did something. Its value."""
+        return self._news.wait_until(condition, timeout, what, lambda: f"; last requests:\n{self.report()}")
+
+    async def until(self, condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
+        """`wait_until` for a test that is a coroutine: its own event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.wait_until, condition, timeout, what)
+
+    def wait_for_records(self, topic: str, count: int, timeout: float = 10, **how: Any) -> list[TopicRecord]:
+        """Until the topic has at least so many."""
+
+        def enough() -> list[TopicRecord] | None:
+            if topic not in self.topics():
+                return None
+            found = self.records(topic, **how)
+            return found if len(found) >= count else None
+
+        found = self.wait_until(enough, timeout, f"{count} records in {topic}")
+        assert found is not None
+        return found
+
+    def wait_for_group(self, name: str, *, members: int | None = None, timeout: float = 10) -> Group:
+        """Until the group is stable, with so many members if told, and every member has its partitions."""
+
+        def stable() -> Group | None:
+            found = self.groups().get(name)
+            settled = found is not None and found.state == "Stable"
+            return found if settled and members in (None, len(found.members)) else None  # type: ignore[union-attr]
+
+        found = self.wait_until(stable, timeout, f"group {name}")
+        assert found is not None
+        return found
+
+    def wait_for_lag(self, name: str, lag: int = 0, timeout: float = 10) -> Group:
+        """Until the group has committed all but so many records."""
+
+        def caught_up() -> Group | None:
+            found = self.groups().get(name)
+            return found if found is not None and found.offsets and found.lag <= lag else None
+
+        found = self.wait_until(caught_up, timeout, f"lag {lag} of group {name}")
+        assert found is not None
+        return found
+
+    def wait_for_request(
+        self, api: str, *, client_id: str | None = None, topic: str | None = None, timeout: float = 10
+    ) -> SeenRequest:
+        """Until such a request comes, counted from now."""
+        before = self._seen.count
+
+        def came() -> SeenRequest | None:
+            found = self.requests(api, client_id=client_id, topic=topic)
+            return next((each for each in found if each.number > before), None)
+
+        found = self.wait_until(came, timeout, f"a request {api}")
+        assert found is not None
+        return found
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        disks: list[Disk] | None = None if self._disk is None else [self._disk]
+        config = config_of(self._settings, self._host, self.port, self._folder)
+        made: Node
+
+        def observe(metrics: Observer) -> Observer:
+            return Watch(metrics, made.broker, self._faults, self._seen, self._news)
+
+        made = Node(
+            config, disks=disks, make_clock=self._new_clock, make_jobs=self._new_jobs, observe=observe
+        )
+        await made.start()
+        self._node = made
+
+    def _new_clock(self, loop: asyncio.AbstractEventLoop) -> LoopClock:
+        clock = LoopClock(loop)
+        clock.advance(self._skew_ms)
+        return clock
+
+    def _new_jobs(self, loop: asyncio.AbstractEventLoop) -> ClosableJobs:
+        if self._disk is None:
+            return ThreadJobs(loop)
+        from ottla.testing.jobs import LoopJobs
+
+        return LoopJobs(loop, lambda: self._slow[0] if self._slow is not None else 0.0)
+
+    async def _advance(self, milliseconds: int) -> None:
+        node = self._node
+        if node is None:
+            return  # it is down: time passes all the same
+        node.clock.advance(milliseconds)
+        await asyncio.sleep(0)  # what waited on a timer goes on
+        housekeeping = node.broker.housekeeping
+        housekeeping.expire()  # rolls what is old enough, so that compaction gets at it too
+        housekeeping.clean()
+        while housekeeping.is_cleaning:
+            await asyncio.sleep(0)
+        self._news.tell()
+
+    def _now_ms(self) -> int:
+        import time
+
+        return time.time_ns() // 1_000_000 + self._skew_ms
+
+    def _order(self, fault: Fault) -> Fault:
+        fault.on_cancel = lambda each: self._call(lambda: self._faults.remove(each))
+        self._call(lambda: self._faults.add(fault))
+        return fault
+
+    def _memory(self) -> MemoryDisk:
+        if self._disk is None:
+            raise ValueError("only the disk of a broker in memory can be filled or broken")
+        return self._disk
+
+    def _running(self) -> Node:
+        if self._node is None:
+            raise RuntimeError("the broker is not running")
+        return self._node
+
+    def _run(self, work: Any) -> Any:
+        return self._alive().run(work)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._alive().call(function)
+
+    def _alive(self) -> Background:
+        if self._background is None:
+            raise RuntimeError("the broker is not started")
+        return self._background
+
+    def _release(self) -> None:
+        background, self._background = self._background, None
+        reservation, self._reservation = self._reservation, None
+        if background is not None:
+            background.close()
+        if reservation is not None:
+            reservation.close()
+
+    def _descriptors(self) -> Iterable[int]:
+        """In a forked child: everything that would keep the port, or somebody's connection."""
+        if self._background is None:
+            return
+        if self._reservation is not None:
+            yield self._reservation.fileno()
+        if self._node is not None:
+            for listener in self._node.listeners:
+                yield from listener.descriptors()
+
+
+def _ms(duration: Duration) -> int:
+    return round(duration.total_seconds() * 1000 if isinstance(duration, timedelta) else duration)

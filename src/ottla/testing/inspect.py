@@ -1,0 +1,197 @@
+"""What is inside a broker, as plain Python values."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.broker.broker import Broker
+from ottla.coordination.groups.subscription import parse_assignment
+from ottla.errors import NONE, UnknownTopicOrPartition, error_for
+from ottla.storage.indexes import AbortedTransaction
+from ottla.storage.log import Log
+from ottla.testing.asking import ask
+from ottla.wire import batch as batches
+from ottla.wire import records as wire_records
+from ottla.wire.batch import BatchHeader
+from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+TopicPartition = tuple[str, int]
+Deserializer = Callable[[bytes], Any]
+
+STEP_BYTES = 1 << 20
+CLASSIC = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """One record. `key`, `value` and header values are bytes unless a deserializer was given."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Any
+    value: Any
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    member_id: str
+    client_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group: who has what, how far it came, and how much is left."""
+
+    name: str
+    protocol: str  # "classic" or "consumer"
+    state: str
+    members: tuple[GroupMember, ...]
+    offsets: dict[TopicPartition, int]
+    lags: dict[TopicPartition, int]
+
+    @property
+    def lag(self) -> int:
+        """Records that no member has committed yet, over all partitions it knows of."""
+        return sum(self.lags.values())
+
+    @property
+    def assigned(self) -> dict[TopicPartition, str]:
+        return {each: member.member_id for member in self.members for each in member.partitions}
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+
+def topic_records(
+    broker: Broker,
+    topic: str,
+    partition: int | None,
+    *,
+    committed: bool,
+    key: Deserializer | None,
+    value: Deserializer | None,
+) -> list[TopicRecord]:
+    """In the order of partitions, then offsets. `committed`: what a read_committed consumer sees."""
+    known = broker.image.topics.get(topic)
+    if known is None or (partition is not None and partition >= len(known.partitions)):
+        raise UnknownTopicOrPartition(f"there is no {topic}" + ("" if partition is None else f"-{partition}"))
+    numbers = range(len(known.partitions)) if partition is None else [partition]
+    found: list[TopicRecord] = []
+    for number in numbers:
+        log = broker.partition(topic, number).leader_log()
+        for each in _visible(log, committed=committed):
+            found.append(
+                TopicRecord(
+                    topic,
+                    number,
+                    each.offset,
+                    each.timestamp,
+                    each.key if each.key is None or key is None else key(each.key),
+                    each.value if each.value is None or value is None else value(each.value),
+                    each.headers,
+                )
+            )
+    return found
+
+
+def _visible(log: Log, *, committed: bool) -> Iterator[wire_records.Record]:
+    end = log.last_stable_offset if committed else log.high_watermark
+    offset = log.log_start_offset
+    while offset < end:
+        taken = log.read(offset, max_bytes=STEP_BYTES, up_to=end)
+        aborted = log.aborted_transactions(offset, taken.next_offset) if committed else ()
+        for position, header in batches.headers(taken.data):
+            if not header.is_control and not _is_aborted(header, aborted):
+                for record in wire_records.read(taken.data, position):
+                    if record.offset >= log.log_start_offset:
+                        yield record
+        if taken.next_offset <= offset:
+            return
+        offset = taken.next_offset
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
+        for each in aborted
+    )
+
+
+# -- groups --------------------------------------------------------------------------------------------
+
+
+async def all_groups(broker: Broker) -> dict[str, Group]:
+    listed = await ask(broker, ListGroupsRequest())
+    return {
+        each.group_id: await _group(broker, each.group_id, each.group_type.lower()) for each in listed.groups
+    }
+
+
+async def _group(broker: Broker, name: str, protocol: str) -> Group:
+    if protocol == CLASSIC:
+        state, members = await _classic_members(broker, name)
+    else:
+        state, members = await _consumer_members(broker, name)
+    offsets = await _offsets(broker, name)
+    assigned = {each for member in members for each in member.partitions}
+    lags = {
+        each: lag
+        for each in sorted(assigned | set(offsets))
+        if (lag := _lag(broker, each, offsets.get(each))) is not None
+    }
+    return Group(name, protocol, state, members, offsets, lags)
+
+
+async def _classic_members(broker: Broker, name: str) -> tuple[str, tuple[GroupMember, ...]]:
+    (group,) = (await ask(broker, DescribeGroupsRequest(groups=[name]))).groups
+    members = []
+    for each in group.members:
+        has = parse_assignment(each.member_assignment) if each.member_assignment else {}
+        partitions = tuple(sorted((topic, index) for topic, indexes in has.items() for index in indexes))
+        members.append(GroupMember(each.member_id, each.client_id, partitions))
+    return group.group_state, tuple(members)
+
+
+async def _consumer_members(broker: Broker, name: str) -> tuple[str, tuple[GroupMember, ...]]:
+    (group,) = (await ask(broker, ConsumerGroupDescribeRequest(group_ids=[name]))).groups
+    members = []
+    for each in group.members:
+        partitions = tuple(
+            sorted(
+                (has.topic_name, index)
+                for has in each.assignment.topic_partitions
+                for index in has.partitions
+            )
+        )
+        members.append(GroupMember(each.member_id, each.client_id, partitions))
+    return group.group_state, tuple(members)
+
+
+async def _offsets(broker: Broker, name: str) -> dict[TopicPartition, int]:
+    wanted = OffsetFetchRequestGroup(group_id=name)
+    wanted.topics = None  # all of them; as an argument it would mean the default, which is none
+    (group,) = (await ask(broker, OffsetFetchRequest(groups=[wanted]), version=9)).groups
+    if group.error_code != NONE:
+        raise error_for(group.error_code)
+    return {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in group.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+def _lag(broker: Broker, each: TopicPartition, committed: int | None) -> int | None:
+    """From the committed offset, or from the start of the log, to what a consumer may read."""
+    try:
+        log = broker.partition(*each).leader_log()
+    except UnknownTopicOrPartition:
+        return None
+    return max(0, log.last_stable_offset - max(log.log_start_offset, committed or 0))

@@ -1,0 +1,31 @@
+"""A test broker's settings: Kafka's names, with dots or underscores, over defaults that suit a test."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.config.settings import Config
+
+# Only what would make a test slower and nothing else: everything a client can notice is as in production.
+DEFAULTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+
+
+def config_of(settings: Mapping[str, Any], host: str, port: int, folder: str | None) -> Config:
+    texts = dict(DEFAULTS)
+    texts["listeners"] = f"PLAINTEXT://{host}:{port}"
+    if folder is not None:
+        texts["log.dirs"] = folder
+    texts |= {name.replace("_", "."): text_of(value) for name, value in settings.items()}
+    return Config(texts)
+
+
+def text_of(value: Any) -> str:
+    """As a property file would say it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
