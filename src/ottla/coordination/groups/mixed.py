@@ -3,7 +3,7 @@
 They rejoin whenever they have something to give up or to get; the server makes their assignments.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from ottla import errors
 from ottla.coordination.groups import decision as timers
@@ -135,6 +135,9 @@ class MixedProtocol:
             )
         return leaving, answers
 
+    def forget(self, group_id: str, member_ids: Iterable[str]) -> None:
+        self._rejoining.difference_update((group_id, each) for each in member_ids)
+
     # Below: the steps
 
     def _common_protocol(self, group: ConsumerGroup, request: JoinGroupRequest) -> JoinGroupRequestProtocol:
@@ -188,6 +191,7 @@ class MixedProtocol:
     def _expect(self, group_id: str, member: ConsumerMember, decision: Decision) -> None:
         self._keep_alive(group_id, member, decision)
         self._rejoining.discard((group_id, member.member_id))
+        decision.disarm(timers.revocation(group_id, member.member_id))  # runs after a restart
         decision.arm(timers.rejoin(group_id, member.member_id), member.metadata.rebalance_timeout_ms)
 
     def _synced(self, group_id: str, member: ConsumerMember, decision: Decision) -> None:

@@ -144,6 +144,7 @@ class GroupTable:
         self, group: ConsumerGroup, member_ids: list[str], why: str, now_ms: int, decision: Decision
     ) -> None:
         """The last member of the new protocol takes the group back to the classic one."""
+        self._mixed.forget(group.group_id, member_ids)
         if self._migration.should_downgrade(group, member_ids):
             self._consumer.disarm(group.group_id, group.members, decision)
             self._migration.downgrade(group, member_ids, now_ms, decision)

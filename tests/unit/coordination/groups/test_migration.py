@@ -110,6 +110,22 @@ def test_a_silent_classic_member_is_out_after_its_own_session():
     assert world.heartbeat(old, 1) == e.UnknownMemberId.code
 
 
+def test_a_classic_member_that_gave_up_in_time_stays_after_a_restart():
+    world = World(t=2)
+    old = classic_member(world, rebalance_ms=20_000)
+    epoch = world.subscribe("new").member_epoch
+    rejoin(world, old, [0, 1], 1)
+    kept = parse_assignment(world.sync(old, 1).answer.assignment)["t"]
+    world.restart()
+    assert rejoin(world, old, kept, 1).generation_id == epoch
+    world.sync(old, epoch)
+    for _ in range(30):
+        world.clock.advance(3_000)
+        assert world.heartbeat(old, epoch) == 0
+        world.beat("new", epoch)
+    assert set(world.groups["g"].members) == {old, "new"}
+
+
 @pytest.mark.parametrize("way", ["leave", "session"])
 def test_the_last_member_of_the_new_protocol_takes_the_group_back(way):
     world = World(t=2)

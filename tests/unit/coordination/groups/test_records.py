@@ -21,7 +21,7 @@ blob = st.binary(max_size=200)
 partition = st.tuples(uuid, st.integers(0, 200))
 assigned = st.dictionaries(partition, int32, max_size=6).map(lambda found: tuple(sorted(found.items())))
 classic = st.none() | st.builds(
-    r.ClassicMemberMetadata, int32, st.lists(st.tuples(text, blob), max_size=3).map(tuple)
+    r.ClassicMemberMetadata, st.integers(1, 2**31 - 1), st.lists(st.tuples(text, blob), max_size=3).map(tuple)
 )
 names = st.lists(text, max_size=4).map(tuple)
 offsets = st.builds(r.OffsetCommitValue, int64, text, int64, int32, st.just(-1), uuid | st.just(bytes(16)))

@@ -173,6 +173,8 @@ class World:
 
     def restart(self) -> None:
         """The broker dies; its successor replays the log."""
+        if hasattr(self, "shard"):
+            self.shard.close()
         self.table, self.shard = self._replayed()
         self.shard.loaded()
 
