@@ -174,7 +174,7 @@ def annotation(field: Field) -> str:
 
 def default_source(field: Field) -> tuple[str, str]:
     """(default in the signature, expression assigned): mutable ones are made anew each time."""
-    if field.default is None:
+    if field.default is None or (field.array and field.nullable):
         return "None", field.name
     if field.array:
         return "None", f"[] if {field.name} is None else {field.name}"

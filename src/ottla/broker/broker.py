@@ -4,10 +4,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla import errors
+from ottla.broker.channel import ControllerChannel
 from ottla.broker.context import Context
+from ottla.broker.followers import Followers
 from ottla.broker.groups import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.isr import IsrKeeper
 from ottla.broker.metrics import Metrics
+from ottla.broker.peers import NoPeers, Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
@@ -18,15 +22,17 @@ from ottla.metadata import topics
 from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import BROKER_RESOURCE, Image
-from ottla.metadata.internal import topic_by_itself
+from ottla.metadata.internal import NewTopic, topic_by_itself
 from ottla.metadata.names import check_name, is_internal
 from ottla.metadata.records import ConfigSet, PartitionCreated, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
+from ottla.wire.schema import Message
 
 T = TypeVar("T")
 
 ADMIN_CLIENT_ID = "__admin_client"
+CREATE_TOPICS_VERSION = 7
 
 
 class Broker:
@@ -40,6 +46,7 @@ class Broker:
         housekeeping: Housekeeping,
         metrics: Metrics,
         new_uuid: Callable[[], bytes],
+        peers: Peers | None = None,
     ) -> None:
         self.node_id: int = config.node_id
         self.config = config
@@ -50,9 +57,14 @@ class Broker:
         self.housekeeping = housekeeping
         self.metrics = metrics
         self.new_uuid = new_uuid
-        self.producer_ids = ProducerIds(self.node_id, controller)
+        self.peers: Peers = peers or NoPeers()
+        self.channel = ControllerChannel(self, self.peers)
+        self.followers = Followers(self.node_id, self.image, clock, self.peers, config)
+        self.isr = IsrKeeper(self.node_id, self.image, clock, self.channel, replicas.partitions, config)
+        self.producer_ids = ProducerIds(self.node_id, self.image, self.channel)
         self.groups = group_coordinator(self)
         self.transactions = Transactions(self)
+        self._is_joined = False
         self._topic_names = {topic_id: topic.name for topic_id, topic in self.image.topics_by_id.items()}
         replicas.on_partition = self._on_partition
         for key, partition in replicas.partitions.items():
@@ -64,6 +76,18 @@ class Broker:
     @property
     def image(self) -> Image:
         return self.controller.image
+
+    def on_joined(self) -> None:
+        """This broker is registered: leaders will know which incarnation of it follows them."""
+        self._is_joined = True
+        for key, partition in self.replicas.partitions.items():
+            self.followers.on_partition(key, partition)
+        self.isr.start()
+
+    def close(self) -> None:
+        self.followers.close()
+        self.isr.close()
+        self.housekeeping.close()
 
     # -- partitions ------------------------------------------------------------------------------
 
@@ -110,6 +134,11 @@ class Broker:
 
     async def create_topics_quietly(self, names: list[str]) -> None:
         """Topics that come into being by being asked for: whoever asks looks again and sees what became."""
+        if self.controller.epoch is None:
+            config = self.controller.cluster_config()
+            wanted = [topic_by_itself(name, self.image, config) for name in names]
+            await self.channel.relay(_create_request(wanted), CREATE_TOPICS_VERSION)
+            return
         await self.change(
             lambda image, config: topics.create_topics(
                 [topic_by_itself(name, image, config) for name in names], image, config, self.new_uuid
@@ -123,6 +152,10 @@ class Broker:
 
     def _on_partition(self, key: tuple[str, int], partition: Partition | None) -> None:
         topic, index = key
+        if partition is not None:
+            partition.on_isr_wanted = self.isr.on_wanted
+        if self._is_joined:
+            self.followers.on_partition(key, partition)
         for coordinator in (self.groups, self.transactions.coordinator):
             if coordinator.topic == topic:
                 coordinator.on_partition(index, partition)
@@ -155,3 +188,20 @@ class Broker:
         wait: Wait[None] = Wait()
         self.clock.call_later(milliseconds, lambda: wait.set(None))
         await wait
+
+
+def _create_request(wanted: list[NewTopic]) -> Message:
+    """For a controller elsewhere."""
+    from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=each.name,
+                num_partitions=each.num_partitions,
+                replication_factor=each.replication_factor,
+                configs=[CreatableTopicConfig(name=c.name, value=c.value) for c in each.configs],
+            )
+            for each in wanted
+        ]
+    )

@@ -65,7 +65,10 @@ class Dispatcher:
         close: Callable[[str], None],
         frame_bytes: int,
     ) -> None:
-        handler = self.observer.on_request(header, request, route.handler)
+        handler = route.handler
+        if route.by_controller and self._broker.controller.epoch is None:
+            handler = _relayed
+        handler = self.observer.on_request(header, request, handler)
         context = Context(self._broker, client, header.client_id or "", header.api_version, slot.release)
 
         def finished(response: Message | None, error: BaseException | None) -> None:
@@ -99,6 +102,12 @@ class Dispatcher:
         response.error_code = UnsupportedVersion.code
         api = ROUTES[API_VERSIONS].api
         slot.answer(encode(api, 0, header.correlation_id, response))
+
+
+async def _relayed(request: Message, context: Context) -> Message:
+    """The controller is at another broker, and this client need not know."""
+    response: Message = await context.broker.channel.relay(request, context.api_version)
+    return response
 
 
 def _route_of(header: RequestHeader) -> Route | None:

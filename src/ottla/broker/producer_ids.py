@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Callable
 
-from ottla.errors import CoordinatorLoadInProgress, ProtocolError
-from ottla.metadata import brokers
-from ottla.metadata.controller import Controller
+from ottla.broker.channel import ControllerChannel
+from ottla.broker.peers import Lane
+from ottla.errors import CoordinatorLoadInProgress, NetworkException, NotController, ProtocolError, error_for
+from ottla.metadata.image import Image
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 Filled = Callable[[ProtocolError | None], None]
 
@@ -13,8 +15,8 @@ Filled = Callable[[ProtocolError | None], None]
 class ProducerIds:
     """Ids of a block that were not given out when the broker stopped are lost, never given twice."""
 
-    def __init__(self, node_id: int, controller: Controller) -> None:
-        self._node_id, self._controller = node_id, controller
+    def __init__(self, node_id: int, image: Image, channel: ControllerChannel) -> None:
+        self._node_id, self._image, self._channel = node_id, image, channel
         self._block: deque[int] = deque()
         self._waiting: list[Filled] = []
 
@@ -34,16 +36,22 @@ class ProducerIds:
             self._ask()
 
     def _ask(self) -> None:
-        broker = self._controller.image.brokers.get(self._node_id)
+        broker = self._image.brokers.get(self._node_id)
         epoch = broker.epoch if broker is not None else -1
-        self._controller.submit(
-            lambda image, config: brokers.allocate_producer_ids(self._node_id, epoch, image), self._on_block
-        )
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=epoch)
+        self._channel.ask(request, 0, self._on_block, Lane.CONTROLLER)
 
-    def _on_block(self, result: range | ProtocolError) -> None:
-        error = result if isinstance(result, ProtocolError) else None
-        if isinstance(result, range):
-            self._block.extend(result)
+    def _on_block(self, result: AllocateProducerIdsResponse | ProtocolError) -> None:
+        error: ProtocolError | None = None
+        if isinstance(result, ProtocolError):
+            error = result
+        elif result.error_code:
+            error = error_for(result.error_code)
+        else:
+            first = result.producer_id_start
+            self._block.extend(range(first, first + result.producer_id_len))
+        if isinstance(error, NetworkException | NotController):
+            error = CoordinatorLoadInProgress("the controller cannot be reached")  # clients try again
         waiting, self._waiting = self._waiting, []
         for filled in waiting:
             filled(error)

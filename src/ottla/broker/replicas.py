@@ -64,12 +64,15 @@ class Replicas:
     def adopt(self, opening: Opening) -> None:
         """A log was opened, or failed to: then its partition is offline."""
         state = self._image.partition(*opening.partition)
-        assert state is not None
         try:
             opened: Log | None = opening.folder.on_opened(opening)
         except Exception as error:
             log.error("partition %s-%d is offline: %s", *opening.partition, error)
             opened = None
+        if state is None or self._node_id not in state.replicas:  # it went while its log was opened
+            opening.folder.strand(opening.partition, self._new_unique())
+            del self._home[opening.partition]
+            return
         if opened is not None and opened.topic_id not in (state.topic_id, bytes(16)):
             log.warning("%s-%d on disk is of an earlier topic of that name: put aside", *opening.partition)
             opening.folder.strand(opening.partition, self._new_unique())

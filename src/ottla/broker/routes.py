@@ -1,7 +1,7 @@
 """Every API that is served, in which versions, by which handler. ApiVersions answers from this table."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -14,13 +14,18 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Route:
-    """`module` is a name in broker.handlers: imported at its first request, to start quickly."""
+    """`module` is a name in broker.handlers: imported at its first request, to start quickly.
+
+    `by_controller`: another broker relays it to the controller. `between_brokers`: clients are not told of it.
+    """
 
     api: Api
     module: str
     function: str
     version_min: int
     version_max: int
+    by_controller: bool = False
+    between_brokers: bool = False
 
     @cached_property
     def handler(self) -> Handler:
@@ -37,6 +42,14 @@ def _route(name: str, module: str, function: str, version_max: int | None = None
     return Route(api, module, function, api.version_min, version_max or api.version_max)
 
 
+def _controller(name: str, module: str, function: str) -> Route:
+    return replace(_route(name, module, function), by_controller=True)
+
+
+def _between(name: str, module: str, function: str) -> Route:
+    return replace(_route(name, module, function), between_brokers=True)
+
+
 _TABLE = (
     _route("Produce", "produce", "produce"),
     _route("Fetch", "fetch", "fetch"),
@@ -47,12 +60,12 @@ _TABLE = (
     _route("Metadata", "cluster", "metadata"),
     _route("DescribeCluster", "cluster", "describe_cluster"),
     _route("DescribeTopicPartitions", "cluster", "describe_topic_partitions"),
-    _route("CreateTopics", "topics", "create_topics"),
-    _route("DeleteTopics", "topics", "delete_topics"),
-    _route("CreatePartitions", "topics", "create_partitions"),
+    _controller("CreateTopics", "topics", "create_topics"),
+    _controller("DeleteTopics", "topics", "delete_topics"),
+    _controller("CreatePartitions", "topics", "create_partitions"),
     _route("DescribeConfigs", "configs", "describe_configs"),
-    _route("AlterConfigs", "configs", "alter_configs"),
-    _route("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
+    _controller("AlterConfigs", "configs", "alter_configs"),
+    _controller("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
     _route("ListConfigResources", "configs", "list_config_resources"),
     _route("FindCoordinator", "coordinators", "find_coordinator"),
     _route("JoinGroup", "groups", "join_group"),
@@ -78,10 +91,12 @@ _TABLE = (
     _route("DescribeProducers", "producers", "describe_producers"),
     _route("DescribeLogDirs", "log_dirs", "describe_log_dirs"),
     _route("AlterReplicaLogDirs", "log_dirs", "alter_replica_log_dirs"),
-    _route("ElectLeaders", "leadership", "elect_leaders"),
-    _route("AlterPartitionReassignments", "leadership", "alter_partition_reassignments"),
+    _controller("ElectLeaders", "leadership", "elect_leaders"),
+    _controller("AlterPartitionReassignments", "leadership", "alter_partition_reassignments"),
     _route("ListPartitionReassignments", "leadership", "list_partition_reassignments"),
-    _route("UnregisterBroker", "leadership", "unregister_broker"),
+    _controller("UnregisterBroker", "leadership", "unregister_broker"),
+    _between("AlterPartition", "replication", "alter_partition"),
+    _between("AllocateProducerIds", "replication", "allocate_producer_ids"),
     _route("DescribeAcls", "security", "describe_acls"),
     _route("CreateAcls", "security", "create_acls"),
     _route("DeleteAcls", "security", "delete_acls"),

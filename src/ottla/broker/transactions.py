@@ -7,10 +7,20 @@ leader tells the coordinator itself. Either way no record is taken for a transac
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla import errors
 from ottla.broker.coordinators import Coordinator, LocalShard
+from ottla.coordination.transactions.gate import (
+    OFFSET_COMMIT_ABORTABLE,
+    OFFSET_COMMIT_ADDS,
+    PRODUCE_ABORTABLE,
+    PRODUCE_ADDS,
+    Gate,
+    Guard,
+    client_error,
+)
 from ottla.coordination.transactions.machine import TransactionMachine
 from ottla.coordination.transactions.markers import Markers
 from ottla.coordination.transactions.records import TransactionRecords
@@ -18,13 +28,14 @@ from ottla.coordination.transactions.settings import Settings
 from ottla.errors import ProtocolError, error_for
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.replication.partition import Partition
-from ottla.wire.batch import BatchHeader, read_header
+from ottla.wire.batch import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -35,21 +46,37 @@ Refused = dict[TopicPartition, ProtocolError]
 Settle = Callable[[TopicPartition, int], None]
 
 BATCHED_VERSION = 5
-ABORTABLE_FROM, IMPLICIT_FROM = 11, 12  # Produce versions
-# What the coordinator cannot answer now is worth another try; older clients know only this way to say so.
-TRY_AGAIN = (
-    errors.CoordinatorNotAvailable,
-    errors.CoordinatorLoadInProgress,
-    errors.NotCoordinator,
-    errors.NetworkException,
-)
-WAITS_FOR_MARKERS = 100  # how often a version 2 write looks whether the last transaction is complete
-WAIT_MS = 10
+TRIES, TRY_AFTER_MS = 6, 20  # a version 2 write waits this often for the markers of the last transaction
+_ATTRIBUTES_AT, _TRANSACTIONAL = 22, 0x10
+
+
+class Admission:
+    """What the coordinator said on the transactional batches of one request."""
+
+    def __init__(self, transactions: "Transactions") -> None:
+        self._transactions = transactions
+        self.refused: Refused = {}
+        self.guards: dict[TopicPartition, tuple[BatchHeader, Guard | None]] = {}
+
+    def check(self, each: TopicPartition) -> None:
+        """Right before the append, with no await in between."""
+        if each in self.refused:
+            raise self.refused[each]
+        if each in self.guards:
+            header, guard = self.guards[each]
+            gate, open_epoch = self._transactions.gate(each, header.producer_id)
+            gate.check(header.producer_id, header.producer_epoch, open_epoch, guard)
+
+    def on_appended(self, each: TopicPartition) -> None:
+        if each in self.guards:
+            header, _ = self.guards[each]
+            self._transactions.gate(each, header.producer_id)[0].on_appended(header.producer_id)
 
 
 class Transactions:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._gates: dict[TopicPartition, tuple[int, Gate]] = {}  # with the leader epoch they are good for
         self.coordinator = Coordinator(
             TRANSACTION_STATE,
             broker.image,
@@ -66,57 +93,105 @@ class Transactions:
 
     # -- writes that belong to a transaction -----------------------------------------------------
 
-    async def admit(self, request: ProduceRequest, context: "Context") -> Refused:
-        """Which partitions may not be written to, because their batches belong to no open transaction."""
+    async def admit(self, request: ProduceRequest, context: "Context") -> Admission | None:
+        """None when nothing in the request is transactional: most requests."""
+        wanted = self._transactional(request)
+        if not wanted:
+            return None
+        admission = Admission(self)
         if request.transactional_id is None:
-            return {}
-        unverified = self._unverified(request)
-        if not unverified:
-            return {}
-        (producer_id, producer_epoch), partitions = unverified.popitem()
-        refused: Refused = {}
-        for others in unverified.values():  # one request, one producer
-            refused |= {each: errors.InvalidProducerIdMapping() for each in others}
-        guards = {each: self._broker.partition(*each).begin_verification(producer_id) for each in partitions}
-        codes = await self.ask(
-            request.transactional_id,
-            producer_id,
-            producer_epoch,
-            partitions,
-            add=context.api_version >= IMPLICIT_FROM,
-        )
-        for each, error in codes.items():
-            refused[each] = self._told(error, context.api_version)
-        for each, guard in guards.items():
-            if each not in refused and not self._broker.partition(*each).is_verified(producer_id, guard):
-                refused[each] = self._told(errors.TransactionAbortable(), context.api_version)
-        return refused
+            error = errors.TransactionalIdAuthorizationFailed()
+            admission.refused = {
+                (topic.name or self._name_of(topic.topic_id), data.index): error
+                for topic in request.topic_data
+                for data in topic.partition_data
+            }
+            return admission
+        adds = context.api_version >= PRODUCE_ADDS
+        for producer in {(header.producer_id, header.producer_epoch) for header in wanted.values()}:
+            named = {
+                each: header
+                for each, header in wanted.items()
+                if (header.producer_id, header.producer_epoch) == producer
+            }
+            codes = await self._ask(request.transactional_id, *producer, named, admission, adds=adds)
+            knows_abortable = context.api_version >= PRODUCE_ABORTABLE
+            for each, code in codes.items():
+                told = client_error(code, knows_abortable=knows_abortable, adds=adds)
+                admission.refused[each] = error_for(told)
+        return admission
 
-    def _unverified(self, request: ProduceRequest) -> dict[tuple[int, int], list[TopicPartition]]:
-        """Transactional batches for partitions whose log knows of no open transaction of their producer."""
-        found: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
+    def _transactional(self, request: ProduceRequest) -> dict[TopicPartition, BatchHeader]:
+        """Headers of transactional batches; what else is wrong with one the append will say."""
+        found: dict[TopicPartition, BatchHeader] = {}
         for topic in request.topic_data:
             for data in topic.partition_data:
-                try:
-                    name = topic.name or self._broker.topic_name(topic.topic_id)
-                    header = read_header(data.records or b"")
-                    log = self._broker.partition(name, data.index).leader_log()
-                except ProtocolError:
-                    continue  # the append says what is wrong
-                if header.is_transactional and not _is_open(log.producers.open_transactions, header):
-                    found[header.producer_id, header.producer_epoch].append((name, data.index))
+                records = data.records
+                if records and len(records) > HEADER_BYTES and records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                    with suppress(ProtocolError):
+                        name = topic.name or self._broker.topic_name(topic.topic_id)
+                        found[name, data.index] = read_header(records)
         return found
 
-    async def ask(
+    def _name_of(self, topic_id: bytes) -> str:
+        topic = self._broker.image.topics_by_id.get(topic_id)
+        return "" if topic is None else topic.name
+
+    def gate(self, each: TopicPartition, producer_id: int) -> tuple[Gate, int | None]:
+        """The partition's gate, and the epoch of the producer's open transaction there, if there is one."""
+        partition = self._broker.partition(*each)
+        epoch, gate = self._gates.get(each, (-1, None))
+        if gate is None or epoch != partition.state.leader_epoch:
+            gate = Gate()
+            self._gates[each] = partition.state.leader_epoch, gate
+        producers = partition.leader_log().producers
+        if producer_id not in producers.open_transactions:
+            return gate, None
+        return gate, producers.entries[producer_id].epoch
+
+    async def _ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        named: Mapping[TopicPartition, BatchHeader],
+        admission: Admission,
+        *,
+        adds: bool,
+    ) -> dict[TopicPartition, int]:
+        """Has the coordinator verify, or add, the partitions that are not in the transaction yet."""
+        refused: dict[TopicPartition, int] = {}
+        for attempt in range(TRIES):
+            unknown = []
+            for each, header in named.items():
+                try:
+                    gate, open_epoch = self.gate(each, producer_id)
+                    guard = gate.ask(producer_id, producer_epoch, open_epoch)
+                except ProtocolError as error:
+                    refused[each] = error.code
+                    continue
+                admission.guards[each] = header, guard
+                if guard is not None:
+                    unknown.append(each)
+            if not unknown:
+                break
+            codes = await self._asked(transactional_id, producer_id, producer_epoch, unknown, adds=adds)
+            waits = adds and errors.ConcurrentTransactions.code in codes.values()
+            if not waits or attempt + 1 == TRIES:
+                return refused | codes
+            await self._broker.sleep(TRY_AFTER_MS)
+        return refused
+
+    async def _asked(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
         *,
-        add: bool,
-    ) -> Refused:
-        """Has the coordinator verify, or add, partitions of an open transaction; those it refuses."""
+        adds: bool,
+    ) -> dict[TopicPartition, int]:
+        """Error codes of those that are refused."""
         topics: dict[str, list[int]] = defaultdict(list)
         for topic, index in partitions:
             topics[topic].append(index)
@@ -126,22 +201,11 @@ class Transactions:
                     transactional_id=transactional_id,
                     producer_id=producer_id,
                     producer_epoch=producer_epoch,
-                    verify_only=not add,
+                    verify_only=not adds,
                     topics=[AddPartitionsToTxnTopic(name=n, partitions=p) for n, p in topics.items()],
                 )
             ]
         )
-        for attempt in range(WAITS_FOR_MARKERS):
-            refused = await self._asked(transactional_id, request, topics)
-            waits = add and any(isinstance(each, errors.ConcurrentTransactions) for each in refused.values())
-            if not waits or attempt + 1 == WAITS_FOR_MARKERS:
-                break
-            await self._broker.sleep(WAIT_MS)
-        return refused
-
-    async def _asked(
-        self, transactional_id: str, request: AddPartitionsToTxnRequest, topics: Mapping[str, list[int]]
-    ) -> Refused:
         try:
             response = await self.coordinator.call(
                 transactional_id,
@@ -150,54 +214,36 @@ class Transactions:
                 ),
             )
         except ProtocolError as error:
-            return {(topic, index): error for topic, indexes in topics.items() for index in indexes}
+            return {(topic, index): error.code for topic, indexes in topics.items() for index in indexes}
         return {
-            (topic.name, each.partition_index): error_for(each.partition_error_code)
+            (topic.name, each.partition_index): each.partition_error_code
             for result in response.results_by_transaction
             for topic in result.topic_results
             for each in topic.results_by_partition
             if each.partition_error_code
         }
 
-    def _told(self, error: ProtocolError, version: int) -> ProtocolError:
-        """In words that the client's version of Produce knows."""
-        if isinstance(error, TRY_AGAIN) or (
-            isinstance(error, errors.ConcurrentTransactions) and version < IMPLICIT_FROM
-        ):
-            return errors.NotEnoughReplicas(
-                f"The transaction could not be verified with its coordinator: {error.name()}"
-            )
-        if isinstance(error, errors.TransactionAbortable) and version < ABORTABLE_FROM:
-            return errors.InvalidTxnState(error.message)
-        if isinstance(error, errors.ProducerFenced):
-            return errors.InvalidProducerEpoch(error.message)
-        return error
-
     async def admit_offsets(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        each: TopicPartition,
-        *,
-        add: bool,
-    ) -> ProtocolError | None:
+        self, request: TxnOffsetCommitRequest, each: TopicPartition, version: int
+    ) -> Admission:
         """TxnOffsetCommit: the same question for the partition of the group's offsets."""
-        partition = self._broker.partition(*each)
-        if producer_id in partition.leader_log().producers.open_transactions:
-            return None
-        guard = partition.begin_verification(producer_id)
-        refused = await self.ask(transactional_id, producer_id, producer_epoch, [each], add=add)
-        error = refused.get(each)
-        if error is None and not partition.is_verified(producer_id, guard):
-            error = errors.TransactionAbortable()
-        if isinstance(error, errors.ConcurrentTransactions | errors.NetworkException):
-            return errors.CoordinatorLoadInProgress(error.message)
-        if isinstance(error, errors.TransactionAbortable) and not add:
-            return errors.InvalidTxnState(error.message)
-        if isinstance(error, errors.ProducerFenced):
-            return errors.InvalidProducerEpoch(error.message)
-        return error
+        admission = Admission(self)
+        adds = version >= OFFSET_COMMIT_ADDS
+        header = _header_of(request.producer_id, request.producer_epoch)
+        codes = await self._ask(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            {each: header},
+            admission,
+            adds=adds,
+        )
+        for each, code in codes.items():
+            told = client_error(code, knows_abortable=version >= OFFSET_COMMIT_ABORTABLE, adds=adds)
+            if told == errors.NotEnoughReplicas.code:
+                told = errors.CoordinatorLoadInProgress.code
+            admission.refused[each] = error_for(told)
+        return admission
 
     # -- markers ---------------------------------------------------------------------------------
 
@@ -230,6 +276,7 @@ class Transactions:
             return
         try:
             partition = broker.partition(*each)
+            self.gate(each, markers.producer_id)[0].on_marker(markers.producer_id)
             offset = partition.append_marker(
                 markers.producer_id,
                 markers.producer_epoch,
@@ -248,8 +295,9 @@ class Transactions:
         _when_committed(partition, offset + 1, lambda: settle(each, _code_behind(partition, offset)))
 
 
-def _is_open(open_transactions: Mapping[int, int], header: BatchHeader) -> bool:
-    return header.producer_id in open_transactions
+def _header_of(producer_id: int, producer_epoch: int) -> BatchHeader:
+    """Enough of a header for the gate: offsets have no batch yet."""
+    return BatchHeader(0, 0, -1, 2, 0, _TRANSACTIONAL, 0, 0, 0, producer_id, producer_epoch, -1, 0)
 
 
 def _when_committed(partition: Partition, offset: int, then: Callable[[], None]) -> None:

@@ -38,7 +38,6 @@ class Partition:
         self.followers: dict[int, Replica] = {}
         self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
         self.epoch_start_offset = 0  # where this leader began
-        self._verifying: dict[int, object] = {}  # producer id -> guard of the question under way
         if self.is_leader:
             self._begin_to_lead()
             self.advance()
@@ -126,7 +125,6 @@ class Partition:
     ) -> int:
         """Ends a transaction here; the marker's offset."""
         log = self.leader_log()
-        self._verifying.pop(producer_id, None)
         appended = log.append_marker(
             producer_id,
             producer_epoch,
@@ -139,14 +137,6 @@ class Partition:
             self._on_flush_due(self)
         self.on_written(log)
         return appended.base_offset
-
-    def begin_verification(self, producer_id: int) -> object:
-        """Before the coordinator is asked whether a producer may write. A marker in between voids the answer:
-        the transaction that was meant is over."""
-        return self._verifying.setdefault(producer_id, object())
-
-    def is_verified(self, producer_id: int, guard: object) -> bool:
-        return self._verifying.pop(producer_id, None) is guard
 
     def check_enough_replicas(self, log: Log) -> None:
         if len(self.state.isr) < self.min_isr(log):

@@ -1,5 +1,6 @@
 """What a leader asks of a batch before it takes it, and what it changes in it."""
 
+import struct
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
@@ -10,8 +11,10 @@ from ottla.ports import Buffer
 from ottla.wire import compression, kernel
 from ottla.wire.batch import (
     CODEC_MASK,
+    HEADER_BYTES,
     BadRecord,
     BatchHeader,
+    CorruptBatch,
     Walked,
     assemble,
     payload,
@@ -19,8 +22,12 @@ from ottla.wire.batch import (
     restamp,
     validate,
 )
+from ottla.wire.corruption import WrongMagic
 
 NO_TIMESTAMP = -1
+MAGIC = 2
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT, _MAGIC_AT, _COUNT_AT = 8, 16, 57
 _DECOMPRESSED_BYTES_MIN = 64 << 20  # a batch may always grow to this much
 _DECOMPRESSED_FACTOR = 20  # or to so many times the topic's max.message.bytes
 _CODECS = {"uncompressed": compression.NONE, **{name: at for at, name in enumerate(compression.NAMES)}}
@@ -57,10 +64,8 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
         header, walked = validate(batch, limit=limit)
     except BadRecord as error:
         raise RejectedRecords(error.message, (RecordError(error.index, error.reason),)) from error
-    except errors.CorruptMessage:
-        if not size:
-            raise errors.InvalidRecord("There is no record batch for the partition") from None
-        raise
+    except errors.CorruptMessage as error:
+        raise _as_kafka_says(batch, error) from None
     if header.size != size:
         raise errors.InvalidRecord("A partition takes exactly one record batch in a request")
     _check_header(header)
@@ -68,6 +73,24 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
         _reject_null_keys(batch, header, limit)
     _check_timestamps(batch, header, walked, config, now_ms, limit)
     return _adapt(batch, header, walked, config, now_ms, limit)
+
+
+def _as_kafka_says(batch: Buffer, error: errors.ProtocolError) -> errors.ProtocolError:
+    """Half a batch, or none, is an invalid request to Kafka; so is a batch that counts no records."""
+    size = len(batch)
+    if size < HEADER_BYTES or size < _size_claimed(batch):
+        return errors.InvalidRecord("There is no whole record batch for the partition")
+    if isinstance(error, WrongMagic) and batch[_MAGIC_AT] > MAGIC:
+        return CorruptBatch(f"Magic {batch[_MAGIC_AT]} is not known")
+    (count,) = _LENGTH.unpack_from(batch, _COUNT_AT)
+    if count <= 0:
+        return errors.InvalidRecord("The record batch counts no records")
+    return error
+
+
+def _size_claimed(batch: Buffer) -> int:
+    (length,) = _LENGTH.unpack_from(batch, _LENGTH_AT)
+    return int(length) + _LENGTH_AT + _LENGTH.size
 
 
 def _check_size(batch: Buffer, config: LogConfig) -> None:

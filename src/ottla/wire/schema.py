@@ -35,7 +35,7 @@ class Field:
 class Message:
     """All versions of a message. What a version lacks is not written, and read as its default."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     FLEXIBLE_FROM: ClassVar[int] = NEVER
     API_KEY: ClassVar[int]
@@ -75,9 +75,11 @@ class Api:
     def response(self) -> type[Message]:
         return self._load("Response")
 
-    def _load(self, suffix: str) -> Any:
+    def _load(self, suffix: str) -> type[Message]:
         """Modules are imported when first used: all of them together would double the start-up time."""
-        return getattr(import_module(f"ottla.wire.messages.{self.module}"), self.name + suffix)
+        module = import_module(f"ottla.wire.messages.{self.module}")
+        loaded: type[Message] = getattr(module, self.name + suffix)
+        return loaded
 
 
 def covers(ranges: str, version: int) -> bool:

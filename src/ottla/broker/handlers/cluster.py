@@ -43,6 +43,7 @@ PRODUCE = 0
 BROKERS_ENDPOINT = 1
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 NAMED_SOFTWARE_FROM = 3
+IDS_FROM = 12  # of Metadata requests
 
 
 async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
@@ -64,6 +65,7 @@ def served_versions(broker: Broker) -> ApiVersionsResponse:
             max_version=route.version_max,
         )
         for key, route in sorted(ROUTES.items())
+        if not route.between_brokers
     ]
     supported = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
@@ -88,6 +90,8 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = [_described(topic, context, request) for topic in broker.image.topics.values()]
     else:
+        if context.api_version < IDS_FROM and any(each.topic_id != ZERO_UUID for each in wanted):
+            raise errors.InvalidRequest(f"topic ids are taken from version {IDS_FROM} on")
         if request.allow_auto_topic_creation or context.api_version < 4:
             await _create_missing(wanted, context)
         topics = [_look_up(each, context, request) for each in wanted]
@@ -126,9 +130,9 @@ def _look_up(
         error = errors.InvalidTopicException
     return MetadataResponseTopic(
         error_code=error.code,
-        name=wanted.name if not by_id or context.api_version < 12 else None,
+        name=None if by_id else wanted.name,
         topic_id=wanted.topic_id,
-        topic_authorized_operations=NOT_ASKED,
+        topic_authorized_operations=_topic_operations(request),
     )
 
 
@@ -138,10 +142,12 @@ def _described(topic: Topic, context: Context, request: MetadataRequest) -> Meta
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[_described_partition(each, context) for each in topic.partitions],
-        topic_authorized_operations=(
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-        ),
+        topic_authorized_operations=_topic_operations(request),
     )
+
+
+def _topic_operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _described_partition(partition: Partition, context: Context) -> MetadataResponsePartition:
@@ -243,7 +249,7 @@ def _unknown_topic(name: str, context: Context) -> DescribeTopicPartitionsRespon
     legal = context.broker.is_legal_name(name)
     error = errors.UnknownTopicOrPartition if legal else errors.InvalidTopicException
     return DescribeTopicPartitionsResponseTopic(
-        error_code=error.code, name=name, topic_authorized_operations=NOT_ASKED
+        error_code=error.code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
     )
 
 

@@ -1,4 +1,7 @@
-"""Fetch. v7 brings sessions, v9 leader epochs, v11 racks, v12 divergence, v13 topic ids."""
+"""Fetch. v7 brings sessions, v9 leader epochs, v11 racks, v12 divergence, v13 topic ids, v15 replica epochs.
+
+Followers fetch as consumers do, but up to the end of the log; what they ask for tells what they have.
+"""
 
 from dataclasses import dataclass
 
@@ -8,6 +11,7 @@ from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.sessions import Key, Turn, Wanted
 from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
+from ottla.replication.waiters import Waiters
 from ottla.storage.log import Log
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
@@ -21,7 +25,39 @@ from ottla.wire.messages.fetch import (
 )
 
 TOPIC_IDS_FROM = 13
+REPLICA_STATE_FROM = 15
 READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A consumer, or the follower `replica_id`: how much it may see, and what wakes it."""
+
+    replica_id: int
+    broker_epoch: int
+    read_committed: bool
+    now_ms: int  # when it asked
+    is_heard: bool = False  # a follower's progress counts once, when it asks
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    def visible_end(self, partition: Partition, log: Log) -> int:
+        if self.is_follower:
+            return log.end_offset
+        return partition.visible_end(log, read_committed=self.read_committed)
+
+    def on_asked(self, partition: Partition, wanted: Wanted) -> None:
+        if not self.is_heard:
+            partition.on_follower_fetch(
+                self.replica_id, wanted.fetch_offset, wanted.log_start_offset, self.broker_epoch, self.now_ms
+            )
+
+    def waiters(self, partition: Partition) -> Waiters:
+        return (
+            partition.written if self.is_follower else partition.waiters(read_committed=self.read_committed)
+        )
 
 
 @dataclass(slots=True)
@@ -42,18 +78,26 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         turn = broker.sessions.turn(request, by_id=by_id, now_ms=clock.monotonic_ms())
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
+    reader = _reader(request, context.api_version, clock.monotonic_ms())
     deadline_ms = clock.monotonic_ms() + request.max_wait_ms
     while True:
-        found = _look(turn, request, context)
+        found = _look(turn, request, reader, context)
+        reader.is_heard = True
         if found.urgent or found.size >= request.min_bytes or clock.monotonic_ms() >= deadline_ms:
             break
-        if not await _changed(found, request, deadline_ms, context):
-            found = _look(turn, request, context)
+        if not await _changed(found, reader, deadline_ms, context):
+            found = _look(turn, request, reader, context)
             break
     return _response(turn, turn.tell(found.data), by_id, context)
 
 
-async def _changed(found: _Round, request: FetchRequest, deadline_ms: int, context: Context) -> bool:
+def _reader(request: FetchRequest, version: int, now_ms: int) -> _Reader:
+    state = request.replica_state
+    replica_id = state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
+    return _Reader(replica_id, state.replica_epoch, request.isolation_level == READ_COMMITTED, now_ms)
+
+
+async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Context) -> bool:
     """Waits until a partition has more to show (True) or the time is up (False)."""
     clock = context.broker.clock
     wait: Wait[bool] = Wait()
@@ -61,11 +105,7 @@ async def _changed(found: _Round, request: FetchRequest, deadline_ms: int, conte
     def wake() -> None:
         clock.call_soon(lambda: wait.set(True))  # after the append that woke us has answered its own client
 
-    read_committed = request.isolation_level == READ_COMMITTED
-    tickets = [
-        partition.waiters(read_committed=read_committed).add(end + 1, wake)
-        for partition, end in found.waiting
-    ]
+    tickets = [reader.waiters(partition).add(end + 1, wake) for partition, end in found.waiting]
     timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
     try:
         return await wait
@@ -75,7 +115,7 @@ async def _changed(found: _Round, request: FetchRequest, deadline_ms: int, conte
             ticket.cancel()
 
 
-def _look(turn: Turn, request: FetchRequest, context: Context) -> _Round:
+def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) -> _Round:
     left = min(request.max_bytes, context.broker.config.fetch_max_bytes)
     found = _Round({}, [])
     for wanted in turn.wanted:
@@ -83,11 +123,11 @@ def _look(turn: Turn, request: FetchRequest, context: Context) -> _Round:
         try:
             partition = _partition(wanted, context)
             log = partition.leader_log(wanted.current_leader_epoch)
-            data = _read(partition, log, wanted, request, left, found.size == 0)
+            data = _read(partition, log, wanted, reader, left, found.size == 0)
         except errors.ProtocolError as error:
             data = _failed(wanted, error, context)
         else:
-            found.waiting.append((partition, _visible_end(partition, log, request)))
+            found.waiting.append((partition, reader.visible_end(partition, log)))
         if data.records:
             found.size += len(data.records)
             left -= len(data.records)
@@ -103,33 +143,38 @@ def _partition(wanted: Wanted, context: Context) -> Partition:
     return broker.partition(name, wanted.partition)
 
 
-def _visible_end(partition: Partition, log: Log, request: FetchRequest) -> int:
-    return partition.visible_end(log, read_committed=request.isolation_level == READ_COMMITTED)
-
-
 def _read(
-    partition: Partition, log: Log, wanted: Wanted, request: FetchRequest, left: int, first: bool
+    partition: Partition, log: Log, wanted: Wanted, reader: _Reader, left: int, first: bool
 ) -> PartitionData:
     data = PartitionData(
         partition_index=wanted.partition,
         high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
+        last_stable_offset=-1,
         log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
         records=b"",
     )
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+        if end_offset < 0:
+            raise errors.OffsetOutOfRange(f"leader epoch {wanted.last_fetched_epoch} is not known here")
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return data
-    end = _visible_end(partition, log, request)
+    end = reader.visible_end(partition, log)
     if not log.log_start_offset <= wanted.fetch_offset <= log.end_offset:
+        if reader.is_follower:
+            data.error_code = errors.OffsetOutOfRange.code  # and where the log starts, to go on there
+            return data
         raise errors.OffsetOutOfRange()
+    if reader.is_follower:
+        reader.on_asked(partition, wanted)
+        data.high_watermark = log.high_watermark
     if wanted.fetch_offset < end and (left > 0 or first):
         most = max(0, min(left, wanted.partition_max_bytes))
         taken = log.read(wanted.fetch_offset, max_bytes=most, up_to=end, at_least_one=first)
         data.records = taken.data
-        if request.isolation_level == READ_COMMITTED:
+        if reader.read_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
                 for each in log.aborted_transactions(wanted.fetch_offset, taken.next_offset)
@@ -144,6 +189,7 @@ def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> Pa
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
+        aborted_transactions=None,
         records=b"",
     )
     if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):

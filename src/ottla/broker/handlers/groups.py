@@ -1,6 +1,6 @@
 """Groups and their offsets. The machines of `coordination.groups` decide; here requests find their shard."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,8 @@ from ottla import errors
 from ottla.broker.authorized import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.context import Context
 from ottla.broker.coordinators import LocalShard
+from ottla.coordination.groups.table import GroupTable
+from ottla.effects import Effects
 from ottla.metadata.names import CONSUMER_OFFSETS
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -47,7 +49,6 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 GROUPS_FROM = 8  # OffsetFetch: several groups in one request
-IMPLICIT_FROM = 5  # TxnOffsetCommit: registers the offsets' partition with the transaction by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +124,14 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
     """The offsets' partition must be in the transaction: asked for, or from v5 on made so."""
     broker = context.broker
     each = CONSUMER_OFFSETS, broker.groups.index_of(request.group_id)
-    refused = await broker.transactions.admit_offsets(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        each,
-        add=context.api_version >= IMPLICIT_FROM,
-    )
-    if refused is not None:
-        raise refused
-    response: TxnOffsetCommitResponse = await broker.groups.call(
-        request.group_id,
-        lambda machine, token, now_ms: machine.on_txn_offset_commit(request, token, now_ms),
-    )
+    admission = await broker.transactions.admit_offsets(request, each, context.api_version)
+
+    def decide(machine: GroupTable, token: Hashable, now_ms: int) -> Effects:
+        admission.check(each)  # appended at once: nothing can come in between
+        return machine.on_txn_offset_commit(request, token, now_ms)
+
+    response: TxnOffsetCommitResponse = await broker.groups.call(request.group_id, decide)
+    admission.on_appended(each)
     return response
 
 

@@ -6,6 +6,7 @@ from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
+from ottla.broker.transactions import Admission
 from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
 from ottla.storage.validation import RejectedRecords, RejectedTimestamps
@@ -22,6 +23,15 @@ from ottla.wire.messages.produce import (
 )
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+# Refused after a look into the log: Kafka tells where that starts.
+CHECKED_BY_THE_LOG = (
+    errors.InvalidRecord,
+    errors.InvalidTimestamp,
+    errors.OutOfOrderSequenceNumber,
+    errors.InvalidProducerEpoch,
+    errors.UnsupportedCompressionType,
+    errors.InvalidTxnState,
+)
 
 
 @dataclass(slots=True)
@@ -35,10 +45,10 @@ class _Pending:
 
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append all, then wait. Up to `appended` the next request of the connection is held back."""
-    refused = await context.broker.transactions.admit(request, context)
+    admission = await context.broker.transactions.admit(request, context)
     deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
     pending = [
-        [_append(topic, data, request.acks, refused, context) for data in topic.partition_data]
+        [_append(topic, data, request.acks, admission, context) for data in topic.partition_data]
         for topic in request.topic_data
     ]
     context.appended()  # from here on, waiting may overlap with the next request
@@ -61,7 +71,7 @@ def _append(
     topic: TopicProduceData,
     data: PartitionProduceData,
     acks: int,
-    refused: dict[tuple[str, int], errors.ProtocolError],
+    admission: Admission | None,
     context: Context,
 ) -> _Pending:
     broker = context.broker
@@ -69,13 +79,21 @@ def _append(
         name = topic.name or broker.topic_name(topic.topic_id)
         if acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
             raise errors.InvalidRequiredAcks()
-        if (name, data.index) in refused:
-            raise refused[name, data.index]
+        if admission is not None:
+            admission.check((name, data.index))
         broker.check_writable(name, context)
         partition = broker.partition(name, data.index)
+        log_start_offset = -1
+        if partition.log is not None:
+            log_start_offset = partition.log.log_start_offset
         appended = partition.append(data.records or b"", acks=acks, now_ms=broker.clock.now_ms())
     except errors.ProtocolError as error:
-        return _Pending(_failed(data.index, error, topic, context))
+        response = _failed(data.index, error, topic, context)
+        if isinstance(error, CHECKED_BY_THE_LOG):
+            response.log_start_offset = log_start_offset
+        return _Pending(response)
+    if admission is not None:
+        admission.on_appended((name, data.index))
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
@@ -95,6 +113,7 @@ def _failed(
         response.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in error.record_errors
+            if at >= 0
         ]
     if isinstance(error, errors.NotLeaderOrFollower):
         leader, epoch = current_leader(context, topic.name or topic.topic_id, index)

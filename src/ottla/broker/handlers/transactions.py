@@ -38,6 +38,8 @@ TopicPartition = tuple[str, int]
 
 async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     broker = context.broker
+    if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
+        return _no_producer_id(errors.InvalidRequest())
     filled: Wait[None] = Wait()
     broker.producer_ids.when_filled(filled.set)
     try:
@@ -51,8 +53,12 @@ async def init_producer_id(request: InitProducerIdRequest, context: Context) -> 
             ),
         )
     except errors.ProtocolError as error:
-        return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
+        return _no_producer_id(error)
     return response
+
+
+def _no_producer_id(error: errors.ProtocolError) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
 
 
 async def add_partitions_to_txn(

@@ -62,7 +62,7 @@ class ConsumerGroupHeartbeatRequest(Message):
         self.subscribed_topic_names: list[str] | None = subscribed_topic_names
         self.subscribed_topic_regex: str | None = subscribed_topic_regex
         self.server_assignor: str | None = server_assignor
-        self.topic_partitions: list[TopicPartitions] | None = [] if topic_partitions is None else topic_partitions
+        self.topic_partitions: list[TopicPartitions] | None = topic_partitions
 
 
 class ResponseTopicPartitions(Message):

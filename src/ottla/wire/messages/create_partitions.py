@@ -36,7 +36,7 @@ class CreatePartitionsTopic(Message):
     ) -> None:
         self.name: str = name
         self.count: int = count
-        self.assignments: list[CreatePartitionsAssignment] | None = [] if assignments is None else assignments
+        self.assignments: list[CreatePartitionsAssignment] | None = assignments
 
 
 class CreatePartitionsRequest(Message):

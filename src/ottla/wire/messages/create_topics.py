@@ -149,7 +149,7 @@ class CreatableTopicResult(Message):
         self.topic_config_error_code: int = topic_config_error_code
         self.num_partitions: int = num_partitions
         self.replication_factor: int = replication_factor
-        self.configs: list[CreatableTopicConfigs] | None = [] if configs is None else configs
+        self.configs: list[CreatableTopicConfigs] | None = configs
 
 
 class CreateTopicsResponse(Message):

@@ -121,4 +121,4 @@ class DescribeClientQuotasResponse(Message):
         self.throttle_time_ms: int = throttle_time_ms
         self.error_code: int = error_code
         self.error_message: str | None = error_message
-        self.entries: list[EntryData] | None = [] if entries is None else entries
+        self.entries: list[EntryData] | None = entries

@@ -21,7 +21,7 @@ class DescribeConfigsResource(Message):
     ) -> None:
         self.resource_type: int = resource_type
         self.resource_name: str = resource_name
-        self.configuration_keys: list[str] | None = [] if configuration_keys is None else configuration_keys
+        self.configuration_keys: list[str] | None = configuration_keys
 
 
 class DescribeConfigsRequest(Message):

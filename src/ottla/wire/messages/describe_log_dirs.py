@@ -35,7 +35,7 @@ class DescribeLogDirsRequest(Message):
         *,
         topics: list[DescribableLogDirTopic] | None = None,
     ) -> None:
-        self.topics: list[DescribableLogDirTopic] | None = [] if topics is None else topics
+        self.topics: list[DescribableLogDirTopic] | None = topics
 
 
 class DescribeLogDirsPartition(Message):

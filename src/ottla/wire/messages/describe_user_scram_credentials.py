@@ -32,7 +32,7 @@ class DescribeUserScramCredentialsRequest(Message):
         *,
         users: list[UserName] | None = None,
     ) -> None:
-        self.users: list[UserName] | None = [] if users is None else users
+        self.users: list[UserName] | None = users
 
 
 class CredentialInfo(Message):

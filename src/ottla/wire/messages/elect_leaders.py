@@ -40,7 +40,7 @@ class ElectLeadersRequest(Message):
         timeout_ms: int = 60000,
     ) -> None:
         self.election_type: int = election_type
-        self.topic_partitions: list[TopicPartitions] | None = [] if topic_partitions is None else topic_partitions
+        self.topic_partitions: list[TopicPartitions] | None = topic_partitions
         self.timeout_ms: int = timeout_ms
 
 

@@ -261,7 +261,7 @@ class PartitionData(Message):
         self.diverging_epoch: EpochEndOffset = EpochEndOffset() if diverging_epoch is None else diverging_epoch
         self.current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch() if current_leader is None else current_leader
         self.snapshot_id: SnapshotId = SnapshotId() if snapshot_id is None else snapshot_id
-        self.aborted_transactions: list[AbortedTransaction] | None = [] if aborted_transactions is None else aborted_transactions
+        self.aborted_transactions: list[AbortedTransaction] | None = aborted_transactions
         self.preferred_read_replica: int = preferred_read_replica
         self.records: Buffer | None = records
 

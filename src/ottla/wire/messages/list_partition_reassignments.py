@@ -38,7 +38,7 @@ class ListPartitionReassignmentsRequest(Message):
         topics: list[ListPartitionReassignmentsTopics] | None = None,
     ) -> None:
         self.timeout_ms: int = timeout_ms
-        self.topics: list[ListPartitionReassignmentsTopics] | None = [] if topics is None else topics
+        self.topics: list[ListPartitionReassignmentsTopics] | None = topics
 
 
 class OngoingPartitionReassignment(Message):

@@ -41,7 +41,7 @@ class MetadataRequest(Message):
         include_cluster_authorized_operations: bool = False,
         include_topic_authorized_operations: bool = False,
     ) -> None:
-        self.topics: list[MetadataRequestTopic] | None = [] if topics is None else topics
+        self.topics: list[MetadataRequestTopic] | None = topics
         self.allow_auto_topic_creation: bool = allow_auto_topic_creation
         self.include_cluster_authorized_operations: bool = include_cluster_authorized_operations
         self.include_topic_authorized_operations: bool = include_topic_authorized_operations

@@ -63,7 +63,7 @@ class OffsetFetchRequestGroup(Message):
         self.group_id: str = group_id
         self.member_id: str | None = member_id
         self.member_epoch: int = member_epoch
-        self.topics: list[OffsetFetchRequestTopics] | None = [] if topics is None else topics
+        self.topics: list[OffsetFetchRequestTopics] | None = topics
 
 
 class OffsetFetchRequest(Message):
@@ -88,7 +88,7 @@ class OffsetFetchRequest(Message):
     ) -> None:
         self.groups: list[OffsetFetchRequestGroup] = [] if groups is None else groups
         self.group_id: str = group_id
-        self.topics: list[OffsetFetchRequestTopic] | None = [] if topics is None else topics
+        self.topics: list[OffsetFetchRequestTopic] | None = topics
         self.require_stable: bool = require_stable
 
 
