@@ -104,6 +104,8 @@ def end_to_end(peer: Peer, scale: Scale) -> Measured:
     """1,000 records a second from a producer to a consumer that is waiting for them."""
     count = scale(20_000, 3000)
     with peer.running() as server:
+        make_topic(server.bootstrap, "warm-up", 1)
+        load.synchronous_sends(server.bootstrap, "warm-up", scale(10_000, 2000))  # a cold JVM cannot keep up
         make_topic(server.bootstrap, "e2e", 1)
         took: list[float] = []
         producer = Producer(
