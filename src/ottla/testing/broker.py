@@ -25,7 +25,7 @@ from ottla.testing.names import api_key, error_of
 from ottla.testing.ports import Forks, Reservation
 from ottla.testing.seen import Seen, SeenRequest
 from ottla.testing.settings import config_of, text_of
-from ottla.testing.topics import create_topic
+from ottla.testing.topics import create_topic, delete_topic
 from ottla.testing.waiting import News
 from ottla.testing.watch import Watch
 
@@ -119,6 +119,11 @@ class Broker:
         self._run(self._start())
 
     @property
+    def is_started(self) -> bool:
+        """Between `start` and `stop`; a crashed broker is."""
+        return self._background is not None
+
+    @property
     def is_running(self) -> bool:
         return self._node is not None
 
@@ -147,6 +152,9 @@ class Broker:
         texts = {key.replace("_", "."): text_of(value) for key, value in {**(configs or {}), **more}.items()}
         self._run(create_topic(self._running().broker, name, partitions, texts))
         return name
+
+    def delete_topic(self, name: str) -> None:
+        self._run(delete_topic(self._running().broker, name))
 
     # -- time --------------------------------------------------------------------------------------------
 

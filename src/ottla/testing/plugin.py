@@ -1,1 +1,160 @@
-"""Fixtures for users. Imports nothing of ours until a fixture is used."""
+"""The pytest plugin: on with `pip install`, and nothing of ours is imported until a fixture is used.
+
+Fixtures: `ottla_broker` (fresh for the test), `ottla_session_broker` (one for the run), and on whichever of
+the two the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. Settings come with a marker:
+`@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True)`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ottla.client import Admin
+    from ottla.testing.broker import Broker
+
+MARKER = "ottla"
+OF_TOPICS = ("partitions", "topic_configs")
+REPORTED = 30  # requests shown with a failing test
+_BROKERS = pytest.StashKey[list["Broker"]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "ottla(settings={}, partitions=1, topic_configs={}, data=False, **settings): how the test's broker "
+        "and topic are set up; broker settings under Kafka's names bring a fresh broker",
+    )
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def ottla_session_broker() -> Iterator[Broker]:
+    """One broker for the whole run (with xdist: of this worker). Tests share it, so use `ottla_topic`."""
+    from ottla.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A fresh broker for this test alone: a few milliseconds."""
+    from ottla.testing.broker import Broker
+
+    marked = _marked(request)
+    data: Path | None = request.getfixturevalue("tmp_path") / "ottla" if marked.pop("data", False) else None
+    settings = {name: value for name, value in marked.items() if name not in OF_TOPICS}
+    with Broker(settings, data=data) as broker:
+        _note(request, broker)
+        yield broker
+
+
+@pytest.fixture
+def ottla_bootstrap(request: pytest.FixtureRequest) -> str:
+    """HOST:PORT of the broker that this test uses: its own if it has one, else the shared one."""
+    return _broker_of(request).bootstrap
+
+
+@pytest.fixture
+def ottla_topic(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new topic with a name of its own."""
+    from ottla.errors import UnknownTopicOrPartition
+    from ottla.testing.topics import unique_name
+
+    broker = _broker_of(request)
+    marked = _marked(request)
+    name = unique_name(request.node.name)
+    broker.create_topic(name, marked.get("partitions"), marked.get("topic_configs"))
+    yield name
+    if broker.is_running:
+        try:
+            broker.delete_topic(name)
+        except UnknownTopicOrPartition:
+            return  # the test did it
+
+
+@pytest.fixture
+def ottla_admin(request: pytest.FixtureRequest) -> Iterator[Admin]:
+    """An `ottla.client.Admin` of the broker that this test uses."""
+    from ottla.client import Admin
+
+    with Admin({"bootstrap.servers": _broker_of(request).bootstrap}) as admin:
+        yield admin
+
+
+def _broker_of(request: pytest.FixtureRequest) -> Broker:
+    settings = [name for name in _marked(request) if name not in OF_TOPICS]
+    if "ottla_broker" in request.fixturenames or settings:
+        broker: Broker = request.getfixturevalue("ottla_broker")
+        return broker
+    shared: Broker = request.getfixturevalue("ottla_session_broker")
+    _note(request, shared)
+    return shared
+
+
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the markers say; the nearest wins."""
+    found: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers(MARKER))):
+        if len(marker.args) > 1:
+            raise pytest.UsageError("the marker ottla takes one mapping of settings, and keywords")
+        for each in marker.args:
+            found |= each
+        found |= marker.kwargs
+        found |= found.pop("settings", {})
+    return found
+
+
+def _note(request: pytest.FixtureRequest, broker: Broker) -> None:
+    request.node.stash.setdefault(_BROKERS, []).append(broker)
+
+
+# -- hooks -------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A failing test shows what its brokers were asked last."""
+    report = yield
+    if report.failed:  # type: ignore[attr-defined]
+        for broker in _concerned(item):
+            title = f"last requests to {broker!r}"
+            report.sections.append((title, broker.report(REPORTED)))  # type: ignore[attr-defined]
+    return report
+
+
+def _concerned(item: pytest.Item) -> list[Broker]:
+    """Those of fixtures, and those that the test has made itself and that are still there."""
+    noted = item.stash.setdefault(_BROKERS, [])
+    used = [*noted]
+    module = sys.modules.get("ottla.testing.broker")
+    if module is not None:
+        used += [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, module.Broker)]
+        shared = item.session.stash.setdefault(_BROKERS, [])
+        used += [each for each in list(module.STARTED) if each not in used and each not in shared]
+    return list(dict.fromkeys(used))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Brokers from before this test are not what a failure of it is about."""
+    module = sys.modules.get("ottla.testing.broker")
+    item.session.stash[_BROKERS] = list(module.STARTED) if module is not None else []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """The shared broker is whole again for whoever comes next."""
+    for broker in item.stash.setdefault(_BROKERS, []):
+        if broker.is_started:
+            broker.heal()
+            if not broker.is_running:
+                broker.restart()

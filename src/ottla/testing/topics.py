@@ -1,11 +1,18 @@
-"""Topics made from inside."""
+"""Topics made and deleted from inside."""
 
+import itertools
+import os
+import re
 from collections.abc import Mapping
 
 from ottla.broker.broker import Broker
 from ottla.errors import NONE, error_for
 from ottla.testing.asking import ask
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+_numbers = itertools.count()
+STEM_CHARACTERS = 60
 
 
 async def create_topic(broker: Broker, name: str, partitions: int | None, configs: Mapping[str, str]) -> None:
@@ -18,3 +25,16 @@ async def create_topic(broker: Broker, name: str, partitions: int | None, config
     (made,) = (await ask(broker, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))).topics
     if made.error_code != NONE:
         raise error_for(made.error_code, made.error_message)
+
+
+async def delete_topic(broker: Broker, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+    (gone,) = (await ask(broker, request)).responses
+    if gone.error_code != NONE:
+        raise error_for(gone.error_code, gone.error_message)
+
+
+def unique_name(stem: str) -> str:
+    """A topic's name that says whose it is and that nobody else has, in this process or another."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem)[:STEM_CHARACTERS].strip("-.")
+    return f"{plain}-{os.getpid()}-{next(_numbers)}"
