@@ -118,7 +118,8 @@ class Simulation:
 
     def _epochs_only_grow(self, group: ClassicGroup | ConsumerGroup | None) -> None:
         if self._ended() or type(group) is not self.kind:
-            self.epoch = 0  # an empty group that changes its protocol starts anew, as in Kafka
+            # An empty group that changes its protocol starts anew, as in Kafka.
+            self.epoch, self.recorded = 0, None
         self.kind = type(group)
         if isinstance(group, ConsumerGroup):
             recorded = group.epoch
