@@ -1,4 +1,4 @@
-"""Proposes to the controller who is in sync: followers that caught up come in, those that fell behind go out."""
+"""Proposes to the controller who is in sync: followers that caught up come in, those that fell behind go."""
 
 import logging
 from collections import defaultdict

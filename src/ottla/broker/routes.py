@@ -16,7 +16,7 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 class Route:
     """`module` is a name in broker.handlers: imported at its first request, to start quickly.
 
-    `by_controller`: another broker relays it to the controller. `between_brokers`: clients are not told of it.
+    `by_controller`: another broker relays it to the controller. `between_brokers`: clients are not told so.
     """
 
     api: Api

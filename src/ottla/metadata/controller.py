@@ -40,7 +40,13 @@ class Controller:
         self.epoch: int | None = None
         self.members: dict[int, membership.Registration] | None = None
         """Brokers with a session; None until the log has told: nobody is lost before that."""
+        self.holder: int | None = None
+        """Who is the controller, as far as the log has told."""
+        self.is_caught_up = False
         self.on_session_over: Callable[[], None] = lambda: None
+        self.on_news: Callable[[], None] = lambda: None
+        """After a change of the lease or of who is there."""
+        self._gone: set[tuple[int, bytes]] = set()
         self._log = log
         self._config = config
         self._cluster_config = config
@@ -59,6 +65,7 @@ class Controller:
     def open(self) -> None:
         """Begin to follow, or go on with a new session."""
         self.members = None
+        self.is_caught_up = False
         self._log.open(self, self.image.position)
 
     def submit(self, decide: Decide, answer: Answer, *, validate_only: bool = False) -> None:
@@ -72,6 +79,25 @@ class Controller:
             return answer(errors.ThrottlingQuotaExceeded("Too many changes are waiting."))
         self._queue.append(_Wanted(decide, answer, validate_only))
         return self._go_on()
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """`done` once the image has what was committed before."""
+        self._log.catch_up(done)
+
+    def on_gone(self, broker_id: int) -> None:
+        """A broker's port refuses: it is lost before its session tells so, until `on_back`."""
+        member = (self.members or {}).get(broker_id)
+        if member is not None:
+            self._gone.add((broker_id, member.incarnation))
+            self._go_on()
+
+    def on_back(self, broker_id: int) -> None:
+        self._gone = {each for each in self._gone if each[0] != broker_id}
+        self._go_on()
+
+    def depose(self, epoch: int) -> None:
+        """The controller of this epoch is believed dead: take its place."""
+        self._log.claim(self.broker_id, over=epoch)
 
     def cluster_config(self) -> Config:
         """The settings under the dynamic defaults of all brokers."""
@@ -93,20 +119,25 @@ class Controller:
         self.image.apply_entry(position, records)
 
     def on_lease(self, holder: int | None, epoch: int) -> None:
+        self.holder, self.is_caught_up = holder, True
         if holder == self.broker_id:
             self.epoch = epoch
-            return self._go_on()
-        self._step_down()
-        if holder is None:
-            self._log.claim(self.broker_id)
-        return None
+            self._go_on()
+        else:
+            self._step_down()
+            if holder is None:
+                self._log.claim(self.broker_id)
+        self.on_news()
 
     def on_members(self, members: Mapping[int, bytes]) -> None:
         self.members = {broker_id: membership.decode(data) for broker_id, data in members.items()}
+        self._gone &= {(each.broker_id, each.incarnation) for each in self.members.values()}
         self._go_on()
+        self.on_news()
 
     def on_session_lost(self) -> None:
         self.members = None
+        self.holder = None
         self._step_down()
         self.on_session_over()
 
@@ -143,7 +174,14 @@ class Controller:
     def _next_step(self) -> Decision[None] | None:
         if self.members is None:
             return None
-        return membership.next_step(self.members, self.image, self.cluster_config())
+        members = self.members
+        if self._gone:
+            members = {
+                each: member
+                for each, member in members.items()
+                if (each, member.incarnation) not in self._gone
+            }
+        return membership.next_step(members, self.image, self.cluster_config())
 
     def _decide(self, wanted: _Wanted) -> None:
         try:

@@ -76,7 +76,7 @@ class Journal:
     def register(self, broker_id: int, registration: bytes) -> None:
         self._to().on_members({broker_id: registration})
 
-    def claim(self, broker_id: int) -> None:
+    def claim(self, broker_id: int, over: int | None = None) -> None:
         if self._holder is not None:
             return
         self._epoch += 1
@@ -140,6 +140,9 @@ class Journal:
             done(None if error is None else DiskFailed(f"{self._snapshot_path}: {error}"))
 
         return self._run_aside(work, written)
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        done()  # entries are delivered before they are acknowledged, and nobody else writes
 
     def close(self) -> None:
         if self._file is not None:

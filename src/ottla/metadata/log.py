@@ -69,15 +69,20 @@ class Listener(Protocol):
 class MetadataLog(Protocol):
     def open(self, listener: Listener, position: int = 0) -> None:
         """Begin to deliver from `position` on: the snapshot if older entries are gone, the entries, who
-        holds the lease and who is there; and whatever comes."""
+        holds the lease (the sign that all entries there were have been told), who is there; and whatever
+        comes."""
         ...
 
     def register(self, broker_id: int, registration: bytes) -> None:
         """Be a member for as long as the session lives."""
         ...
 
-    def claim(self, broker_id: int) -> None:
-        """Ask for the controller's lease, unless it is held; `on_lease` tells who got it."""
+    def claim(self, broker_id: int, over: int | None = None) -> None:
+        """Ask for the controller's lease, unless it is held; `on_lease` tells who got it.
+
+        A lease under the epoch `over` is taken from its holder, who is believed dead: if it is not, the new
+        epoch keeps it from writing.
+        """
         ...
 
     def resign(self) -> None:
@@ -88,6 +93,10 @@ class MetadataLog(Protocol):
 
     def snapshot(self, position: int, epoch: int, records: Sequence[Record], done: Done) -> None:
         """Keep `records` in place of all entries before `position`; those may be trimmed."""
+        ...
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """`done` once everything is delivered that was committed before; at once while out of reach."""
         ...
 
     def close(self) -> None: ...

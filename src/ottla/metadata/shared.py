@@ -86,9 +86,10 @@ class SharedLog:
 
         self._shared.later(at_the_ensemble)
 
-    def claim(self, broker_id: int) -> None:
+    def claim(self, broker_id: int, over: int | None = None) -> None:
         def at_the_ensemble() -> None:
-            if self.alive and self.connected and self._shared.holder is None:
+            is_free = self._shared.holder is None or over == self._shared.epoch
+            if self.alive and self.connected and is_free:
                 self._broker_id = broker_id
                 self._shared.holder = self
                 self._shared.epoch += 1
@@ -127,6 +128,13 @@ class SharedLog:
                 del self._shared.entries[number]
 
         self._guarded(position, epoch, write, done)
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        def at_the_ensemble() -> None:
+            self._deliver()
+            done()
+
+        self._shared.later(at_the_ensemble)
 
     def close(self) -> None:
         self._listener = None

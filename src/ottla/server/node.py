@@ -1,4 +1,7 @@
-"""A broker as a whole: disks, metadata, partitions, listeners; started in order, stopped in reverse."""
+"""A broker as a whole: disks, metadata, partitions, listeners; started in order, stopped in reverse.
+
+Alone, the metadata log is a local journal. In a cluster it is ZooKeeper's, or whatever a test hands in.
+"""
 
 import asyncio
 import base64
@@ -21,15 +24,17 @@ from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.metadata import membership
 from ottla.metadata.controller import Controller
-from ottla.metadata.decision import Decision
 from ottla.metadata.journal import Journal
-from ottla.metadata.records import ClusterCreated, Endpoint, FeatureSet
+from ottla.metadata.log import MetadataLog
+from ottla.metadata.records import Endpoint
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, OsDisk, ThreadJobs
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.lock import FolderLock
+from ottla.server.membership import Membership
+from ottla.server.peers import BrokerPeers
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
@@ -65,13 +70,18 @@ class Node:
         config: Config,
         *,
         disks: list[Disk] | None = None,
+        metadata_log: MetadataLog | None = None,
         make_clock: Callable[[asyncio.AbstractEventLoop], LoopClock] = LoopClock,
         make_jobs: Callable[[asyncio.AbstractEventLoop], ClosableJobs] = ThreadJobs,
         observe: Callable[[Observer], Observer] = lambda metrics: metrics,
     ) -> None:
         """`disks` stand for the log folders: in memory, or those of a test. So do the others: a clock that
-        was moved, jobs without threads, somebody who watches requests and stands in for handlers."""
+        was moved, jobs without threads, somebody who watches requests and stands in for handlers.
+        `metadata_log` makes it one of a cluster."""
         self.config = config
+        self.metadata_log = metadata_log
+        self.is_clustered = metadata_log is not None or bool(config.zookeeper_connect)
+        self.peers: BrokerPeers | None = None
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
         self._locks: list[FolderLock] = []
@@ -94,11 +104,11 @@ class Node:
     async def _start(self) -> None:
         config = self.config
         self._folders = self._open_folders()
-        self._journal = Journal(
-            self._folders[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning
-        )
-        controller = Controller(config.node_id, self._journal, config)
-        self._journal.open(controller)
+        self.metadata_log = self.metadata_log or self._open_metadata_log()
+        controller = Controller(config.node_id, self.metadata_log, config)
+        self.membership = Membership(controller, self.metadata_log, config)
+        controller.open()
+        await self.membership.caught_up()
         replicas = Replicas(
             config.node_id,
             controller.image,
@@ -109,7 +119,7 @@ class Node:
             lambda: uuid.uuid4().hex,
         )
         meta = read_meta(self._folders[0].disk)
-        cluster_id = controller.image.cluster_id or (meta.cluster_id if meta else "") or new_cluster_id()
+        cluster_id = await self.membership.cluster_id(meta.cluster_id if meta else "", FEATURES)
         directories = tuple(
             folder.meta(cluster_id, config.node_id, os.urandom(16)).directory_id for folder in self._folders
         )
@@ -120,17 +130,46 @@ class Node:
             lambda: random.getrandbits(31),
         )
         housekeeping = Housekeeping(replicas, config, self.clock, self._jobs, lambda: uuid.uuid4().hex)
+        if self.is_clustered:
+            timeout_ms = config.controller_socket_timeout_ms
+            listener = config.inter_broker_listener_name
+            self.peers = BrokerPeers(config.node_id, controller.image, listener, timeout_ms)
         self.broker = Broker(
-            config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid
+            config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid, self.peers
         )
         self.broker.supported_features = FEATURES
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
         self._bind()
         self.endpoints = self._advertised()
-        await self._join(controller, cluster_id, directories)
+        if self.is_clustered:
+            # Others connect as soon as they hear of us.
+            await self._serve()
+        await self.membership.join(
+            membership.Registration(
+                config.node_id,
+                os.urandom(16),
+                self.endpoints,
+                config.broker_rack,
+                clean=all(folder.was_clean for folder in self._folders),
+                ready=not self.is_clustered,
+                directories=directories,
+            ),
+            self.broker.on_joined,
+        )
         housekeeping.start()
         self.lag = LagProbe(self.clock)
         self.lag.start()
+        if not self.is_clustered:
+            await self._serve()
+
+    def _open_metadata_log(self) -> MetadataLog:
+        if self.config.zookeeper_connect:
+            from ottla.server.zookeeper.log import ZooKeeperLog
+
+            return ZooKeeperLog.of(self.config)
+        return Journal(self._folders[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning)
+
+    async def _serve(self) -> None:
         for listener in self.listeners:
             await listener.serve()
 
@@ -164,36 +203,6 @@ class Node:
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
 
-    async def _join(self, controller: Controller, cluster_id: str, directories: tuple[bytes, ...]) -> None:
-        """Registers, and waits until the metadata says that this broker may lead."""
-        self._journal.claim(self.config.node_id)
-        if not controller.image.cluster_id:
-            records = [
-                ClusterCreated(cluster_id),
-                *(FeatureSet(n, high) for n, (_, high) in FEATURES.items()),
-            ]
-            await self._submitted(controller, tuple(records))
-        registration = membership.Registration(
-            self.config.node_id,
-            os.urandom(16),
-            self.endpoints,
-            self.config.broker_rack,
-            clean=all(folder.was_clean for folder in self._folders),
-            ready=True,
-            directories=directories,
-        )
-        self._journal.register(self.config.node_id, membership.encode(registration))
-        await self._submitted(controller, ())  # comes after what the registration set off
-        if not controller.image.may_lead(self.config.node_id):
-            raise InvalidConfig("the metadata log refused this broker")
-
-    async def _submitted(self, controller: Controller, records: tuple[object, ...]) -> None:
-        done = asyncio.get_running_loop().create_future()
-        controller.submit(lambda image, config: Decision(records, None), done.set_result)  # type: ignore[arg-type]
-        result = await done
-        if isinstance(result, Exception):
-            raise result
-
     def _advertised(self) -> tuple[Endpoint, ...]:
         advertised = {each.name: each for each in map(Address.parse, self.config.advertised_listeners or ())}
         endpoints = []
@@ -209,10 +218,10 @@ class Node:
     # -- stop ------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Clean: everything is flushed, and the next start need not check it."""
-        for listener in self.listeners:
-            await listener.stop()
-        self.broker.housekeeping.close()
+        """Clean: leaders move away, everything is flushed, and the next start need not check it."""
+        if self.is_clustered and self.config.controlled_shutdown_enable:
+            await self.membership.leave()
+        await self._stop_serving()
         for folder in self._folders:
             if not folder.is_offline:
                 await self._run(folder.close)
@@ -220,15 +229,21 @@ class Node:
 
     async def crash(self) -> None:
         """As after kill -9: nothing is flushed or marked, but nothing leaks into this process either."""
+        await self._stop_serving()
+        self._release()
+
+    async def _stop_serving(self) -> None:
+        self.membership.close()
         for listener in self.listeners:
             await listener.stop()
-        self.broker.housekeeping.close()
-        self._release()
+        self.broker.close()
+        if self.peers is not None:
+            await self.peers.close()
 
     def _release(self) -> None:
         self._jobs.close()
-        if hasattr(self, "_journal"):
-            self._journal.close()
+        if self.metadata_log is not None:
+            self.metadata_log.close()
         self.clock.close()
         for lock in self._locks:
             lock.release()
@@ -270,7 +285,3 @@ def new_uuid() -> bytes:
         made = uuid.uuid4().bytes
         if not base64.urlsafe_b64encode(made).startswith(b"-"):
             return made
-
-
-def new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(new_uuid()).decode().rstrip("=")

@@ -31,6 +31,7 @@ from ottla.storage.retention import Expiry, expired
 from ottla.storage.search import Found
 from ottla.storage.segment import Segment, segment_ms
 from ottla.storage.segments import Segments
+from ottla.storage.shortage import is_shortage
 from ottla.storage.snapshots import (
     apply_batch,
     load_producers,
@@ -82,6 +83,7 @@ class Log:
         self.end_offset = segments[-1].next_offset
         self.high_watermark = log_start_offset
         self.failed: OSError | None = None
+        self.on_failed: Callable[[OSError], None] = lambda error: None  # the folder listens here
         self._segments = Segments(disk, files, folder, segments)
         self._durability = Durability(disk, folder, self.end_offset)
         self._is_new = len(segments) == 1 and not segments[0].size_bytes  # nothing may be on disk yet
@@ -304,17 +306,24 @@ class Log:
 
     def _save_epochs(self) -> None:
         if self.epochs.dirty and not self._is_new:
-            write_epochs(self.disk, self.folder, self.epochs)
+            try:
+                write_epochs(self.disk, self.folder, self.epochs)
+            except OSError as error:
+                if not is_shortage(error):
+                    raise
+                self._is_new = True  # the next append writes the small files again
+                return
             self._durability.on_written([f"{self.folder}/{EPOCHS}"])
 
     def _on_write_error(self, segment: Segment, error: OSError) -> NoReturn:
-        """Cut back what was half written; if not even that works, the log takes nothing any more."""
+        """Cut back what was half written. A full disk may have room again; after any other error, or if not
+        even the cut works, the log takes nothing any more."""
         try:
-            file = segment.open_for_append()
-            if file.size() != segment.size_bytes:
-                file.truncate(segment.size_bytes)
+            segment.cut_back()
         except OSError:
-            self.failed = error
+            self.fail(error)
+        if not is_shortage(error):
+            self.fail(error)
         raise errors.KafkaStorageError(f"{self.folder}: {error}") from error
 
     # Rolling.
@@ -328,7 +337,7 @@ class Log:
         return False
 
     def _guarded_roll(self, base_offset: int, now_ms: int) -> None:
-        with self._failing():
+        with self._reading():  # what could not be rolled for want of room is as it was
             self._roll(base_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
@@ -336,13 +345,9 @@ class Log:
         active = self._segments.active
         if not active.size_bytes and active.base_offset == base_offset:
             return active
-        try:
-            closed = self._segments.roll(base_offset, now_ms)
-            self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-            snapshot = write_snapshot(self.disk, self.folder, base_offset, self.producers)
-        except OSError as error:
-            self.failed = error
-            raise
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        snapshot = write_snapshot(self.disk, self.folder, base_offset, self.producers)
+        closed = self._segments.roll(base_offset, now_ms)
         self._durability.on_written([snapshot, *(closed.path(kind) for kind in SEGMENT_KINDS)])
         return self._segments.active
 
@@ -364,8 +369,9 @@ class Log:
                 if found is not None:
                     return found
         except OSError as error:
-            self.failed = error
-            self._refuse()
+            if not is_shortage(error):
+                self.fail(error)
+            self._refuse(error)
         return Slice(b"", offset)
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -395,7 +401,7 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, *, up_to: int | None = None) -> Found | None:
         """The first record with this timestamp or a later one."""
-        with self._failing():
+        with self._reading():
             return search.first_at_or_after(
                 self.segments,
                 timestamp,
@@ -404,7 +410,7 @@ class Log:
             )
 
     def offset_of_max_timestamp(self, *, up_to: int | None = None) -> Found | None:
-        with self._failing():
+        with self._reading():
             return search.newest(
                 self.segments,
                 log_start_offset=self.log_start_offset,
@@ -429,6 +435,10 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Forget everything from `offset` on (the whole batch, if it is inside of one)."""
         if offset >= self.end_offset:
+            # An epoch that was begun here without a record is not the next leader's.
+            self.epochs.truncate_from_end(offset)
+            with self._failing():
+                self._save_epochs()
             return
         if offset < self.segments[0].base_offset:
             self.restart_at(offset)
@@ -547,10 +557,18 @@ class Log:
     def on_flushed(self, flush: Flush) -> None:
         """`flush.run` came back without an error."""
         self._durability.on_flushed(flush)
+        if flush.indexes_unwritten and not self._segments.active.is_sealed:
+            self._segments.active.forget_written_indexes()
+
+    def on_flush_put_off(self, flush: Flush, now_ms: int) -> None:
+        """`flush.run` could not even begin: all of it is still to be done."""
+        self._durability.on_put_off(flush, now_ms)
 
     def fail(self, error: OSError) -> None:
-        """The disk failed in a thread: from here on every append is refused."""
-        self.failed = error
+        """The disk failed: from here on every append is refused."""
+        if self.failed is None:
+            self.failed = error
+            self.on_failed(error)
 
     def close(self, clean: bool) -> None:
         """Slow when clean: all of it is made durable, with what the next start needs to be quick."""
@@ -590,8 +608,19 @@ class Log:
         try:
             yield
         except OSError as error:
-            self.failed = error
-            self._refuse()
+            self.fail(error)
+            self._refuse(error)
 
-    def _refuse(self) -> NoReturn:
-        raise errors.KafkaStorageError(f"{self.folder}: {self.failed}") from self.failed
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """An OSError in here changes nothing, so that want of room or of file handles passes."""
+        try:
+            yield
+        except OSError as error:
+            if not is_shortage(error):
+                self.fail(error)
+            self._refuse(error)
+
+    def _refuse(self, error: OSError | None = None) -> NoReturn:
+        cause = error or self.failed
+        raise errors.KafkaStorageError(f"{self.folder}: {cause}") from cause

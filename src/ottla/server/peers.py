@@ -1,0 +1,88 @@
+"""Connections to the other brokers, on the broker's own loop: one for each lane, opened when first used."""
+
+import asyncio
+import contextlib
+
+from ottla.broker.peers import Answer, Call, Lane
+from ottla.client.connection import Connection
+from ottla.client.errors import ConnectionLost
+from ottla.client.settings import Settings
+from ottla.errors import NetworkException, OttlaError
+from ottla.metadata.image import Image
+from ottla.metadata.records import Endpoint
+from ottla.wire.schema import Message
+
+
+class BrokerPeers:
+    """`listener` names the one that brokers use among themselves; else it is everybody's first."""
+
+    def __init__(self, node_id: int, image: Image, listener: str | None, timeout_ms: int) -> None:
+        self._image, self._listener = image, listener
+        self._settings = Settings(
+            client_id=f"broker-{node_id}", socket_connection_setup_timeout_ms=min(timeout_ms, 5000)
+        )
+        self._connections: dict[tuple[int, Lane], Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def ask(
+        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int
+    ) -> Call:
+        task = asyncio.get_running_loop().create_task(
+            self._ask(broker_id, lane, request, version, answer, timeout_ms)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task  # type: ignore[return-value]
+
+    async def _ask(
+        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, timeout_ms: int
+    ) -> None:
+        try:
+            connection = await self._connection(broker_id, lane)
+            try:
+                response = await connection.send(request, version, timeout_ms=timeout_ms)
+            except asyncio.CancelledError:
+                if lane is Lane.FETCH:
+                    connection.close()  # or the next fetch waits behind the one that was given up
+                raise
+        except (OttlaError, OSError) as error:
+            answer(NetworkException(f"broker {broker_id}: {error}"))
+        else:
+            answer(response)
+
+    async def _connection(self, broker_id: int, lane: Lane) -> Connection:
+        key = broker_id, lane
+        found = self._connections.get(key)
+        endpoint = self.endpoint(broker_id)
+        if found is not None and found.is_open and found.name == f"{endpoint.host}:{endpoint.port}":
+            return found
+        if found is not None:
+            found.close()
+        opened = await Connection.open(endpoint.host, endpoint.port, self._settings)
+        raced = self._connections.get(key)
+        if raced is not None and raced is not found and raced.is_open:
+            opened.close()
+            return raced
+        if self._closed:
+            opened.close()
+            raise ConnectionLost("stopped")
+        self._connections[key] = opened
+        return opened
+
+    def endpoint(self, broker_id: int) -> Endpoint:
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or not broker.endpoints:
+            raise NetworkException(f"broker {broker_id} is not known")
+        named = broker.endpoint(self._listener) if self._listener else None
+        return named or broker.endpoints[0]
+
+    async def close(self) -> None:
+        self._closed = True
+        for connection in self._connections.values():
+            connection.close()
+        for task in list(self._tasks):
+            task.cancel()
+        for task in list(self._tasks):
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
