@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-import re2  # type: ignore[import-untyped]
-
 from ottla.errors import InvalidRegularExpression
 
 MEMORY_BYTES = 1 << 20  # for a compiled pattern; more is refused
@@ -25,6 +23,8 @@ def resolve(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
+    import re2  # type: ignore[import-untyped]  # few groups use patterns, and every start would pay
+
     options = re2.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False
