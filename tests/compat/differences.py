@@ -54,9 +54,4 @@ DIFFERENCES: tuple[Difference, ...] = (
         "*at -3/*/offset",
         "Apache Kafka names an offset that is deleted already; we name the first that can be read",
     ),
-    Difference(
-        "produce_wrongly",
-        "*/produce v* bytes behind/*",
-        "bytes behind a batch are refused; Apache Kafka drops them silently",
-    ),
 )

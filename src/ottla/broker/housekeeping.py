@@ -1,24 +1,31 @@
 """What a broker does by itself: sync, checkpoint, roll, let go of old records, compact, move logs."""
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from ottla.broker.replicas import Key, Replicas
 from ottla.broker.stepping import Stepping
 from ottla.config.settings import Config
-from ottla.errors import InvalidRequest
+from ottla.errors import InvalidRequest, KafkaStorageError
 from ottla.ports import Clock, Jobs, TimerHandle
 from ottla.replication.partition import Partition
 from ottla.storage.cleaner import Cleaner
-from ottla.storage.flush import Flush
+from ottla.storage.flush import Flush, PutOff
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.move import Move
+from ottla.storage.rewrite import Steps
+from ottla.storage.shortage import is_shortage
 
 log = logging.getLogger("ottla.storage")
 
 FLUSH_LOOK_MS = 1000
+STEP_MS = 3  # of the loop's time, before others get their turn
+_INTERVALS = {
+    "log.retention.check.interval.ms",
+    "log.flush.offset.checkpoint.interval.ms",
+    "log.cleaner.backoff.ms",
+}
 
 
 class Housekeeping:
@@ -29,6 +36,7 @@ class Housekeeping:
     ) -> None:
         self._replicas, self._config, self._clock, self._jobs = replicas, config, clock, jobs
         self._new_unique = new_unique
+        self._tasks: dict[str, tuple[Callable[[], int], Callable[[], None]]] = {}
         self._timers: dict[str, TimerHandle] = {}
         self._flushing: set[Key] = set()
         self._flush_again: set[Key] = set()
@@ -38,7 +46,9 @@ class Housekeeping:
             report=lambda line: log.info("%s", line),
         )
         self._cleaning: Stepping | None = None
+        self._expiring: Stepping | None = None
         self._moving: dict[Key, Stepping] = {}
+        self._settling: set[Key] = set()  # about to live in another folder: nothing is synced in the old one
         self._closed = False
 
     def start(self) -> None:
@@ -46,93 +56,144 @@ class Housekeeping:
         for folder in self._replicas.folders:
             for job in folder.leftovers():
                 self._submit(f"{folder.path}: leftovers", job)
-        self._every("flush", FLUSH_LOOK_MS, self._flush_due)
-        self._every("retention", self._config.log_retention_check_interval_ms, self.expire)
-        self._every("checkpoint", self._config.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
-        self._every("cleaner", self._config.log_cleaner_backoff_ms, self.clean)
+        self._every("flush", lambda: FLUSH_LOOK_MS, self._flush_due)
+        self._every("retention", lambda: self._config.log_retention_check_interval_ms, self.expire)
+        self._every(
+            "checkpoint", lambda: self._config.log_flush_offset_checkpoint_interval_ms, self.checkpoint
+        )
+        self._every("cleaner", lambda: self._config.log_cleaner_backoff_ms, self.clean)
 
     def on_config(self, config: Config) -> None:
+        """Intervals count anew from here, so that a shorter one is felt at once."""
+        changed = {name for name, value in config.values.items() if value != self._config[name]}
         self._config = config
+        self._cleaner.key_map_bytes = config.log_cleaner_dedupe_buffer_size
+        if changed & _INTERVALS:
+            for name in list(self._timers):
+                self._timers.pop(name).cancel()
+                self._arm(name)
 
     def close(self) -> None:
         """What is under way in steps is given up: it starts anew after the next start."""
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
-        if self._cleaning is not None:
-            self._cleaning.close()
-        for move in self._moving.values():
-            move.close()
+        for stepping in (self._cleaning, self._expiring, *self._moving.values()):
+            if stepping is not None:
+                stepping.close()
 
-    def _every(self, name: str, interval_ms: int, task: Callable[[], None]) -> None:
+    def _every(self, name: str, interval_ms: Callable[[], int], task: Callable[[], None]) -> None:
+        self._tasks[name] = interval_ms, task
+        self._arm(name)
+
+    def _arm(self, name: str) -> None:
+        interval_ms, task = self._tasks[name]
+
         def run() -> None:
             try:
                 task()
             except Exception:
                 log.exception("%s failed", name)
             if not self._closed:
-                self._timers[name] = self._clock.call_later(interval_ms, run)
+                self._arm(name)
 
-        self._timers[name] = self._clock.call_later(interval_ms, run)
+        self._timers[name] = self._clock.call_later(interval_ms(), run)
 
     # -- syncing ---------------------------------------------------------------------------------
 
     def _flush_due(self) -> None:
         now_ms = self._clock.now_ms()
         for _, partition, found in list(self._replicas.logs()):
-            if found.failed is not None:
-                self._fail(partition, found.failed)
-            elif found.flush_due(now_ms):
+            if found.flush_due(now_ms):
                 self.flush(partition)
 
     def flush(self, partition: Partition) -> None:
         """One at a time for a partition: whoever comes meanwhile shares the next one."""
         key = partition.state.topic, partition.state.index
-        if key in self._flushing:
+        if key in self._flushing or key in self._settling:
             self._flush_again.add(key)
             return
-        flush = partition.log.begin_flush() if partition.log is not None else None
-        if flush is None:
+        found = partition.log
+        flush = found.begin_flush() if found is not None else None
+        if found is None or flush is None:
             return
         self._flushing.add(key)
-        self._jobs.submit(flush.run, lambda result: self._on_flushed(key, partition, flush, result))
+        self._jobs.submit(flush.run, lambda result: self._on_flushed(key, partition, found, flush, result))
 
-    def _on_flushed(self, key: Key, partition: Partition, flush: Flush, result: object) -> None:
+    def _on_flushed(self, key: Key, partition: Partition, flushed: Log, flush: Flush, result: object) -> None:
         self._flushing.discard(key)
-        if partition.log is None:
+        if isinstance(result, PutOff):
+            log.warning("%s-%d: a sync is put off: %s", *key, result)
+            flushed.on_flush_put_off(flush, self._clock.now_ms())
             return
-        if isinstance(result, OSError):
+        if isinstance(result, Exception):
             # What was not synced may be gone: the page cache forgets it after one error.
-            partition.log.fail(result)
-            self._fail(partition, result)
+            flushed.fail(result if isinstance(result, OSError) else OSError(str(result)))
             return
-        partition.log.on_flushed(flush)
-        partition.advance()
-        if key in self._flush_again:
+        if key not in self._settling:  # else what the new place has is what counts
+            flushed.on_flushed(flush)
+        if partition.log is flushed:
+            partition.advance()
+        self._maybe_flush_again(key, partition)
+
+    def _maybe_flush_again(self, key: Key, partition: Partition) -> None:
+        if key in self._flush_again and key not in self._settling:
             self._flush_again.discard(key)
             self.flush(partition)
-
-    def _fail(self, partition: Partition, error: OSError) -> None:
-        folder = self._replicas.home((partition.state.topic, partition.state.index))
-        if folder is not None:
-            folder.fail(error)
 
     def checkpoint(self) -> None:
         for folder in self._replicas.folders:
             if not folder.is_offline:
                 self._submit(f"{folder.path}: checkpoint", folder.checkpoint(), folder)
 
+    def checkpointed(self, folders: Iterable[LogFolder], then: Callable[[], None]) -> None:
+        """Writes the checkpoints of these folders now, and tells when that is done."""
+        left = [folder for folder in folders if not folder.is_offline]
+        waiting = len(left)
+
+        def one_done() -> None:
+            nonlocal waiting
+            waiting -= 1
+            if waiting <= 0:
+                then()
+
+        if not left:
+            then()
+        for folder in left:
+            self._submit(f"{folder.path}: checkpoint", folder.checkpoint(), folder, one_done)
+
     # -- retention -------------------------------------------------------------------------------
 
     def expire(self) -> None:
         """Roll what nobody appends to, let go of what is too old or too much."""
+        if self._expiring is None:
+            self._expiring = Stepping(self._expire_steps(), self._clock, self._jobs, self._on_expired)
+            self._expiring.go_on()
+
+    def _expire_steps(self) -> Steps[None]:
+        began_ms = self._clock.monotonic_ms()
+        for key, partition in list(self._replicas.partitions.items()):
+            if self._clock.monotonic_ms() - began_ms >= STEP_MS:
+                yield None
+                began_ms = self._clock.monotonic_ms()
+            if partition.log is not None and self._replicas.partitions.get(key) is partition:
+                self._expire(key, partition, partition.log)
+
+    def _expire(self, key: Key, partition: Partition, found: Log) -> None:
         now_ms = self._clock.now_ms()
-        for key, partition, found in list(self._replicas.logs()):
+        try:
             found.roll_if_due(now_ms)
             for each in found.expire(now_ms).doomed:
                 log.info("%s-%d: segment %d goes: %s", *key, each.base_offset, each.reason)
-            self._unlink_later(found)
-            partition.advance()
+        except KafkaStorageError as error:
+            log.error("%s-%d: retention: %s", *key, error)
+        self._unlink_later(found)
+        partition.advance()
+
+    def _on_expired(self, _: object, error: Exception | None) -> None:
+        self._expiring = None
+        if error is not None:
+            log.error("retention stopped: %s", error)
 
     def _unlink_later(self, found: Log) -> None:
         doomed, disk = found.take_doomed(), found.disk
@@ -163,7 +224,7 @@ class Housekeeping:
             self._unlink_later(found)
         if error is None:
             self.clean()
-        else:
+        elif not self._closed:
             log.error("compaction stopped: %s", error)
 
     @property
@@ -178,29 +239,55 @@ class Housekeeping:
             return
         if key in self._moving:
             raise InvalidRequest(f"{key[0]}-{key[1]} is on the move already")
-        move = Move(key, source, target, unique=self._new_unique(), now_ms=self._clock.now_ms())
+        move = Move(
+            key,
+            source,
+            target,
+            unique=self._new_unique(),
+            now_ms=self._clock.now_ms(),
+            on_settling=lambda: self._settling.add(key),
+            on_switched=lambda moved: self._on_switched(key, target, moved),
+        )
         stepping = Stepping(
             move.steps(),
             self._clock,
             self._jobs,
-            lambda moved, error: self._on_moved(key, target, moved, error),
+            lambda _, error: self._on_moved(key, target, error),
         )
         self._moving[key] = stepping
         stepping.go_on()
 
-    def _on_moved(self, key: Key, target: LogFolder, moved: Any, error: Exception | None) -> None:
-        del self._moving[key]
-        if error is not None:
-            log.error("moving %s-%d to %s failed: %s", *key, target.path, error)
-            return
+    def _on_switched(self, key: Key, target: LogFolder, moved: Log) -> None:
+        """Quick: the very next append goes to the new place."""
         self._replicas.moved(key, target, moved)
+        self._settled(key)
         log.info("%s-%d lives in %s now", *key, target.path)
 
-    def _submit(self, what: str, job: Callable[[], object], folder: LogFolder | None = None) -> None:
+    def _on_moved(self, key: Key, target: LogFolder, error: Exception | None) -> None:
+        del self._moving[key]
+        self._settled(key)
+        if error is not None and not self._closed:
+            log.error("moving %s-%d to %s failed: %s", *key, target.path, error)
+
+    def _settled(self, key: Key) -> None:
+        self._settling.discard(key)
+        partition = self._replicas.partitions.get(key)
+        if partition is not None:
+            partition.advance()
+            self._maybe_flush_again(key, partition)
+
+    def _submit(
+        self,
+        what: str,
+        job: Callable[[], object],
+        folder: LogFolder | None = None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
         def done(result: object) -> None:
             if isinstance(result, Exception):
                 log.error("%s failed: %s", what, result)
-                if folder is not None and isinstance(result, OSError):
+                if folder is not None and isinstance(result, OSError) and not is_shortage(result):
                     folder.fail(result)
+            then()
 
         self._jobs.submit(job, done)

@@ -16,16 +16,25 @@ def _mirror(source: Message, kind: type[Message], error: ProtocolError) -> Messa
     target = kind()
     arrays = [getattr(source, f.name) for f in source.FIELDS if f.array and getattr(source, f.name)]
     for field in kind.FIELDS:
-        if field.name == "error_code":
-            target.error_code = error.code  # type: ignore[attr-defined]
+        if field.name in ("error_code", "partition_error_code"):
+            setattr(target, field.name, error.code)
         elif field.name == "error_message":
             target.error_message = error.message  # type: ignore[attr-defined]
-        elif field.array and isinstance(field.kind, type) and arrays:
+        elif field.array and isinstance(field.kind, type) and arrays and _carries_errors(field.kind):
             items = getattr(source, field.name, None) or arrays[0]
             setattr(target, field.name, [_mirror_item(item, field.kind, error) for item in items])
         elif not field.array and isinstance(field.kind, str):
             _copy(source, target, field)
     return target
+
+
+def _carries_errors(kind: type[Message]) -> bool:
+    """Whether the error is told in here, or deeper down; brokers and endpoints are not part of a refusal."""
+    return any(
+        field.name in ("error_code", "partition_error_code")
+        or (isinstance(field.kind, type) and _carries_errors(field.kind))
+        for field in kind.FIELDS
+    )
 
 
 def _copy(source: Message, target: Message, field: Field) -> None:

@@ -1,10 +1,11 @@
 """The partitions that live on this broker: made, led, reconfigured and removed as the metadata says."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ottla.config.log import LogConfig
 from ottla.config.settings import Config
+from ottla.errors import KafkaStorageError
 from ottla.metadata.image import TOPIC_RESOURCE, Image
 from ottla.metadata.image import Partition as State
 from ottla.metadata.records import ConfigSet, PartitionChanged, PartitionCreated, Record, TopicDeleted
@@ -44,22 +45,35 @@ class Replicas:
 
     def openings(self) -> list[Opening]:
         """Logs found on disk that the metadata knows; others are put aside, never deleted."""
-        openings = []
-        found = [(folder, folder.load()) for folder in self.folders]
+        for folder in self.folders:
+            for key in self._found(folder):
+                self._strand_if_unknown(folder, key)
         for folder, key in duplicates(self.folders):
             log.warning("%s: the partition %s-%d is in another folder too: put aside", folder.path, *key)
             folder.strand(key, self._new_unique())
-            next(keys for each, keys in found if each is folder).remove(key)
-        for folder, keys in found:
-            for key in keys:
-                state = self._image.partition(*key)
-                if state is None or self._node_id not in state.replicas:
-                    log.warning("%s: nobody knows the partition %s-%d: put aside", folder.path, *key)
-                    folder.strand(key, self._new_unique())
-                    continue
-                self._home[key] = folder
-                openings.append(folder.opening(key, self.log_config(key[0]), self._clock.now_ms()))
+        openings = []
+        for folder in self.folders:
+            if not folder.is_offline:
+                for key in folder.partitions():
+                    self._home[key] = folder
+                    openings.append(folder.opening(key, self.log_config(key[0]), self._clock.now_ms()))
         return openings
+
+    def _found(self, folder: LogFolder) -> list[Key]:
+        try:
+            return folder.load()
+        except KafkaStorageError as error:
+            log.error("%s", error)  # the others may do
+            return []
+
+    def _strand_if_unknown(self, folder: LogFolder, key: Key) -> None:
+        state = self._image.partition(*key)
+        if state is None or self._node_id not in state.replicas:
+            log.warning("%s: nobody knows the partition %s-%d: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
+        elif folder.topic_id(key) not in (state.topic_id, bytes(16)):
+            log.warning("%s: %s-%d is of an earlier topic of that name: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
 
     def adopt(self, opening: Opening) -> None:
         """A log was opened, or failed to: then its partition is offline."""
@@ -73,20 +87,18 @@ class Replicas:
             opening.folder.strand(opening.partition, self._new_unique())
             del self._home[opening.partition]
             return
-        if opened is not None and opened.topic_id not in (state.topic_id, bytes(16)):
-            log.warning("%s-%d on disk is of an earlier topic of that name: put aside", *opening.partition)
-            opening.folder.strand(opening.partition, self._new_unique())
-            opened = None
-            del self._home[opening.partition]
-            self._ensure(state)
-            return
         self._add(state, opened)
 
     def start(self) -> None:
-        """All that was on disk is adopted: what is missing has never been written to."""
+        """All that was on disk is adopted. What is missing has never been written to, unless a folder is
+        offline: then it may be there, and is offline too."""
+        some_offline = any(folder.is_offline for folder in self.folders)
         for state in self._image.partitions():
             if self._node_id in state.replicas and (state.topic, state.index) not in self.partitions:
-                self._ensure(state)
+                if some_offline:
+                    self._add(state, None)
+                else:
+                    self._ensure(state)
         self._image.watch(self.on_record)
 
     # -- metadata --------------------------------------------------------------------------------
@@ -101,7 +113,9 @@ class Replicas:
                     self._remove(key)
             case ConfigSet(resource_type=kind, resource_name=name):
                 if kind == TOPIC_RESOURCE:
-                    self._reconfigure([key for key in self.partitions if key[0] == name])
+                    changed = self._image.topics.get(name)
+                    if changed is not None:
+                        self._reconfigure(self._by_topic.get(changed.topic_id, ()))
 
     def on_config(self, config: Config) -> None:
         self._config = config
@@ -139,7 +153,7 @@ class Replicas:
                 now_ms=self._clock.now_ms(),
                 topic_id=state.topic_id,
             )
-            folder.logs[key] = made
+            folder.take_up(key, made)
         return self._add(state, made)
 
     def _add(self, state: State, opened: Log | None) -> Partition:
@@ -161,7 +175,7 @@ class Replicas:
             job = folder.remove(key, self._new_unique())
             self._jobs.submit(job, lambda result: _log_failure(f"removing {key[0]}-{key[1]}", result))
 
-    def _reconfigure(self, keys: list[Key]) -> None:
+    def _reconfigure(self, keys: Iterable[Key]) -> None:
         for key in keys:
             partition = self.partitions[key]
             if partition.log is not None:
@@ -186,12 +200,6 @@ class Replicas:
         for key, home in self._home.items():
             if home is folder and key in self.partitions:
                 self.partitions[key].go_offline()
-
-    def on_log_start_moved(self, moved: Log) -> None:
-        """DeleteRecords must survive a restart: the checkpoint is written now, not with the next round."""
-        for folder in self.folders:
-            if moved in folder.logs.values():
-                self._jobs.submit(folder.checkpoint(), lambda result: _log_failure("checkpoint", result))
 
     def logs(self) -> Iterator[tuple[Key, Partition, Log]]:
         for key, partition in self.partitions.items():

@@ -17,7 +17,7 @@ class Cleaner:
         self, folders: Sequence[LogFolder], *, key_map_bytes: int, report: Callable[[str], None]
     ) -> None:
         self._folders = folders
-        self._key_map_bytes = key_map_bytes
+        self.key_map_bytes = key_map_bytes
         self._report = report
         self.uncleanable: set[TopicPartition] = set()
 
@@ -41,7 +41,7 @@ class Cleaner:
     def _clean(
         self, work: Cleanable, partition: TopicPartition, folder: LogFolder, now_ms: int
     ) -> Steps[None]:
-        cleaning = Cleaning(work, now_ms=now_ms, key_map_bytes=self._key_map_bytes)
+        cleaning = Cleaning(work, now_ms=now_ms, key_map_bytes=self.key_map_bytes)
         try:
             with folder.guard():
                 yield from _while_there(cleaning.steps(), work, partition, folder)

@@ -7,8 +7,13 @@ from ottla.config.log import LogConfig
 from ottla.ports import Disk
 from ottla.storage.files import LOG, SEGMENT_KINDS, IndexWrite
 from ottla.storage.segment import Segment
+from ottla.storage.shortage import is_shortage
 
 _INDEX_ENTRIES_WORTH_A_WRITE = 64
+
+
+class PutOff(OSError):
+    """A flush that could not open its files for want of handles: nothing is lost, it is tried again."""
 
 
 @dataclass(slots=True)
@@ -23,11 +28,17 @@ class Flush:
     writes: list[IndexWrite]
     paths: list[str]
     names_changed: bool
+    indexes_unwritten: bool = False
 
     def run(self) -> None:
-        """Only I/O; an OSError means that nothing is certain."""
-        for write in self.writes:
-            write.run(self.disk)
+        """Only I/O; an OSError other than PutOff means that nothing is certain."""
+        try:
+            for write in self.writes:
+                write.run(self.disk)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            self.indexes_unwritten = True  # they can be made from the log at any time
         for path in self.paths:
             self._sync(path)
         if self.names_changed:
@@ -39,6 +50,10 @@ class Flush:
             file = self.disk.open(path)
         except FileNotFoundError:
             return  # deleted meanwhile, and with it the need
+        except OSError as error:
+            if is_shortage(error):
+                raise PutOff(error.errno, error.strerror, path) from error
+            raise
         try:
             file.sync()
         finally:
@@ -121,6 +136,11 @@ class Durability:
         )
         self._unsynced, self._names_changed, self._unflushed_since_ms = [], False, None
         return flush
+
+    def on_put_off(self, flush: Flush, now_ms: int) -> None:
+        self._unsynced = [*flush.paths, *self._unsynced]
+        self._names_changed = self._names_changed or flush.names_changed
+        self._unflushed_since_ms = self._unflushed_since_ms or now_ms
 
     def on_flushed(self, flush: Flush) -> None:
         if flush.generation == self._generation:

@@ -2,7 +2,7 @@
 when the disk below fails."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from ottla.config.log import LogConfig
@@ -10,9 +10,13 @@ from ottla.errors import KafkaStorageError
 from ottla.ports import Disk
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import Meta, Offsets, TopicPartition
-from ottla.storage.files import LOG, FileCache
+from ottla.storage.files import LOG, FileCache, base_offset_of
 from ottla.storage.folder_names import DELETE, FUTURE, STRAY, marked_folder, parse_folder, partition_folder
 from ottla.storage.log import Log
+from ottla.storage.partition_files import read_topic_id
+from ottla.storage.segment import Segment
+from ottla.storage.shortage import is_shortage
+from ottla.wire.batch import CorruptBatch
 
 Job = Callable[[], None]
 Report = Callable[[str], None]
@@ -62,7 +66,11 @@ class Opening:
 
 
 class LogFolder:
-    """Which logs are here. An OSError anywhere in it takes the folder offline with all its logs."""
+    """Which logs are here. An OSError anywhere in it takes the folder offline with all its logs, unless it is
+    one that passes (a full disk): that is refused, and tried again by whoever wanted it.
+
+    `exclusive` is held while checkpoints are written: their jobs may run in several threads.
+    """
 
     def __init__(
         self,
@@ -72,6 +80,7 @@ class LogFolder:
         files: FileCache,
         report: Report,
         on_offline: Callable[["LogFolder", OSError], None] = lambda folder, error: None,
+        exclusive: AbstractContextManager[object] | None = None,
     ) -> None:
         self.disk = disk
         self.path = path  # as configured: what people call it
@@ -86,6 +95,8 @@ class LogFolder:
         self._recovery_points: Offsets = {}
         self._high_watermarks: Offsets = {}
         self._log_start_offsets: Offsets = {}
+        self._exclusive = exclusive or nullcontext()
+        self._checkpoints_taken = self._checkpoint_written = 0
 
     @property
     def is_offline(self) -> bool:
@@ -101,10 +112,11 @@ class LogFolder:
         try:
             yield
         except OSError as error:
-            self.fail(error)
+            if not is_shortage(error):
+                self.fail(error)
             raise KafkaStorageError(f"The log folder {self.path} failed: {error}") from error
         except KafkaStorageError as error:  # a log has met an OSError
-            if isinstance(error.__cause__, OSError):
+            if isinstance(error.__cause__, OSError) and not is_shortage(error.__cause__):
                 self.fail(error.__cause__)
             raise
 
@@ -165,19 +177,30 @@ class LogFolder:
         assert log is not None, "the opening was not run"
         log.share_files(self.files)
         log.advance_high_watermark(max(log.log_start_offset, min(opening.high_watermark, log.end_offset)))
-        self.logs[opening.partition] = log
+        self.take_up(opening.partition, log)
         return log
+
+    def take_up(self, partition: TopicPartition, log: Log) -> None:
+        """The partition lives here from now on; its failure is the folder's."""
+        log.on_failed = self.fail
+        self.logs[partition] = log
 
     def checkpoint(self) -> Job:
         """Taken now; the job it gives writes the files and may run in a thread."""
+        self._checkpoints_taken += 1
+        number = self._checkpoints_taken
         recovery_points, high_watermarks, log_start_offsets = self._offsets()
-        write_cleaner = self.checkpoint_cleaner()
+        cleaner_offsets = dict(self.cleaner_offsets)
 
         def write() -> None:
-            checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, recovery_points)
-            checkpoints.write_offsets(self.disk, checkpoints.LOG_START_OFFSETS, log_start_offsets)
-            checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, high_watermarks)
-            write_cleaner()
+            with self._exclusive:
+                if number < self._checkpoint_written:
+                    return  # a later one was quicker
+                self._checkpoint_written = number
+                checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, recovery_points)
+                checkpoints.write_offsets(self.disk, checkpoints.LOG_START_OFFSETS, log_start_offsets)
+                checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, high_watermarks)
+                self._write_cleaner(cleaner_offsets)
 
         return write
 
@@ -186,10 +209,14 @@ class LogFolder:
         offsets = dict(self.cleaner_offsets)
 
         def write() -> None:
-            if offsets or self.disk.exists(checkpoints.CLEANER_OFFSETS):
-                checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, offsets)
+            with self._exclusive:
+                self._write_cleaner(offsets)
 
         return write
+
+    def _write_cleaner(self, offsets: Offsets) -> None:
+        if offsets or self.disk.exists(checkpoints.CLEANER_OFFSETS):
+            checkpoints.write_offsets(self.disk, checkpoints.CLEANER_OFFSETS, offsets)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Slow: everything is flushed, and the mark tells the next start that it was."""
@@ -235,11 +262,26 @@ class LogFolder:
                 jobs.append(self._removal(name))
         return jobs
 
-    def log_bytes(self, partition: TopicPartition) -> int:
-        """What a partition's log files take, opened or not."""
+    def topic_id(self, partition: TopicPartition) -> bytes:
+        """Whose partition it is, by its own account; zeros when it does not say."""
+        with self.guard():
+            return read_topic_id(self.disk, partition_folder(*partition), self._report)
+
+    def end_offset(self, partition: TopicPartition) -> int:
+        """Where a partition's log ends as far as its headers tell, without opening it."""
         folder = partition_folder(*partition)
         names = [name for name in self.disk.list(folder) if name.endswith(LOG)]
-        return sum(self.disk.size(f"{folder}/{name}") for name in names)
+        end = max((base for name in names if (base := base_offset_of(name)) is not None), default=0)
+        if names:
+            files = FileCache()
+            last = Segment.sealed(self.disk, files, folder, end, next_offset=end)
+            try:
+                for _, header in last.headers():
+                    end = header.next_offset
+            except CorruptBatch:
+                pass  # torn: what is before it counts
+            files.close()
+        return end
 
     def usage(self) -> list[Usage]:
         both = [(log, False) for log in self.logs.items()] + [(log, True) for log in self.futures.items()]
@@ -254,6 +296,7 @@ class LogFolder:
         self._forget(partition)
         with self.guard():
             if log is not None:
+                log.on_failed = lambda error: None  # that its files are gone is no failure of the disk
                 log.close(clean=False)
             if self.disk.exists(partition_folder(*partition)):
                 self.disk.rename(partition_folder(*partition), name)
@@ -293,7 +336,8 @@ class LogFolder:
 def duplicates(folders: Sequence[LogFolder]) -> list[tuple[LogFolder, TopicPartition]]:
     """Partitions to remove because another folder has them too: a move was cut short between its two renames.
 
-    The copy is complete by then, so the larger one is right, and of two alike either.
+    The copy is complete by then and may have got more since, so the longer one is right, and of two alike
+    either.
     """
     homes: dict[TopicPartition, list[LogFolder]] = {}
     for folder in folders:
@@ -302,7 +346,8 @@ def duplicates(folders: Sequence[LogFolder]) -> list[tuple[LogFolder, TopicParti
                 homes.setdefault(partition, []).append(folder)
     surplus = []
     for partition, found in homes.items():
-        sizes = [folder.log_bytes(partition) for folder in found]
-        keep = found[sizes.index(max(sizes))]
+        if len(found) == 1:
+            continue
+        keep = max(found, key=lambda folder: folder.end_offset(partition))
         surplus += [(folder, partition) for folder in found if folder is not keep]
     return surplus

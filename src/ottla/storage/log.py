@@ -173,8 +173,7 @@ class Log:
             if header.producer_id >= 0:
                 earlier = self.producers.check(header)
                 if earlier is not None:
-                    stamped_ms = earlier.timestamp if self.config.log_append_time else _NO_TIMESTAMP
-                    return Appended(earlier.first_offset, earlier.last_offset + 1, stamped_ms, True)
+                    return Appended(earlier.first_offset, earlier.last_offset + 1, earlier.timestamp, True)
         else:
             header = check(batch)
             self._check_own(header, batch)

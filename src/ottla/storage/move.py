@@ -1,5 +1,6 @@
 """Moving a partition to another log folder (AlterReplicaLogDirs): a copy beside the traffic, a switch."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from ottla.errors import KafkaStorageError
@@ -11,20 +12,36 @@ from ottla.storage.rewrite import Steps
 from ottla.wire.batch import read_header
 
 _COPY_BYTES = 256 * 1024
+_LAST_BYTES = 1 << 20  # what may be copied in one go, just before the switch
+_ROUNDS_MAX = 100  # under a load that the target's disk cannot keep up with, the last part is larger
 
 
 class Move:
     """Run `steps` to its end; it yields as compaction does. A crash on the way leaves the old log in place
-    and the copy as a leftover. Give it up (close the generator) when the log is truncated meanwhile."""
+    and the copy as a leftover. Give it up (close the generator) when the log is truncated meanwhile.
+
+    `on_settling` is called before the last sync: from then on nothing more may be called durable because it
+    is so in the old place. `on_switched` is called with the log in its new place: appends go there at once.
+    """
 
     def __init__(
-        self, partition: TopicPartition, source: LogFolder, target: LogFolder, *, unique: str, now_ms: int
+        self,
+        partition: TopicPartition,
+        source: LogFolder,
+        target: LogFolder,
+        *,
+        unique: str,
+        now_ms: int,
+        on_settling: Callable[[], None] = lambda: None,
+        on_switched: Callable[[Log], None] = lambda log: None,
     ) -> None:
         self.partition = partition
         self._source = source
         self._target = target
         self._unique = unique
         self._now_ms = now_ms
+        self._on_settling = on_settling
+        self._on_switched = on_switched
 
     def steps(self) -> Steps[Log]:
         """The log in its new place, at the end."""
@@ -33,9 +50,15 @@ class Move:
         moved = False
         try:
             yield from self._copy(log, copy)
+            self._on_settling()
+            yield from self._catch_up(log, copy)
+            yield from self._flush(copy)
+            self._catch_up_at_once(log, copy)
+            self._check_level(log, copy)
             with self._target.guard():
                 self._switch(log, copy)
             moved = True
+            self._on_switched(copy)
             yield self._source.remove(self.partition, self._unique)
             yield self._target.checkpoint()
         finally:
@@ -68,24 +91,45 @@ class Move:
         return copy
 
     def _copy(self, log: Log, copy: Log) -> Steps[None]:
-        """Until the copy is level with the log and on disk, but for what came while it was being synced."""
-        while copy.end_offset < log.end_offset:
+        """Until the copy is on disk and so close behind the log that the rest is a matter of milliseconds."""
+        for _ in range(_ROUNDS_MAX):
             yield from self._catch_up(log, copy)
-            flush = copy.begin_flush()
-            if flush is not None:
-                yield flush.run
-                copy.on_flushed(flush)
+            size_bytes = log.size_bytes
+            yield from self._flush(copy)
+            if log.size_bytes - size_bytes <= _LAST_BYTES:
+                return
+
+    def _flush(self, copy: Log) -> Steps[None]:
+        flush = copy.begin_flush()
+        if flush is not None:
+            yield flush.run
+            copy.on_flushed(flush)
 
     def _catch_up(self, log: Log, copy: Log) -> Steps[None]:
         while copy.end_offset < log.end_offset:
-            offset = max(copy.end_offset, log.log_start_offset)
-            with self._source.guard():
-                part = log.read(offset, max_bytes=_COPY_BYTES, up_to=log.end_offset)
-            if not len(part.data):
-                raise KafkaStorageError(f"{log.folder} has no batch from {offset} to {log.end_offset}")
-            with self._target.guard():
-                copy.append_replicated(part.data, now_ms=self._now_ms)
+            self._copy_part(log, copy)
             yield None
+
+    def _catch_up_at_once(self, log: Log, copy: Log) -> None:
+        while copy.end_offset < log.end_offset:
+            self._copy_part(log, copy)
+
+    def _copy_part(self, log: Log, copy: Log) -> None:
+        if self._source.logs.get(self.partition) is not log:
+            raise KafkaStorageError(f"{log.folder} was deleted meanwhile")
+        offset = max(copy.end_offset, log.log_start_offset)
+        with self._source.guard():
+            part = log.read(offset, max_bytes=_COPY_BYTES, up_to=log.end_offset)
+        if not len(part.data):
+            raise KafkaStorageError(f"{log.folder} has no batch from {offset} to {log.end_offset}")
+        with self._target.guard():
+            copy.append_replicated(part.data, now_ms=self._now_ms)
+
+    def _check_level(self, log: Log, copy: Log) -> None:
+        if self._source.logs.get(self.partition) is not log:
+            raise KafkaStorageError(f"{log.folder} was deleted meanwhile")
+        if copy.end_offset != log.end_offset:
+            raise KafkaStorageError(f"{log.folder} was truncated meanwhile")
 
     def _switch(self, log: Log, copy: Log) -> None:
         """Quick: names only. First the new one gets its name, so that at no time there is none."""
@@ -93,7 +137,7 @@ class Move:
         copy.delete_records_before(min(log.log_start_offset, copy.high_watermark))
         name = partition_folder(*self.partition)
         copy.move_to(name)
-        self._target.logs[self.partition] = copy
+        self._target.take_up(self.partition, copy)
         cleaned = self._source.cleaner_offsets.get(self.partition)
         if cleaned is not None:
             self._target.cleaner_offsets[self.partition] = cleaned

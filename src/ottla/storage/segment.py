@@ -159,6 +159,11 @@ class Segment:
             self._file = self.disk.open(self.path(LOG), create=True)
         return self._file
 
+    def cut_back(self) -> None:
+        """After a failed append: away with what was half written."""
+        if self._file is not None and self._file.size() != self.size_bytes:
+            self._file.truncate(self.size_bytes)
+
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int
     ) -> bool:
@@ -186,8 +191,12 @@ class Segment:
             return
         self.finish_time_index()
         if self.size_bytes or self._file is not None:
-            for write in self.index_writes():
-                write.run(self.disk)
+            try:
+                for write in self.index_writes():
+                    write.run(self.disk)
+            except OSError:
+                self.forget_written_indexes()
+                raise
         self.close()
         if self.disk.exists(self.path(LOG)):
             self._indexes = self._aborted = None
@@ -218,6 +227,10 @@ class Segment:
         self._time_entries_written = len(indexes.time)
         self._aborted_written = len(aborted)
         return writes
+
+    def forget_written_indexes(self) -> None:
+        """Perhaps not all of it was: the next write begins at the start."""
+        self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
 
     @property
     def index_entries_unwritten(self) -> int:
@@ -421,7 +434,7 @@ class Segment:
 
     def _rewrite_indexes(self) -> None:
         """What the index files hold is no longer true: they go, and are written anew at the next occasion."""
-        self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
+        self.forget_written_indexes()
         for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
             self.disk.remove(self.path(kind))
 

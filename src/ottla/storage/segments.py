@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from ottla.ports import Disk
-from ottla.storage.files import DELETED, FileCache
+from ottla.storage.files import DELETED, LOG, FileCache
 from ottla.storage.segment import Segment
 from ottla.storage.snapshots import offsets_of_snapshots, snapshot_path
 from ottla.storage.swap import Swap
@@ -37,9 +37,14 @@ class Segments:
         """Close the active segment and start the next one. An empty one is replaced. The closed one."""
         closed = self.active
         following = Segment(self._disk, self._files, self._folder, base_offset, created_ms=now_ms)
-        closed.seal()
         # Its name keeps the end offset, even if all that is before it goes.
         following.open_for_append()
+        try:
+            closed.seal()
+        except OSError:
+            following.close()
+            self._disk.remove(following.path(LOG))  # as if nothing had happened
+            raise
         if not closed.size_bytes:
             self._doom([self.all.pop()])
         self.all.append(following)

@@ -67,7 +67,7 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
     except errors.CorruptMessage as error:
         raise _as_kafka_says(batch, error) from None
     if header.size != size:
-        raise errors.InvalidRecord("A partition takes exactly one record batch in a request")
+        batch = _without_trailing_bytes(batch, header.size)
     _check_header(header)
     if config.compact and walked.first_null_key >= 0:
         _reject_null_keys(batch, header, limit)
@@ -75,11 +75,23 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
     return _adapt(batch, header, walked, config, now_ms, limit)
 
 
+class NotOneBatch(errors.InvalidRecord):
+    """A partition takes exactly one whole record batch in a request."""
+
+
+def _without_trailing_bytes(batch: Buffer, size: int) -> Buffer:
+    """A second batch is an error; bytes that are none are dropped, as Kafka does."""
+    rest = memoryview(batch)[size:]
+    if len(rest) >= HEADER_BYTES and len(rest) >= _size_claimed(rest):
+        raise NotOneBatch()
+    return memoryview(batch)[:size]
+
+
 def _as_kafka_says(batch: Buffer, error: errors.ProtocolError) -> errors.ProtocolError:
     """Half a batch, or none, is an invalid request to Kafka; so is a batch that counts no records."""
     size = len(batch)
     if size < HEADER_BYTES or size < _size_claimed(batch):
-        return errors.InvalidRecord("There is no whole record batch for the partition")
+        return NotOneBatch()
     if isinstance(error, WrongMagic) and batch[_MAGIC_AT] > MAGIC:
         return CorruptBatch(f"Magic {batch[_MAGIC_AT]} is not known")
     (count,) = _LENGTH.unpack_from(batch, _COUNT_AT)

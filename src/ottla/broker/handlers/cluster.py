@@ -132,7 +132,7 @@ def _look_up(
         error_code=error.code,
         name=None if by_id else wanted.name,
         topic_id=wanted.topic_id,
-        topic_authorized_operations=_topic_operations(request),
+        topic_authorized_operations=NOT_ASKED if by_id else _topic_operations(request),
     )
 
 
@@ -188,7 +188,7 @@ async def describe_cluster(request: DescribeClusterRequest, context: Context) ->
         return DescribeClusterResponse(
             error_code=error.code,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
-            endpoint_type=request.endpoint_type,
+            endpoint_type=BROKERS_ENDPOINT,
             cluster_authorized_operations=NOT_ASKED,
         )
     shown = list(broker.image.brokers) if request.include_fenced_brokers else _living(broker)

@@ -27,6 +27,7 @@ from ottla.wire.messages.fetch import (
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 READ_COMMITTED = 1
+UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
 
 
 @dataclass(slots=True)
@@ -149,9 +150,9 @@ def _read(
     data = PartitionData(
         partition_index=wanted.partition,
         high_watermark=log.high_watermark,
-        last_stable_offset=-1,
+        last_stable_offset=-1 if reader.is_follower else log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        aborted_transactions=None,
+        aborted_transactions=[] if reader.read_committed else None,
         records=b"",
     )
     if wanted.last_fetched_epoch >= 0:
@@ -189,7 +190,7 @@ def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> Pa
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if isinstance(error, UNKNOWN) else None,  # as Kafka has it
         records=b"",
     )
     if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):

@@ -2,7 +2,9 @@
 
 from ottla import errors
 from ottla.broker.context import Context
+from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
+from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -127,7 +129,8 @@ def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, context: Context
 
 
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+    """Answered once the new starts are on disk: what was deleted does not come back with a kill."""
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
@@ -136,6 +139,17 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
             for topic in request.topics
         ]
     )
+    saved: Wait[None] = Wait()
+    context.broker.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
+    await saved
+    return response
+
+
+def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:
+    replicas = context.broker.replicas
+    keys = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    homes = {id(home): home for key in keys if (home := replicas.home(key)) is not None}
+    return list(homes.values())
 
 
 def _delete_before(
@@ -150,7 +164,6 @@ def _delete_before(
         if offset < 0:
             raise errors.OffsetOutOfRange()
         low_watermark = log.delete_records_before(offset)
-        broker.replicas.on_log_start_moved(log)
     except errors.ProtocolError as error:
         return DeleteRecordsPartitionResult(
             partition_index=wanted.partition_index, low_watermark=-1, error_code=error.code

@@ -9,7 +9,8 @@ from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.transactions import Admission
 from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
-from ottla.storage.validation import RejectedRecords, RejectedTimestamps
+from ottla.storage.validation import NotOneBatch, RejectedRecords, RejectedTimestamps
+from ottla.wire.corruption import CorruptBatch
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -23,7 +24,6 @@ from ottla.wire.messages.produce import (
 )
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
-# Refused after a look into the log: Kafka tells where that starts.
 CHECKED_BY_THE_LOG = (
     errors.InvalidRecord,
     errors.InvalidTimestamp,
@@ -75,6 +75,7 @@ def _append(
     context: Context,
 ) -> _Pending:
     broker = context.broker
+    log_start_offset = -1
     try:
         name = topic.name or broker.topic_name(topic.topic_id)
         if acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
@@ -83,13 +84,12 @@ def _append(
             admission.check((name, data.index))
         broker.check_writable(name, context)
         partition = broker.partition(name, data.index)
-        log_start_offset = -1
         if partition.log is not None:
             log_start_offset = partition.log.log_start_offset
         appended = partition.append(data.records or b"", acks=acks, now_ms=broker.clock.now_ms())
     except errors.ProtocolError as error:
         response = _failed(data.index, error, topic, context)
-        if isinstance(error, CHECKED_BY_THE_LOG):
+        if _is_checked_by_the_log(error):
             response.log_start_offset = log_start_offset
         return _Pending(response)
     if admission is not None:
@@ -101,6 +101,13 @@ def _append(
         log_start_offset=partition.log.log_start_offset if partition.log else -1,
     )
     return _Pending(response, partition, appended.next_offset)
+
+
+def _is_checked_by_the_log(error: errors.ProtocolError) -> bool:
+    """Refused after a look into the log: Kafka tells where that starts."""
+    if isinstance(error, errors.CorruptMessage):
+        return not isinstance(error, CorruptBatch)  # its records cannot be unpacked
+    return isinstance(error, CHECKED_BY_THE_LOG) and not isinstance(error, NotOneBatch)
 
 
 def _failed(

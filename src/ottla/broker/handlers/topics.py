@@ -40,7 +40,7 @@ def _created(result: TopicResult, wanted: CreatableTopic, context: Context) -> C
     name = result.name or ""
     if result.error is not None:
         return CreatableTopicResult(
-            name=name, error_code=result.error.code, error_message=result.error.message
+            name=name, error_code=result.error.code, error_message=result.error.message, configs=[]
         )
     overrides = {each.name: each.value or "" for each in wanted.configs}
     return CreatableTopicResult(
