@@ -80,7 +80,6 @@ class OsDisk:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)  # noqa: PTH100 - plain strings: this is on the hot path
-        os.makedirs(self.root, exist_ok=True)  # noqa: PTH103
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root

@@ -8,11 +8,10 @@ import base64
 import logging
 import os
 import random
-import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatcher, Observer
@@ -21,47 +20,28 @@ from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
 from ottla.config.settings import Config
-from ottla.errors import InvalidConfig
+from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
 from ottla.metadata.controller import Controller
 from ottla.metadata.journal import Journal
 from ottla.metadata.log import MetadataLog
-from ottla.metadata.records import Endpoint
 from ottla.ports import Disk
+from ottla.server import addresses
 from ottla.server.clock import LoopClock
-from ottla.server.disk import ClosableJobs, OsDisk, ThreadJobs
+from ottla.server.disk import ClosableJobs, ThreadJobs
+from ottla.server.folders import Folders
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
-from ottla.server.lock import FolderLock
 from ottla.server.membership import Membership
 from ottla.server.peers import BrokerPeers
 from ottla.storage.checkpoints import read_meta
-from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
 from ottla.storage.memory import MemoryDisk
 
 log = logging.getLogger("ottla.server")
 
 METADATA_FOLDER = "metadata"
-ANYWHERE = ("", "0.0.0.0", "::")
 FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A listener as configured: NAME://HOST:PORT."""
-
-    name: str
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        name, separator, rest = text.partition("://")
-        host, colon, port = rest.rpartition(":")
-        if not separator or not colon or not port.isdigit():
-            raise InvalidConfig(f"listener {text!r} is not of the form NAME://HOST:PORT")
-        return cls(name, host.strip("[]"), int(port))
 
 
 class Node:
@@ -84,7 +64,8 @@ class Node:
         self.peers: BrokerPeers | None = None
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
-        self._locks: list[FolderLock] = []
+        self._folders = Folders()
+        self._replicas: Replicas | None = None
         self.listeners: list[Listener] = []
         self.broker: Broker
         self.clock: LoopClock
@@ -92,9 +73,9 @@ class Node:
     # -- start -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.clock = self._make_clock(loop)
-        self._jobs = self._make_jobs(loop)
+        self._loop = asyncio.get_running_loop()
+        self.clock = self._make_clock(self._loop)
+        self._jobs = self._make_jobs(self._loop)
         try:
             await self._start()
         except BaseException:
@@ -103,25 +84,28 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
-        self._folders = self._open_folders()
+        self._folders = Folders.open(config, self._disks, self._on_folder_offline)
+        folders = self._folders.all
         self.metadata_log = self.metadata_log or self._open_metadata_log()
         controller = Controller(config.node_id, self.metadata_log, config)
         self.membership = Membership(controller, self.metadata_log, config)
         controller.open()
         await self.membership.caught_up()
-        replicas = Replicas(
+        replicas = self._replicas = Replicas(
             config.node_id,
             controller.image,
             config,
-            self._folders,
+            folders,
             self.clock,
             self._jobs,
             lambda: uuid.uuid4().hex,
         )
-        meta = read_meta(self._folders[0].disk)
+        meta = read_meta(folders[0].disk)
         cluster_id = await self.membership.cluster_id(meta.cluster_id if meta else "", FEATURES)
         directories = tuple(
-            folder.meta(cluster_id, config.node_id, os.urandom(16)).directory_id for folder in self._folders
+            folder.meta(cluster_id, config.node_id, os.urandom(16)).directory_id
+            for folder in folders
+            if not folder.is_offline
         )
         await self._open_logs(replicas)
         sessions = FetchSessions(
@@ -140,7 +124,7 @@ class Node:
         self.broker.supported_features = FEATURES
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
         self._bind()
-        self.endpoints = self._advertised()
+        self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
         if self.is_clustered:
             # Others connect as soon as they hear of us.
             await self._serve()
@@ -150,7 +134,7 @@ class Node:
                 os.urandom(16),
                 self.endpoints,
                 config.broker_rack,
-                clean=all(folder.was_clean for folder in self._folders),
+                clean=all(folder.was_clean for folder in folders),
                 ready=not self.is_clustered,
                 directories=directories,
             ),
@@ -167,27 +151,11 @@ class Node:
             from ottla.server.zookeeper.log import ZooKeeperLog
 
             return ZooKeeperLog.of(self.config)
-        return Journal(self._folders[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning)
+        return Journal(self._folders.all[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning)
 
     async def _serve(self) -> None:
         for listener in self.listeners:
             await listener.serve()
-
-    def _open_folders(self) -> list[LogFolder]:
-        paths = list(self.config.log_dirs_in_use())
-        if self._disks is None:
-            self._disks = []
-            for path in paths:
-                disk = OsDisk(path)
-                self._locks.append(FolderLock(disk.root))
-                self._disks.append(disk)
-        else:
-            paths = [f"memory-{index}" for index in range(len(self._disks))]
-        files = FileCache(files_max=self.config.ottla_open_files_max)
-        return [
-            LogFolder(disk, path, files=files, report=log.warning, on_offline=self._on_folder_offline)
-            for disk, path in zip(self._disks, paths, strict=True)
-        ]
 
     async def _open_logs(self, replicas: Replicas) -> None:
         openings = replicas.openings()
@@ -197,23 +165,10 @@ class Node:
         replicas.start()
 
     def _bind(self) -> None:
-        for text in self.config.listeners:
-            address = Address.parse(text)
+        for address in addresses.listeners(self.config):
             listener = Listener(address.name, self.dispatcher, self.config, self.clock)
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
-
-    def _advertised(self) -> tuple[Endpoint, ...]:
-        advertised = {each.name: each for each in map(Address.parse, self.config.advertised_listeners or ())}
-        endpoints = []
-        for text, listener in zip(self.config.listeners, self.listeners, strict=True):
-            bound = Address.parse(text)
-            told = advertised.get(bound.name)
-            host = told.host if told else bound.host
-            if host in ANYWHERE:
-                host = socket.gethostname()
-            endpoints.append(Endpoint(bound.name, host, told.port if told else listener.port))
-        return tuple(endpoints)
 
     # -- stop ------------------------------------------------------------------------------------
 
@@ -222,9 +177,12 @@ class Node:
         if self.is_clustered and self.config.controlled_shutdown_enable:
             await self.membership.leave()
         await self._stop_serving()
-        for folder in self._folders:
+        for folder in self._folders.all:
             if not folder.is_offline:
-                await self._run(folder.close)
+                try:
+                    await self._run(folder.close)
+                except KafkaStorageError as error:
+                    log.error("%s is not marked as cleanly stopped: %s", folder.path, error)
         self._release()
 
     async def crash(self) -> None:
@@ -245,9 +203,7 @@ class Node:
         if self.metadata_log is not None:
             self.metadata_log.close()
         self.clock.close()
-        for lock in self._locks:
-            lock.release()
-        self._locks = []
+        self._folders.release()
 
     # -- threads ---------------------------------------------------------------------------------
 
@@ -272,7 +228,14 @@ class Node:
         self._jobs.submit(work, finished)
 
     def _on_folder_offline(self, folder: LogFolder, error: OSError) -> None:
-        self.broker.replicas.on_folder_offline(folder)
+        """Not at once: the disk failed in the middle of something, which has to end first."""
+
+        def tell() -> None:
+            if self._replicas is not None:
+                self._replicas.on_folder_offline(folder)
+
+        with suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            self._loop.call_soon_threadsafe(tell)
 
 
 def memory_disk() -> MemoryDisk:

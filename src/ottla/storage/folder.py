@@ -61,6 +61,9 @@ class Opening:
                 log_start_offset=self.log_start_offset,
                 report=self.reports.append,
             )
+            if self.config.flush_messages == 1:
+                # Only what is durable is committed here: what a crash left is made so before anybody asks.
+                _flush(self.log)
         except Exception as error:  # whatever it is, it is this one log that does not open
             self.error = error
 
@@ -331,6 +334,13 @@ class LogFolder:
             high_watermarks,
             {each: at for each, at in log_start_offsets.items() if at > 0},
         )
+
+
+def _flush(log: Log) -> None:
+    flush = log.begin_flush()
+    if flush is not None:
+        flush.run()
+        log.on_flushed(flush)
 
 
 def duplicates(folders: Sequence[LogFolder]) -> list[tuple[LogFolder, TopicPartition]]:

@@ -227,7 +227,7 @@ def test_usage_tells_each_partition_s_size():
         (A0, len(a_batch()), False),
         (A1, 0, False),
     ]
-    assert home.folder.log_bytes(A0) == len(a_batch())
+    assert home.folder.end_offset(A0) == 1
 
 
 # Failing.
@@ -367,7 +367,7 @@ def test_a_failing_target_leaves_the_old_log_in_place():
     append(source.folder.logs[A0])
 
 
-def test_of_a_partition_found_twice_the_larger_one_is_kept():
+def test_of_a_partition_found_twice_the_longer_one_is_kept():
     one, two = Home(path="one"), Home(path="two")
     append(one.open(A0))
     for _ in range(2):

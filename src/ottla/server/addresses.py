@@ -1,0 +1,82 @@
+"""Where a broker listens, and what it tells clients to connect to."""
+
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.config.settings import Config
+from ottla.errors import InvalidConfig
+from ottla.metadata.records import Endpoint
+
+log = logging.getLogger("ottla.server")
+
+ANYWHERE = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A listener as configured: NAME://HOST:PORT."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        name, separator, rest = text.partition("://")
+        host, colon, port = rest.rpartition(":")
+        if not separator or not colon or not port.isdigit() or int(port) > 65535:
+            raise InvalidConfig(f"listener {text!r} is not of the form NAME://HOST:PORT")
+        return cls(name, host.strip("[]"), int(port))
+
+
+def listeners(config: Config) -> list[Address]:
+    found = [Address.parse(text) for text in config.listeners]
+    if not found:
+        raise InvalidConfig("listeners is empty: there is nothing to listen on")
+    if len({each.name for each in found}) < len(found):
+        raise InvalidConfig(f"listeners: each needs a name of its own: {','.join(config.listeners)}")
+    return found
+
+
+def advertised(config: Config, ports: Sequence[int]) -> tuple[Endpoint, ...]:
+    """What clients are told, for each listener, of which `ports` are those really bound.
+
+    Clients connect to this, not to the address they began with: if it is wrong, they fail on their second
+    connection, with an error that names an address nobody typed. So what is surely wrong is refused here.
+    """
+    told = _told(config)
+    endpoints = []
+    for bound, port in zip(listeners(config), ports, strict=True):
+        own = told.pop(bound.name, None)
+        host = own.host if own is not None else bound.host
+        if host in ANYWHERE:
+            host = socket.gethostname()
+            log.info(
+                "listening on all addresses, clients are told to connect to %s:%d; "
+                "set advertised.listeners if they cannot reach that",
+                host,
+                port,
+            )
+        endpoints.append(Endpoint(bound.name, host, own.port if own is not None and own.port else port))
+    if told:
+        raise InvalidConfig(
+            f"advertised.listeners names {', '.join(told)}, which is not in listeners "
+            f"({','.join(config.listeners)})"
+        )
+    return tuple(endpoints)
+
+
+def _told(config: Config) -> dict[str, Address]:
+    told: dict[str, Address] = {}
+    for text in config.advertised_listeners or ():
+        address = Address.parse(text)
+        if address.host in ANYWHERE:
+            raise InvalidConfig(
+                f"advertised.listeners={text} is no address to connect to: {address.host!r} means "
+                "every address of this machine. Set it to the name or address by which clients reach this "
+                "broker; `listeners` is where it listens"
+            )
+        told[address.name] = address
+    return told
