@@ -54,7 +54,7 @@ def a_transaction_of_the_first_generation(s: Session) -> None:
             s.note(f"described v{version} {committed}", answer)
         end = {"transactional_id": producer, **_who(made), "committed": committed}
         s.call("end_txn", 1, end, f"{committed}")
-        _settled(s, name)
+        _completed(s, producer)
         s.call("end_txn", 1, end, f"{committed} again")
         s.call("end_txn", 1, {**end, "committed": not committed}, f"{committed}, then the other")
         _settled(s, name)
@@ -74,7 +74,7 @@ def a_transaction_of_the_second_generation(s: Session) -> None:
             s.call("produce", version, body, f"{committed}")
             end = {"transactional_id": producer, **_who(made), "committed": committed}
             ended = s.call("end_txn", 5, end, f"by produce {version}, {committed}")
-            _settled(s, name)
+            _completed(s, producer)
             s.call("end_txn", 5, end, f"again, by produce {version}, {committed}")
             nothing = {"transactional_id": producer, "producer_id": ended["producer_id"],
                        "producer_epoch": ended["producer_epoch"], "committed": False}  # fmt: skip
@@ -223,6 +223,15 @@ def _end(name: str, isolation: int) -> dict[str, Any]:
         "topics": [{"name": name, "partitions": rows}],
         "timeout": 1000,
     }
+
+
+def _completed(s: Session, producer: str) -> None:
+    """The coordinator writes down the end behind all markers."""
+    for _ in range(4000):
+        answer = s.ask("describe_transactions", {"transactional_ids": [producer]})
+        if answer["transaction_states"][0]["transaction_state"].startswith("Complete"):
+            return
+    raise AssertionError("the transaction was never completed")
 
 
 def _settled(s: Session, name: str) -> None:
