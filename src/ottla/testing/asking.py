@@ -1,7 +1,8 @@
 """Requests from inside: through the same handlers that serve clients, without a socket."""
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from ottla.broker.broker import Broker
 from ottla.broker.context import Client, Context
@@ -9,23 +10,32 @@ from ottla.broker.routes import ROUTES
 from ottla.broker.waits import Running
 from ottla.wire.schema import Message
 
+T = TypeVar("T")
+
 CLIENT_ID = "ottla-testing"
 
 
 async def ask(broker: Broker, request: Message, version: int | None = None) -> Any:
-    """On the broker's loop. The response, or what the handler raised."""
+    """The response, or what the handler raised. As handlers are, it is driven by `on_loop`."""
     route = ROUTES[request.API_KEY]
-    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    chosen = route.version_max if version is None else version
+    context = Context(broker, Client("127.0.0.1", 0), CLIENT_ID, chosen, lambda: None)
+    return await route.handler(request, context)
 
-    def finished(response: Any, error: BaseException | None) -> None:
+
+async def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """What awaits the broker's own waits, for asyncio to wait for."""
+    done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def finished(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
         if error is not None:
             done.set_exception(error)
         else:
-            done.set_result(response)
+            done.set_result(result)
 
-    chosen = route.version_max if version is None else version
-    context = Context(broker, Client("127.0.0.1", 0), CLIENT_ID, chosen, lambda: None)
-    running = Running(route.handler(request, context), finished)  # type: ignore[arg-type]
+    running = Running(work, finished)
     running.step()
     try:
         return await done

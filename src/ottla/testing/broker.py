@@ -3,7 +3,7 @@
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from ottla.server.disk import ClosableJobs, ThreadJobs
 from ottla.server.node import Node
 from ottla.storage.memory import MemoryDisk
 from ottla.testing import inspect, moves
+from ottla.testing.asking import on_loop
 from ottla.testing.background import Background
 from ottla.testing.faults import Fault, Faults
 from ottla.testing.inspect import Deserializer, Group, TopicRecord
@@ -150,11 +151,11 @@ class Broker:
     ) -> str:
         """The topic's name. `configs` are Kafka's; as keywords with underscores: `retention_ms=1000`."""
         texts = {key.replace("_", "."): text_of(value) for key, value in {**(configs or {}), **more}.items()}
-        self._run(create_topic(self._running().broker, name, partitions, texts))
+        self._ask(create_topic(self._running().broker, name, partitions, texts))
         return name
 
     def delete_topic(self, name: str) -> None:
-        self._run(delete_topic(self._running().broker, name))
+        self._ask(delete_topic(self._running().broker, name))
 
     # -- time --------------------------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Broker:
 
     def move_leader(self, topic: str, partition: int = 0, *, away: Duration = 0) -> None:
         """The partition loses its leader and gets it back, under a new epoch, after `away`."""
-        self._run(moves.move_leader(self._running().broker, topic, partition, _ms(away)))
+        self._ask(moves.move_leader(self._running().broker, topic, partition, _ms(away)))
 
     def move_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None, away: Duration = 0
@@ -262,7 +263,7 @@ class Broker:
 
     def fence(self, transactional_id: str) -> None:
         """Another producer takes over the transactional id: the one that has it is fenced."""
-        self._run(moves.fence(self._running().broker, transactional_id))
+        self._ask(moves.fence(self._running().broker, transactional_id))
 
     # -- looking inside ----------------------------------------------------------------------------------
 
@@ -282,8 +283,7 @@ class Broker:
         )
 
     def groups(self) -> dict[str, Group]:
-        found: dict[str, Group] = self._run(inspect.all_groups(self._running().broker))
-        return found
+        return self._ask(inspect.all_groups(self._running().broker))
 
     def group(self, name: str) -> Group:
         found = self.groups().get(name)
@@ -297,6 +297,15 @@ class Broker:
         return self._call(
             lambda: {name: len(topic.partitions) for name, topic in image.topics.items() if name[:2] != "__"}
         )
+
+    def transactions(self) -> dict[str, str]:
+        """The state of each transactional id: Empty, Ongoing, PrepareCommit, CompleteAbort, ..."""
+        return self._ask(inspect.all_transactions(self._running().broker))
+
+    @property
+    def connections(self) -> int:
+        """Of clients, right now."""
+        return sum(len(each.connections) for each in self._running().listeners)
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None, topic: str | None = None
@@ -437,8 +446,12 @@ class Broker:
             raise RuntimeError("the broker is not running")
         return self._node
 
-    def _run(self, work: Any) -> Any:
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._alive().run(work)
+
+    def _ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work in the manner of handlers."""
+        return self._alive().run(on_loop(work))
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._alive().call(function)

@@ -16,6 +16,7 @@ from ottla.wire.batch import BatchHeader
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 TopicPartition = tuple[str, int]
@@ -186,6 +187,11 @@ async def _offsets(broker: Broker, name: str) -> dict[TopicPartition, int]:
         for each in topic.partitions
         if each.committed_offset >= 0
     }
+
+
+async def all_transactions(broker: Broker) -> dict[str, str]:
+    response = await ask(broker, ListTransactionsRequest())
+    return {each.transactional_id: each.transaction_state for each in response.transaction_states}
 
 
 def _lag(broker: Broker, each: TopicPartition, committed: int | None) -> int | None:
