@@ -59,7 +59,7 @@ def test_what_the_broker_lacks_is_told_by_name() -> None:
 @pytest.mark.parametrize("version", [0, 5, 9, 13])
 def test_an_answer_is_read_in_the_form_of_its_request(version: int) -> None:
     dialogue = learned()
-    correlation_id, _ = dialogue.request(MetadataRequest(), version)
+    correlation_id, _ = dialogue.request(MetadataRequest(topics=[]), version)
     header = struct.pack(">i", correlation_id) + (b"\0" if version >= 9 else b"")
     frame = header + bytes(codec.write(MetadataResponse(controller_id=7), version))
     got_id, answer = dialogue.response(memoryview(frame))
