@@ -91,7 +91,7 @@ def a_produce(value=b"v", acks=1, topic="t"):
         struct.pack(">ihhih", 10, 3, 99, 1, -1),
         struct.pack(">ihhih", 10, 3, 1, 1, 30000),
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        frame("Metadata", 1, MetadataRequest(topics=None))[:-1] + b"\x7f",
+        frame("Metadata", 1, MetadataRequest(topics=None))[:-4] + b"\x7f\xff\xff\xff",
     ],
     ids=[
         "negative",

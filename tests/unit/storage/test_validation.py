@@ -44,8 +44,14 @@ def test_exactly_one_whole_batch_is_taken():
     batch = build(records(NOW))
     assert refused(b"").code == errors.InvalidRecord.code
     assert refused(batch + batch).code == errors.InvalidRecord.code
-    assert refused(batch[:-1]).code == errors.CorruptMessage.code
-    assert refused(batch[:30]).code == errors.CorruptMessage.code
+    assert refused(batch[:-1]).code == errors.InvalidRecord.code
+    assert refused(batch[:30]).code == errors.InvalidRecord.code
+
+
+def test_bytes_behind_the_batch_that_are_none_are_dropped():
+    batch = build(records(NOW))
+    header, taken = accept(batch + b"abc", LogConfig(), NOW)
+    assert (header.size, bytes(taken)) == (len(batch), bytes(batch))
 
 
 def test_a_wrong_crc_is_corrupt_and_an_old_magic_invalid():
