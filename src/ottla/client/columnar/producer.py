@@ -12,9 +12,10 @@ from ottla.client.columnar.batches import Encoding, Failures, cut
 from ottla.client.columnar.partitioning import BadRow, Partitioning
 from ottla.client.deliveries import ROW_OVERHEAD_BYTES
 from ottla.client.errors import BufferFull
+from ottla.client.offsets import committed
 from ottla.client.producer import Producer
 from ottla.client.transactions import Transactions
-from ottla.client.values import TopicPartition
+from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.wire import compression
 
@@ -65,6 +66,12 @@ class ColumnarProducer(Producer):
         self._engine.run(transactions.init())
         transactions.begin()
         return transactions.producer
+
+    def committed(self, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
+        """What a group has committed, once no open transaction can change it any more."""
+        where = TopicPartition(topic, partition)
+        found = self._engine.run(committed(self._cluster, group, [where], require_stable=True))
+        return found.get(where)
 
     def abandon(self) -> None:
         """Drops what is not sent. The transaction, if any, stays as it is at the broker."""

@@ -1,0 +1,26 @@
+"""Topics in and out of Spark, without jars: `format("ottla")`, and a tuned local session."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.spark.format import register as register
+    from ottla.spark.progress import lag as lag
+    from ottla.spark.session import session as session
+    from ottla.spark.settings import settings as settings
+
+_HOMES = {
+    "lag": "ottla.spark.progress",
+    "register": "ottla.spark.format",
+    "session": "ottla.spark.session",
+    "settings": "ottla.spark.settings",
+}
+
+__all__ = ["lag", "register", "session", "settings"]
+
+
+def __getattr__(name: str) -> Any:
+    # Every Python process that Spark starts imports this package, so it must cost nothing.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

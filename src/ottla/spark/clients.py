@@ -1,0 +1,60 @@
+"""Clients that live as long as the Python process: Spark uses its workers again and again."""
+
+import gc
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from ottla.client.columnar import ColumnarProducer, ColumnarReader
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
+_MAX = 16
+_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_frozen = False
+
+
+def reader(settings: Mapping[str, Any]) -> ColumnarReader:
+    return kept(ColumnarReader, settings)
+
+
+def producer(settings: Mapping[str, Any]) -> ColumnarProducer:
+    return kept(ColumnarProducer, settings)
+
+
+def kept(make: Callable[[Mapping[str, Any]], T], settings: Mapping[str, Any]) -> T:
+    """One of these settings; the one that was unused for longest gives way. Not inherited by a fork."""
+    key = (os.getpid(), make, *sorted((name, str(value)) for name, value in settings.items()))
+    found: T | None = _kept.pop(key, None)
+    if found is None:
+        found = make(settings)
+    _kept[key] = found
+    while len(_kept) > _MAX:
+        _, oldest = _kept.popitem(last=False)
+        oldest.close()
+    return found
+
+
+def dropped(client: _Closable) -> None:
+    """A client that failed in an unknown way is not used again."""
+    for key, each in list(_kept.items()):
+        if each is client:
+            del _kept[key]
+    client.close()
+
+
+def freeze() -> None:
+    """PySpark collects garbage after every task: with all that is imported, that takes longer than a short task.
+
+    What is there by now stays for good, so the collector need not look at it again.
+    """
+    global _frozen
+    if not _frozen:
+        _frozen = True
+        gc.collect()
+        gc.freeze()

@@ -1,0 +1,45 @@
+"""The format `ottla`: which reader or writer serves a query, and how a session learns of it."""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource  # type: ignore[import-not-found,unused-ignore]
+
+from ottla.spark.options import ReadOptions, WriteOptions
+
+
+class OttlaFormat(DataSource):  # type: ignore[misc]
+    """Heavy imports wait until they are needed: Spark makes this object in many processes."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> str:
+        from ottla.spark.rows import schema_text
+
+        return schema_text(ReadOptions.parse(self.options, streaming=True))
+
+    def reader(self, schema: Any) -> Any:
+        from ottla.spark.source import BatchReader
+
+        return BatchReader(ReadOptions.parse(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: Any) -> Any:
+        from ottla.spark.source import StreamReader
+
+        return StreamReader(ReadOptions.parse(self.options, streaming=True), schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        from ottla.spark.sink import BatchWriter
+
+        return BatchWriter(WriteOptions.parse(self.options, streaming=False), schema)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from ottla.spark.sink import StreamWriter
+
+        return StreamWriter(WriteOptions.parse(self.options, streaming=True), schema)
+
+
+def register(spark: Any) -> None:
+    """For a session that was there before the package was installed; others find the format by themselves."""
+    spark.dataSource.register(OttlaFormat)

@@ -1,0 +1,85 @@
+"""What a task finds of itself in the cluster before it writes, and what may follow from it. No I/O.
+
+A marker is a group offset that each task's transaction commits beside its records: the id of the next
+micro-batch, with the query and the number of tasks as its metadata. A replay reads it and knows what is there.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    next_batch: int
+    query: str
+    tasks: int
+
+    def metadata(self) -> str:
+        told = asdict(self)
+        del told["next_batch"]
+        return json.dumps(told, sort_keys=True)
+
+    @classmethod
+    def read(cls, offset: int, metadata: str) -> "Marker":
+        try:
+            told = json.loads(metadata)
+            return cls(offset, str(told["query"]), int(told["tasks"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise MarkerError(f"the marker {metadata!r} was not written by this sink") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task of a micro-batch and the marker that it met."""
+
+    task: int
+    marker: Marker | None
+
+
+def is_written(marker: Marker | None, query: str, batch: int) -> bool:
+    """Whether this task's part of the micro-batch is committed already. Doubts are settled by `judge`."""
+    return marker is not None and marker.query == query and marker.next_batch > batch
+
+
+def judge(found: Sequence[Found], query: str, batch: int, assume_not_written: int | None = None) -> None:
+    """Raises unless the markers of all tasks fit a micro-batch that is new, or that is being done again."""
+    if assume_not_written == batch:
+        return
+    for each in found:
+        if each.marker is not None and each.marker.query != query:
+            raise OtherQuery(
+                f"task {each.task} found the marker of query {each.marker.query}, this is {query}: "
+                "give each query a transactionalIdPrefix of its own"
+            )
+    _same_tasks(found, batch)
+    for each in found:
+        if each.marker is None and batch > 0:
+            raise MarkerMissing(
+                f"micro-batch {batch}, task {each.task}: nothing tells whether it is written already. Either the "
+                "marker expired (offsets.retention.minutes) or the query did not write exactly once before. Look "
+                f"at the end of the topic: if micro-batch {batch} is not there, set assumeNotWritten={batch} for "
+                "one start; if it is, begin a new checkpoint behind it"
+            )
+        if each.marker is not None and each.marker.next_batch not in (batch, batch + 1):
+            raise CheckpointBehind(
+                f"task {each.task} has written up to micro-batch {each.marker.next_batch - 1}, and Spark asks "
+                f"for {batch}: the checkpoint is not the one that the topic was written with. Restore it, or begin "
+                f"a new one; assumeNotWritten={batch} writes all the same"
+            )
+
+
+def _same_tasks(found: Sequence[Found], batch: int) -> None:
+    """A marker speaks of its task's share of the rows, and the shares are others when the tasks are."""
+    known = {each.marker.tasks for each in found if each.marker is not None}
+    if known - {len(found)}:
+        before = min(known - {len(found)})
+        raise TasksChanged(
+            f"micro-batch {batch} has {len(found)} tasks, those before had {before}: what a task has written "
+            f"already cannot be told. Go back to {before} (minPartitions={before} on the source, "
+            f"repartition({before}) before the sink, or the former spark.sql.shuffle.partitions). To stay with "
+            f"{len(found)}: if nothing of micro-batch {batch} is in the topic, set assumeNotWritten={batch} for "
+            "one start"
+        )

@@ -1,0 +1,198 @@
+"""The writers behind `df.write` and `writeStream`: workers write, the driver commits."""
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import (  # type: ignore[import-not-found,unused-ignore]
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.taskcontext import TaskContext  # type: ignore[import-not-found,unused-ignore]
+
+from ottla.spark.markers import Found, Marker, is_written, judge
+from ottla.spark.options import WriteOptions
+from ottla.spark.record_schema import check_schema
+
+TRANSACTION_TIMEOUT_MS = 900_000  # as long as a broker allows unless it is told otherwise
+_BATCH_ID = "streaming.sql.batchId"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What a task hands to the driver: how much it wrote, and the transaction that is still open."""
+
+    task: int
+    rows: int
+    transaction: tuple[str, tuple[int, int], int] | None = None  # see commits.Open
+    query: str = ""
+    marker: Marker | None = None
+
+
+def client_settings(options: WriteOptions) -> dict[str, Any]:
+    return {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 0, **options.client}
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Exactly once unless the options say otherwise: docs/spark.md tells how, and what that promises."""
+
+    def __init__(self, options: WriteOptions, schema: Any) -> None:
+        check_schema(schema, options.topic)
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        context = TaskContext.get()
+        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        if not self._options.exactly_once:
+            return write_plainly(self._options, iterator, context.partitionId())
+        if query is None or batch is None:
+            raise RuntimeError("Spark does not tell the micro-batch; write with guarantee=at-least-once")
+        return write_once(self._options, iterator, context.partitionId(), query, int(batch))
+
+    def commit(self, messages: list[Written | None], batchId: int) -> None:
+        written = [each for each in messages if each is not None]
+        if not self._options.exactly_once or not written:
+            return
+        query = written[0].query
+        found = [Found(each.task, each.marker) for each in written]
+        try:
+            judge(found, query, batchId, self._options.assume_not_written)
+        except Exception:
+            self.abort(messages, batchId)
+            raise
+        end_transactions(self._options, written, Marker(batchId + 1, query, len(written)))
+
+    def abort(self, messages: list[Written | None], batchId: int) -> None:
+        abort_transactions(self._options, messages)
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """At least once, or with `guarantee=exactly-once` all rows in transactions that are committed together."""
+
+    def __init__(self, options: WriteOptions, schema: Any) -> None:
+        check_schema(schema, options.topic)
+        self._options = options
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        task = TaskContext.get().partitionId()
+        if not self._options.exactly_once:
+            return write_plainly(self._options, iterator, task)
+        return write_once(self._options, iterator, task, self._job, None)
+
+    def commit(self, messages: list[Written | None]) -> None:
+        if self._options.exactly_once:
+            end_transactions(self._options, [each for each in messages if each is not None], None)
+
+    def abort(self, messages: list[Written | None]) -> None:
+        abort_transactions(self._options, messages)
+
+
+# -- in a worker -----------------------------------------------------------------------------------
+
+
+def write_plainly(options: WriteOptions, rows: Iterator[Any], task: int) -> Written:
+    """Idempotent: what the client sends again is there once; what Spark does again is there twice."""
+    from ottla.spark import clients
+
+    producer = clients.producer(client_settings(options))
+    clients.freeze()
+    try:
+        count = _write(producer, rows, options.topic)
+        producer.flush()
+    except BaseException:
+        clients.dropped(producer)
+        raise
+    return Written(task, count)
+
+
+def write_once(
+    options: WriteOptions, rows: Iterator[Any], task: int, query: str, batch: int | None
+) -> Written:
+    """Writes in a transaction and leaves it open for the driver. `batch` None: there is no replay to know."""
+    from ottla.spark import clients
+
+    transactional_id = f"{options.prefix}-{query}-{task}"
+    producer = clients.producer({**client_settings(options), "transactional.id": transactional_id})
+    clients.freeze()
+    try:
+        # First fence whoever wrote before: only then does the marker stand still.
+        identity = producer.take_over()
+        began_ms = int(time.time() * 1000)
+        marker = None if batch is None else _marker(producer, transactional_id, options.marker_topic)
+        if batch is not None and batch != options.assume_not_written and is_written(marker, query, batch):
+            for _ in rows:
+                pass  # Spark wants its rows taken
+            return Written(task, 0, None, query, marker)
+        count = _write(producer, _in_time(rows, began_ms, producer), options.topic)
+        producer.flush()
+    except BaseException:
+        _give_up(producer)
+        raise
+    return Written(task, count, (transactional_id, identity, began_ms), query, marker)
+
+
+def _write(producer: Any, rows: Iterator[Any], topic: str | None) -> int:
+    count = 0
+    for batch in rows:
+        count += batch.num_rows
+        producer.write(batch, topic)
+    return count
+
+
+def _in_time(rows: Iterator[Any], began_ms: int, producer: Any) -> Iterator[Any]:
+    from ottla.spark.commits import timed_out
+
+    limit_ms = producer.settings.transaction_timeout_ms
+    for batch in rows:
+        took_ms = time.time() * 1000 - began_ms
+        if took_ms >= limit_ms:
+            raise timed_out(took_ms, limit_ms)
+        yield batch
+
+
+def _marker(producer: Any, group: str, topic: str) -> Marker | None:
+    found = producer.committed(group, topic, 0)
+    return None if found is None else Marker.read(found.offset, found.metadata)
+
+
+def _give_up(producer: Any) -> None:
+    from ottla.errors import OttlaError
+    from ottla.spark import clients
+
+    try:
+        producer.abort()
+    except OttlaError:
+        pass  # fenced, or the broker is away: the next attempt sees to it
+    finally:
+        clients.dropped(producer)
+
+
+# -- in the driver ---------------------------------------------------------------------------------
+
+
+def end_transactions(options: WriteOptions, written: Sequence[Written], marker: Marker | None) -> None:
+    from ottla.spark.commits import Open
+
+    left = [Open(*each.transaction) for each in written if each.transaction is not None]
+    if left:
+        _committer(options).commit(left, marker, options.marker_topic)
+
+
+def abort_transactions(options: WriteOptions, messages: Sequence[Written | None]) -> None:
+    from ottla.spark.commits import Open
+
+    left = [Open(*each.transaction) for each in messages if each is not None and each.transaction is not None]
+    if left:
+        _committer(options).abort(left)
+
+
+def _committer(options: WriteOptions) -> Any:
+    from ottla.spark import clients
+    from ottla.spark.commits import Committer
+
+    return clients.kept(Committer, client_settings(options))

@@ -1,0 +1,206 @@
+"""What the driver asks the brokers: which topics there are, where they begin and end; and waits for more."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ottla.client.cluster import ZERO_ID, Cluster
+from ottla.client.engine import Engine
+from ottla.client.errors import ClientError
+from ottla.client.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.errors import OttlaError, UnknownTopicOrPartition
+from ottla.spark.errors import OptionError
+from ottla.spark.offsets import Positions
+from ottla.spark.options import Bound, ReadOptions
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+log = logging.getLogger(__name__)
+KNOWN_FOR_S = 1.0  # new topics and partitions are seen this late at most
+_POLL_MS = 1_000
+
+
+class Topics:
+    """Blocking; one for each query, for as long as it runs."""
+
+    def __init__(self, options: ReadOptions, client: Mapping[str, Any]) -> None:
+        self._options = options
+        self._settings = ConsumerSettings.parse(client)
+        self._engine = Engine("spark source")
+        self._cluster = Cluster(self._settings)
+        # Long polls hold up their connection, so they have connections of their own.
+        self._polling = Cluster(self._settings)
+        self._polls: dict[int, asyncio.Task[None]] = {}
+        self._committing: asyncio.Task[None] | None = None
+        self._looked = float("-inf")
+        self.ids: dict[str, str] = {}
+        self.partitions: list[TopicPartition] = []
+
+    def look(self, *, fresh: bool = False) -> None:
+        """Takes note of the topics that are there now: their ids and partitions."""
+        if fresh or time.monotonic() - self._looked > KNOWN_FOR_S:
+            self._engine.run(self._look())
+            self._looked = time.monotonic()
+
+    def begins(self, partitions: Iterable[TopicPartition]) -> Positions:
+        return self._engine.run(self._offsets(dict.fromkeys(partitions, EARLIEST)))
+
+    def ends(self, partitions: Iterable[TopicPartition] | None = None) -> Positions:
+        """Behind the last record that may be read: with read_committed the last stable offset."""
+        wanted = self.partitions if partitions is None else partitions
+        return self._engine.run(self._offsets(dict.fromkeys(wanted, LATEST)))
+
+    def resolve(self, bound: Bound) -> Positions:
+        """Offsets for what the options say of all partitions that are there."""
+        if bound.everywhere is not None:
+            return self.begins(self.partitions) if bound.everywhere == EARLIEST else self.ends()
+        if bound.timestamp is not None:
+            return self._at_times(dict.fromkeys(self.partitions, bound.timestamp), bound)
+        given = bound.timestamps or bound.offsets
+        exact = {TopicPartition(*each): at for each, at in given.items()}
+        self._check_complete(exact)
+        if bound.timestamps:
+            return self._at_times(exact, bound)
+        special = {p: at for p, at in exact.items() if at < 0}
+        return exact | self._engine.run(self._offsets(special))
+
+    def wait(self, positions: Positions) -> None:
+        """Returns when one of the partitions has more than that, or after a second."""
+        self._engine.run(self._wait(positions))
+
+    def commit(self, group: str, positions: Positions) -> None:
+        """Shows progress to every tool that can read group offsets; never holds up the query."""
+        self._engine.run(self._commit_soon(group, positions))
+
+    def close(self) -> None:
+        if not self._engine.is_closed:
+            self._engine.run(self._close())
+            self._engine.close()
+
+    # -- on the loop -------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        options = self._options
+        names = None if options.pattern is not None else list(options.subscribe or options.assign)
+        await self._cluster.retrying(lambda: self._cluster.refresh(names), "the topics could not be listed")
+        known = self._cluster.image.topics
+        if options.pattern is not None:
+            pattern = re.compile(options.pattern)
+            names = sorted(
+                name for name, topic in known.items() if not topic.internal and pattern.fullmatch(name)
+            )
+        assert names is not None
+        missing = [name for name in names if name not in known]
+        if missing and not self._settings.allow_auto_create_topics:
+            raise UnknownTopicOrPartition(f"topic {missing[0]} is not there")
+        self.ids = {name: _hex(known[name].id) for name in names if name in known}
+        self.partitions = [
+            TopicPartition(name, index)
+            for name in names
+            if name in known
+            for index in sorted(options.assign.get(name) or known[name].partitions)
+        ]
+
+    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Positions:
+        if not wanted:
+            return {}
+        committed_only = self._settings.read_committed
+        found = await list_offsets(self._cluster, wanted, committed_only=committed_only)
+        return {partition: told.offset for partition, told in found.items()}
+
+    async def _wait(self, positions: Positions) -> None:
+        try:
+            groups = await self._polling.by_leader(positions)
+        except OttlaError as error:
+            self._polling.forget_stale(error)
+            await asyncio.sleep(0.1)
+            return
+        for node, partitions in groups.items():
+            if node not in self._polls or self._polls[node].done():
+                exact = {TopicPartition(*each): positions[TopicPartition(*each)] for each in partitions}
+                self._polls[node] = asyncio.ensure_future(self._poll(node, exact))
+        polls = [self._polls[node] for node in groups]
+        if polls:
+            await asyncio.wait(polls, timeout=_POLL_MS / 1000, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(0.1)
+
+    async def _poll(self, node: int, positions: Positions) -> None:
+        """A fetch that returns as soon as there is one byte; what it brings is of no interest."""
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=_POLL_MS,
+            min_bytes=1,
+            max_bytes=1,
+            isolation_level=int(self._settings.read_committed),
+            session_epoch=-1,
+            topics=[self._fetch_topic(topic, p, positions) for topic, p in by_topic(positions).items()],
+        )
+        without_ids = any(each.topic_id == ZERO_ID for each in request.topics)
+        try:
+            answer = await self._polling.ask(request, node, at_most=12 if without_ids else 32767)
+            failed = answer.error_code or any(p.error_code for t in answer.responses for p in t.partitions)
+            if failed:
+                await self._polling.refresh(by_topic(positions))
+                await asyncio.sleep(0.05)
+        except OttlaError as error:
+            self._polling.forget_stale(error)
+            await asyncio.sleep(0.05)
+
+    def _fetch_topic(self, topic: str, partitions: list[int], positions: Positions) -> FetchTopic:
+        known = self._polling.image.topics[topic]
+        return FetchTopic(
+            topic=topic,
+            topic_id=known.id,
+            partitions=[
+                FetchPartition(
+                    partition=p,
+                    current_leader_epoch=-1,
+                    fetch_offset=positions[TopicPartition(topic, p)],
+                    partition_max_bytes=1,
+                )
+                for p in partitions
+            ],
+        )
+
+    async def _commit_soon(self, group: str, positions: Positions) -> None:
+        if self._committing is not None and not self._committing.done():
+            return  # the next one says more
+        self._committing = asyncio.ensure_future(self._commit(group, positions))
+
+    async def _commit(self, group: str, positions: Positions) -> None:
+        offsets = {partition: OffsetAndMetadata(offset) for partition, offset in positions.items()}
+        try:
+            await commit(self._cluster, GroupMetadata(group), offsets)
+        except OttlaError as error:
+            log.warning("the progress of group %s is not shown: %s", group, error)
+
+    async def _close(self) -> None:
+        for cluster in (self._cluster, self._polling):
+            await cluster.close()
+
+    # -- times and options -------------------------------------------------------------------------
+
+    def _at_times(self, wanted: Mapping[TopicPartition, int], bound: Bound) -> Positions:
+        found = self._engine.run(self._offsets(wanted))
+        late = [partition for partition, offset in found.items() if offset < 0]
+        if late and bound is self._options.starting and not bound.late_is_latest:
+            text = f"{late[0]} has no record as young as {wanted[late[0]]}"
+            raise OptionError(f"{text}; startingOffsetsByTimestampStrategy=latest begins at its end")
+        return found | self.ends(late)
+
+    def _check_complete(self, given: Mapping[TopicPartition, int]) -> None:
+        """As Spark has it: all partitions or none, so that nothing is left out by mistake."""
+        missing, unknown = set(self.partitions) - set(given), set(given) - set(self.partitions)
+        if missing:
+            raise OptionError(f"no offset is given for {', '.join(map(str, sorted(missing)))}")
+        if unknown:
+            raise ClientError(f"there is no {', '.join(map(str, sorted(unknown)))}")
+
+
+def _hex(topic_id: bytes) -> str:
+    return "" if topic_id == ZERO_ID else topic_id.hex()
