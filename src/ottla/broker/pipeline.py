@@ -17,10 +17,11 @@ Buffers = list[Buffer]
 class Slot:
     """A place in the queue of answers. `buffers` is None while it is awaited, empty when there is none."""
 
-    __slots__ = ("_pipeline", "buffers", "holds", "running")
+    __slots__ = ("_pipeline", "buffers", "held_bytes", "holds", "running")
 
-    def __init__(self, pipeline: "Pipeline") -> None:
+    def __init__(self, pipeline: "Pipeline", held_bytes: int = 0) -> None:
         self._pipeline = pipeline
+        self.held_bytes = held_bytes  # of the memory for requests, until it is answered
         self.buffers: Buffers | None = None
         self.holds = True
         self.running: Running | None = None
@@ -34,6 +35,9 @@ class Slot:
     def answer(self, buffers: Buffers) -> None:
         self.buffers = buffers
         self.running = None
+        if self.held_bytes:
+            held_bytes, self.held_bytes = self.held_bytes, 0
+            self._pipeline.give_back(held_bytes)
         self._pipeline.on_answered()
         self.release()
 
@@ -51,8 +55,10 @@ class Pipeline:
         write: Callable[[Buffers], None],
         on_ready: Callable[[], None],
         in_flight_max: int = 64,
+        give_back: Callable[[int], None] = lambda held_bytes: None,
     ) -> None:
         self._begin, self._write, self._on_ready = begin, write, on_ready
+        self.give_back = give_back
         self._slots: deque[Slot] = deque()
         self._in_flight_max = in_flight_max
         self._closed = False
@@ -66,8 +72,8 @@ class Pipeline:
     def idle(self) -> bool:
         return not self._slots
 
-    def on_frame(self, frame: Buffer) -> None:
-        slot = Slot(self)
+    def on_frame(self, frame: Buffer, held_bytes: int = 0) -> None:
+        slot = Slot(self, held_bytes)
         self._slots.append(slot)
         self._begin(frame, slot)
 
@@ -92,3 +98,6 @@ class Pipeline:
         for slot in slots:
             if slot.running is not None:
                 slot.running.cancel()
+            if slot.held_bytes:
+                self.give_back(slot.held_bytes)
+                slot.held_bytes = 0

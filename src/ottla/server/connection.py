@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.server")
 
 IDLE_BUFFER_BYTES = 4 << 10
-HELD_BYTES_MAX = 64 << 10  # read ahead of requests that wait for their turn
+HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
 STEP_BYTES = 256 << 10  # a buffer grows by at most its own size or this: an announced length costs nothing
 
 
@@ -26,10 +26,12 @@ class Connection(asyncio.BufferedProtocol):
         self._start = self._end = 0  # what is received and not yet cut into frames
         self._reading = True
         self._writable = True
+        self._reserved = 0  # of the memory for requests, for the frame that is being received
+        self._is_waiting = False  # for such memory
         self._transport: asyncio.Transport
         self.client: Client
         self.last_used_ms = 0
-        self._pipeline = Pipeline(self._begin, self._write, self._cut)
+        self._pipeline = Pipeline(self._begin, self._write, self._cut, give_back=listener.budget.give)
 
     # -- what asyncio calls ----------------------------------------------------------------------
 
@@ -53,14 +55,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pipeline.close()
+        self._listener.budget.leave(self)
+        if self._reserved:
+            self._listener.budget.give(self._reserved)
+            self._reserved = 0
         self._listener.on_disconnected(self)
 
     def pause_writing(self) -> None:
         self._writable = False
         self._pause()
+        self._listener.on_stalled(self)
 
     def resume_writing(self) -> None:
         self._writable = True
+        self._listener.on_flowing(self)
         self._cut()
 
     # -- reading ---------------------------------------------------------------------------------
@@ -68,7 +76,9 @@ class Connection(asyncio.BufferedProtocol):
     def _cut(self) -> None:
         """Whole frames go to the pipeline while it takes them; reading pauses when too much waits."""
         self.last_used_ms = self._listener.clock.monotonic_ms()
-        while self._writable and self._pipeline.ready and not self._transport.is_closing():
+        while self._writable and self._pipeline.ready and not self._is_waiting:
+            if self._transport.is_closing():
+                break
             received = self._end - self._start
             if received < LENGTH.size:
                 break
@@ -76,17 +86,34 @@ class Connection(asyncio.BufferedProtocol):
             if not 0 < size <= self._listener.request_bytes_max:
                 self.close(f"a frame of {size} bytes, limit {self._listener.request_bytes_max}")
                 return
+            if size > IDLE_BUFFER_BYTES and not self._reserved and not self._reserve(size):
+                break
             if received < LENGTH.size + size:
                 break
-            self._pipeline.on_frame(self._take(size))
+            held, self._reserved = self._reserved, 0
+            if held:
+                self._listener.budget.on_complete(self)
+            self._pipeline.on_frame(self._take(size), held)
         if self._start == self._end:
             self._start = self._end = 0
         # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
         held = 0 if self._pipeline.ready else self._end - self._start
-        if self._writable and held < HELD_BYTES_MAX:
+        if self._writable and held < HELD_BYTES_MAX and not self._is_waiting:
             self._resume()
         else:
             self._pause()
+
+    def _reserve(self, size: int) -> bool:
+        """Larger frames are read once there is memory for them, over all connections."""
+        self._is_waiting = not self._listener.budget.take(self, size, lambda: self._on_granted(size))
+        if not self._is_waiting:
+            self._reserved = size
+        return not self._is_waiting
+
+    def _on_granted(self, size: int) -> None:
+        self._is_waiting = False
+        self._reserved = size
+        self._listener.clock.call_soon(self._cut)
 
     def _take(self, size: int) -> Buffer:
         begin = self._start + LENGTH.size
@@ -139,12 +166,22 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         if not self._transport.is_closing():
             log.info("connection closed: %s", reason)
-            self._transport.close()
+            self._transport.close()  # what was answered before still leaves, if the client reads
 
     def fileno(self) -> int:
         """-1 when it is closed."""
         descriptor: int = self._transport.get_extra_info("socket").fileno()
         return descriptor
 
-    def abort(self) -> None:
+    @property
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def abort(self, reason: str = "") -> None:
+        if reason:
+            log.info("connection closed: %s:%d: %s", self.client.host, self.client.port, reason)
         self._transport.abort()

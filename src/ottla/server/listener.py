@@ -4,26 +4,41 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.config.settings import Config
 from ottla.ports import Clock, TimerHandle
+from ottla.server.budget import Budget
 from ottla.server.connection import Connection
 
 log = logging.getLogger("ottla.server")
 SWEEP_MS = 10_000
+WRITE_BUFFER_BYTES = 1 << 20  # answers beyond this wait until the client has read some
 
 
 class Listener:
-    def __init__(self, name: str, dispatcher: Dispatcher, config: Config, clock: Clock) -> None:
-        self.name, self.dispatcher, self.clock = name, dispatcher, clock
-        self.request_bytes_max: int = config.socket_request_max_bytes
-        self.write_buffer_bytes_max = 1 << 20
-        self._connections_max: int = config.max_connections
-        self._connections_per_ip_max: int = config.max_connections_per_ip
-        self._idle_ms_max: int = config.connections_max_idle_ms
-        self._backlog: int = config.socket_listen_backlog_size
+    """`config` gives the settings in force: some of the limits change while running."""
+
+    def __init__(
+        self,
+        name: str,
+        dispatcher: Dispatcher,
+        config: Callable[[], Config],
+        clock: Clock,
+        budget: Budget,
+    ) -> None:
+        self.name, self.dispatcher, self.clock, self.budget = name, dispatcher, clock, budget
+        self._config = config
+        static = config()
+        self.request_bytes_max: int = static.socket_request_max_bytes
+        self.write_buffer_bytes_max: int = min(
+            WRITE_BUFFER_BYTES, static.ottla_connection_responses_max_bytes
+        )
+        self._idle_ms_max: int = static.connections_max_idle_ms
+        self._backlog: int = static.socket_listen_backlog_size
         self.connections: set[Connection] = set()
+        self._stalled: dict[Connection, None] = {}  # do not read their answers; the longest first
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
         self._socket: socket.socket
@@ -45,16 +60,31 @@ class Listener:
 
     def on_connected(self, connection: Connection) -> str | None:
         """Why the connection is refused, or None."""
-        host = connection.client.host
+        host, config = connection.client.host, self._config()
         self.connections.add(connection)
         self._by_host[host] += 1
-        if len(self.connections) > self._connections_max:
-            return f"{host}: more than max.connections={self._connections_max} connections"
-        if self._by_host[host] > self._connections_per_ip_max:
-            return f"{host}: more than max.connections.per.ip={self._connections_per_ip_max} connections"
+        if len(self.connections) > config.max_connections:
+            return f"{host}: more than max.connections={config.max_connections} connections"
+        most = _per_address(config, host)
+        if self._by_host[host] > most:
+            return f"{host}: more than max.connections.per.ip={most} connections"
         return None
 
+    def on_stalled(self, connection: Connection) -> None:
+        """Answers pile up for clients that do not read. What all of them hold is bounded: the one that has
+        been stuck for longest goes."""
+        self._stalled[connection] = None
+        limit = self.budget.limit_bytes
+        while len(self._stalled) > 1 and sum(each.unsent_bytes for each in self._stalled) > limit:
+            longest = next(iter(self._stalled))
+            del self._stalled[longest]
+            longest.abort(f"it does not read its answers, of which {longest.unsent_bytes} bytes wait")
+
+    def on_flowing(self, connection: Connection) -> None:
+        self._stalled.pop(connection, None)
+
     def on_disconnected(self, connection: Connection) -> None:
+        self._stalled.pop(connection, None)
         self.connections.discard(connection)
         host = connection.client.host
         self._by_host[host] -= 1
@@ -82,6 +112,17 @@ class Listener:
     def _sweep(self) -> None:
         oldest = self.clock.monotonic_ms() - self._idle_ms_max
         for connection in list(self.connections):
-            if connection.idle and connection.last_used_ms < oldest:
+            if connection.is_closing:
+                connection.abort()  # it had its time to read what was left
+            elif connection.last_used_ms < oldest and (connection.idle or connection in self._stalled):
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)
+
+
+def _per_address(config: Config, host: str) -> int:
+    for each in config.max_connections_per_ip_overrides.split(","):
+        address, colon, limit = each.strip().rpartition(":")
+        if colon and address == host and limit.isdigit():
+            return int(limit)
+    most: int = config.max_connections_per_ip
+    return most

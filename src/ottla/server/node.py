@@ -27,6 +27,7 @@ from ottla.metadata.journal import Journal
 from ottla.metadata.log import MetadataLog
 from ottla.ports import Disk
 from ottla.server import addresses
+from ottla.server.budget import Budget
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, ThreadJobs
 from ottla.server.folders import Folders
@@ -165,8 +166,10 @@ class Node:
         replicas.start()
 
     def _bind(self) -> None:
+        limit = self.config.queued_max_request_bytes
+        budget = Budget(limit if limit > 0 else self.config.ottla_requests_max_bytes, self.clock)
         for address in addresses.listeners(self.config):
-            listener = Listener(address.name, self.dispatcher, self.config, self.clock)
+            listener = Listener(address.name, self.dispatcher, lambda: self.broker.config, self.clock, budget)
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
 
