@@ -37,6 +37,7 @@ class Observer(Protocol):
 class Dispatcher:
     def __init__(self, broker: "Broker", observer: Observer) -> None:
         self._broker, self.observer = broker, observer
+        self._elements_max: int = broker.config.ottla_request_elements_max
 
     def begin(self, frame: Buffer, slot: Slot, client: Client, close: Callable[[str], None]) -> None:
         """Starts the request; the slot gets the answer, or `close` the reason why there is none."""
@@ -49,7 +50,9 @@ class Dispatcher:
             if header.api_version >= route.api.flexible_from:
                 position = skip_tags(frame, position)
             # Bytes behind the request are not looked at: librdkafka leaves some when it asks for all topics.
-            request, _ = codec.read(route.request, header.api_version, frame, position)
+            request, _ = codec.read_bounded(
+                route.request, header.api_version, frame, position, elements_max=self._elements_max
+            )
         except (ProtocolError, CloseConnection) as error:
             close(f"{client.host}:{client.port}: {error}")
             return

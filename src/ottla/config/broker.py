@@ -148,6 +148,13 @@ _CLUSTER = (
         HIGH,
     ),
     _key("zookeeper.session.timeout.ms", INT, 6000, "The session of a broker.", at_least(1), HIGH),
+    _key(
+        "zookeeper.set.acl", BOOLEAN, False, "Whether only our credentials get at what we write.", None, HIGH
+    ),
+    _key("zookeeper.ssl.client.enable", BOOLEAN, False, "Whether ZooKeeper is spoken to over TLS."),
+    _key("zookeeper.ssl.truststore.location", STRING, None, "A PEM file: whom to trust."),
+    _key("zookeeper.ssl.keystore.location", STRING, None, "A PEM file: our own key and certificate."),
+    _key("ottla.zookeeper.auth", STRING, None, "digest:USER:PASSWORD, to authenticate with ZooKeeper."),
 )
 
 _OURS = (
@@ -156,10 +163,17 @@ _OURS = (
         "ottla.connection.responses.max.bytes",
         LONG,
         16 << 20,
-        "Answers waiting on a connection.",
+        "The largest answer to a fetch, which is what may wait on a connection.",
         at_least(1),
     ),
-    _key("ottla.batch.uncompressed.max.bytes", LONG, 128 << 20, "A batch, unpacked.", at_least(1)),
+    _key("ottla.batch.uncompressed.max.bytes", LONG, 64 << 20, "A batch, unpacked.", at_least(1)),
+    _key(
+        "ottla.request.elements.max",
+        INT,
+        250_000,
+        "Topics, partitions and all other array elements of one request, taken together.",
+        at_least(1),
+    ),
     _key("ottla.open.files.max", INT, 2000, "Segment files kept open.", at_least(1)),
     _key("ottla.topics.max", INT, 100_000, "Topics in the cluster.", at_least(1)),
     _key("ottla.partitions.max", INT, 200_000, "Partitions in the cluster.", at_least(1)),

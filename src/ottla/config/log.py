@@ -30,6 +30,7 @@ class LogConfig:
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
+    uncompressed_bytes_max: int = 64 << 20
     log_append_time: bool = False
     timestamp_before_max_ms: int = LONG_MAX
     timestamp_after_max_ms: int = 3_600_000
@@ -74,6 +75,7 @@ class LogConfig:
             delete_retention_ms=of("delete.retention.ms"),
             file_delete_delay_ms=of("file.delete.delay.ms"),
             max_message_bytes=of("max.message.bytes"),
+            uncompressed_bytes_max=broker["ottla.batch.uncompressed.max.bytes"],
             log_append_time=of("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms=of("message.timestamp.before.max.ms"),
             timestamp_after_max_ms=of("message.timestamp.after.max.ms"),

@@ -28,8 +28,6 @@ NO_TIMESTAMP = -1
 MAGIC = 2
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _MAGIC_AT, _COUNT_AT = 8, 16, 57
-_DECOMPRESSED_BYTES_MIN = 64 << 20  # a batch may always grow to this much
-_DECOMPRESSED_FACTOR = 20  # or to so many times the topic's max.message.bytes
 _CODECS = {"uncompressed": compression.NONE, **{name: at for at, name in enumerate(compression.NAMES)}}
 
 
@@ -59,7 +57,7 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
     size = len(batch)
     if size > config.max_message_bytes or size > config.segment_bytes:
         _check_size(batch, config)
-    limit = max(_DECOMPRESSED_BYTES_MIN, _DECOMPRESSED_FACTOR * config.max_message_bytes)
+    limit = max(config.uncompressed_bytes_max, config.max_message_bytes)
     try:
         header, walked = validate(batch, limit=limit)
     except BadRecord as error:

@@ -35,15 +35,26 @@ class Malformed(InvalidRequest):
     code = InvalidRequest.code
 
 
-def read(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
+def read(
+    cls: type[M], version: int, buffer: Buffer, position: int = 0, *, bounded: bool = False
+) -> tuple[M, int]:
     """The message at `position`, and where it ends."""
     try:
-        message, end = reader(cls, version)(buffer, position)
+        message, end = reader(cls, version, bounded)(buffer, position)
     except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
         raise Malformed(f"{cls.__name__} v{version}: {error}") from error
     if end > len(buffer):
         raise Malformed(f"{cls.__name__} v{version} ends {end - len(buffer)} bytes behind its frame")
     return message, end
+
+
+def read_bounded(
+    cls: type[M], version: int, buffer: Buffer, position: int = 0, *, elements_max: int
+) -> tuple[M, int]:
+    """As `read`, of a message with at most so many array elements in all: a byte on the wire may become an
+    object a hundred times as large."""
+    _ELEMENTS_LEFT[0] = elements_max
+    return read(cls, version, buffer, position, bounded=True)
 
 
 def write(message: Message, version: int, into: bytearray | None = None) -> bytearray:
@@ -74,10 +85,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def reader(cls: type[Message], version: int) -> Reader:
-    found = _READERS.get((cls, version))
+def reader(cls: type[Message], version: int, bounded: bool = False) -> Reader:
+    found = _READERS.get((cls, version, bounded))
     if found is None:
-        found = _READERS[cls, version] = _Source(cls, version).compile_reader()
+        found = _READERS[cls, version, bounded] = _Source(cls, version, bounded).compile_reader()
     return found
 
 
@@ -88,21 +99,23 @@ def writer(cls: type[Message], version: int) -> Writer:
     return found
 
 
-_READERS: dict[tuple[type[Message], int], Reader] = {}
+_READERS: dict[tuple[type[Message], int, bool], Reader] = {}
+_ELEMENTS_LEFT = [0]  # of the bounded message that is being read
 _WRITERS: dict[tuple[type[Message], int], Writer] = {}
 
 
 class _Source:
     """Builds the Python source of one reader or writer."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
-        self.cls, self.version = cls, version
+    def __init__(self, cls: type[Message], version: int, bounded: bool = False) -> None:
+        self.cls, self.version, self.bounded = cls, version, bounded
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "uvarint": read_uvarint,
             "write_uvarint": write_uvarint,
             "Malformed": Malformed,
+            "left": _ELEMENTS_LEFT,
             "new": object.__new__,
             "Class": cls,
         }
@@ -146,6 +159,9 @@ class _Source:
         if field.array:
             self._read_length("i", indent, plus_one=self.flexible)
             self._null_or(target, field.name, nullable, indent)
+            if self.bounded:
+                self._line("    left[0] -= n", indent)
+                self._line("    if left[0] < 0: raise Malformed('there are too many elements')", indent)
             self._line(f"    {target} = items = []", indent)
             self._line("    for _ in range(n):", indent)
             self._read_item(field.kind, indent + 2)
@@ -289,7 +305,7 @@ class _Source:
         return name
 
     def _reader_of(self, kind: type[Message]) -> str:
-        return self._name(reader(kind, self.version))
+        return self._name(reader(kind, self.version, self.bounded))
 
     def _writer_of(self, kind: type[Message]) -> str:
         return self._name(writer(kind, self.version))

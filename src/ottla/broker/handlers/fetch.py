@@ -117,7 +117,8 @@ async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Co
 
 
 def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) -> _Round:
-    left = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+    config = context.broker.config
+    left = min(request.max_bytes, config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
     found = _Round({}, [])
     for wanted in turn.wanted:
         key = wanted.topic, wanted.partition

@@ -8,6 +8,7 @@ from ottla import errors
 from ottla.broker.authorized import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.context import Context
 from ottla.broker.coordinators import LocalShard
+from ottla.coordination.groups.offsets import refuse_transactional
 from ottla.coordination.groups.table import GroupTable
 from ottla.effects import Effects
 from ottla.metadata.names import CONSUMER_OFFSETS
@@ -63,7 +64,18 @@ def _member(context: Context) -> Member:
     return Member(context.client_id, f"/{context.client.host}")
 
 
+def _check_room(group_id: str, context: Context) -> None:
+    """Groups cost memory as long as they live: a new one has to find room."""
+    broker = context.broker
+    if group_id in broker.groups.shard_of(group_id).machine.state.groups:
+        return
+    most: int = broker.config.ottla_groups_max
+    if sum(len(shard.machine.state.groups) for shard in broker.groups.shards.values()) >= most:
+        raise errors.PolicyViolation(f"There may be no more than {most} groups (ottla.groups.max).")
+
+
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+    _check_room(request.group_id, context)
     response: JoinGroupResponse = await context.broker.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_join_group(
@@ -100,6 +112,7 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:
+    _check_room(request.group_id, context)
     response: ConsumerGroupHeartbeatResponse = await context.broker.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_consumer_group_heartbeat(
@@ -113,6 +126,7 @@ async def consumer_group_heartbeat(
 
 
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    _check_room(request.group_id, context)
     response: OffsetCommitResponse = await context.broker.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_offset_commit(request, context.api_version, token, now_ms),
@@ -123,6 +137,8 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     """The offsets' partition must be in the transaction: asked for, or from v5 on made so."""
     broker = context.broker
+    if not request.group_id:
+        return refuse_transactional(request, errors.InvalidGroupId.code)
     each = CONSUMER_OFFSETS, broker.groups.index_of(request.group_id)
     admission = await broker.transactions.admit_offsets(request, each, context.api_version)
 
