@@ -65,6 +65,12 @@ class Transactions(Identity):
         await self._init(first=True)
         self.initialized = True
 
+    def resume(self, producer: tuple[int, int]) -> None:
+        """Takes over an open transaction that another process has written, to end it."""
+        self.producer = producer
+        self.initialized = self.open = True
+        self._offsets_added = True  # it was touched, though not by us
+
     def begin(self) -> None:
         self._ensure_alive()
         if not self.initialized:
