@@ -19,6 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data", metavar="DIR", help="log folder (default: ottla-data)")
     where.add_argument("--memory", action="store_true", help="keep everything in memory")
+    parser.add_argument("--broker-id", type=int, metavar="N", help="this broker's number in its cluster")
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT,...", help="be one of the cluster whose metadata is kept there"
+    )
     parser.add_argument("--config", metavar="FILE", help="a property file with Kafka's names")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="one setting; wins over FILE"
@@ -48,6 +52,10 @@ def configured(arguments: argparse.Namespace) -> Config:
         settings |= read_properties(Path(arguments.config).read_text())
     if arguments.data:
         settings["log.dirs"] = arguments.data
+    if arguments.broker_id is not None:
+        settings["node.id"] = str(arguments.broker_id)
+    if arguments.zookeeper:
+        settings["zookeeper.connect"] = arguments.zookeeper
     return Config(settings | read_assignments(arguments.set))
 
 
@@ -72,7 +80,13 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
-    await node.start()
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():  # it may wait long for its cluster
+        starting.cancel()
+        return
+    await starting
     # What is there now stays: the collector need not walk it again and again.
     gc.collect()
     gc.freeze()

@@ -41,7 +41,8 @@ class Controller:
         self.members: dict[int, membership.Registration] | None = None
         """Brokers with a session; None until the log has told: nobody is lost before that."""
         self.holder: int | None = None
-        """Who is the controller, as far as the log has told."""
+        """Who is the controller, as far as the log has told; `lease_epoch` is under which epoch."""
+        self.lease_epoch = 0
         self.is_caught_up = False
         self.on_session_over: Callable[[], None] = lambda: None
         self.on_news: Callable[[], None] = lambda: None
@@ -119,7 +120,7 @@ class Controller:
         self.image.apply_entry(position, records)
 
     def on_lease(self, holder: int | None, epoch: int) -> None:
-        self.holder, self.is_caught_up = holder, True
+        self.holder, self.lease_epoch, self.is_caught_up = holder, epoch, True
         if holder == self.broker_id:
             self.epoch = epoch
             self._go_on()

@@ -35,6 +35,7 @@ from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
 from ottla.server.peers import BrokerPeers
+from ottla.server.watch import PeerWatch
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 from ottla.storage.memory import MemoryDisk
@@ -63,6 +64,7 @@ class Node:
         self.metadata_log = metadata_log
         self.is_clustered = metadata_log is not None or bool(config.zookeeper_connect)
         self.peers: BrokerPeers | None = None
+        self._watch: PeerWatch | None = None
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
         self._folders = Folders()
@@ -119,6 +121,7 @@ class Node:
             timeout_ms = config.controller_socket_timeout_ms
             listener = config.inter_broker_listener_name
             self.peers = BrokerPeers(config.node_id, controller.image, listener, timeout_ms)
+            self._watch = PeerWatch(controller, self.peers.endpoint)
         self.broker = Broker(
             config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid, self.peers
         )
@@ -141,6 +144,9 @@ class Node:
             ),
             self.broker.on_joined,
         )
+        if self._watch is not None:
+            controller.on_news = self._watch.on_news
+            self._watch.on_news()
         housekeeping.start()
         self.lag = LagProbe(self.clock)
         self.lag.start()
@@ -195,6 +201,8 @@ class Node:
 
     async def _stop_serving(self) -> None:
         self.membership.close()
+        if self._watch is not None:
+            self._watch.close()
         for listener in self.listeners:
             await listener.stop()
         self.broker.close()

@@ -51,9 +51,30 @@ class SharedHome:
         return self.shared.session()
 
 
-@pytest.fixture(params=[JournalHome, SharedHome])
+@pytest.fixture(scope="module")
+def zookeeper():
+    from ottla.server.zookeeper.ensemble import why_not
+    from tests.cluster.zookeeper_home import OneServer
+
+    if why_not():
+        pytest.skip(why_not())
+    server = OneServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["journal", "shared", "zookeeper"])
 def home(request):
-    return request.param()
+    if request.param == "journal":
+        yield JournalHome()
+    elif request.param == "shared":
+        yield SharedHome()
+    else:
+        from tests.cluster.zookeeper_home import ZooKeeperHome
+
+        home = ZooKeeperHome(request.getfixturevalue("zookeeper"))
+        yield home
+        home.close()
 
 
 def a_record(number=1):

@@ -1,0 +1,5 @@
+"""`python -m ottla` is `ottla`."""
+
+from ottla.cli.main import main
+
+raise SystemExit(main())

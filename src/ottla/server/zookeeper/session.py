@@ -1,0 +1,241 @@
+"""A session with ZooKeeper: kept alive over lost connections, until the ensemble says that it is over.
+
+It lives on the broker's own event loop: a loop that hangs sends no pings and loses its session, as it must.
+Nothing is queued while there is no connection: a write that was given up must not arrive later.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.server.zookeeper import protocol
+from ottla.server.zookeeper.protocol import (
+    AUTH_XID,
+    EVENT_XID,
+    PING_XID,
+    Code,
+    Disconnected,
+    Node,
+    Op,
+    Part,
+    Reader,
+    ZooKeeperError,
+)
+
+log = logging.getLogger("ottla.zookeeper")
+
+FRAME_BYTES_MAX = 64 << 20
+RETRY_S = 0.05
+RETRY_S_MAX = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`hosts` as (host, port); `credentials` as (scheme, secret), say ("digest", b"user:password")."""
+
+    hosts: tuple[tuple[str, int], ...]
+    session_timeout_ms: int = 6000
+    credentials: tuple[str, bytes] | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Session:
+    """`on_connected` after every connection, `on_event` for what a watch saw, `on_expired` at the end."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        on_connected: Callable[[], None],
+        on_event: Callable[[str], None],
+        on_expired: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._on_connected, self._on_event, self._on_expired = on_connected, on_event, on_expired
+        self.session_id = 0
+        self.timeout_ms = options.session_timeout_ms
+        self._password = b""
+        self._last_zxid = 0
+        self._xid = 0
+        self._writer: asyncio.StreamWriter | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[Reader]]] = deque()
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self.heard_at = self._loop.time()
+        self._task = self._loop.create_task(self._run())
+
+    @property
+    def is_connected(self) -> bool:
+        return self._writer is not None
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def call(self, part: Part) -> Reader:
+        """The reply's body; ZooKeeperError when it is refused, Disconnected when nobody knows."""
+        if self._writer is None:
+            raise Disconnected("not connected to ZooKeeper")
+        self._xid = (self._xid + 1) & 0x7FFFFFFF
+        future: asyncio.Future[Reader] = self._loop.create_future()
+        self._waiting.append((self._xid, future))
+        self._writer.write(protocol.request(self._xid, part))
+        return await future
+
+    async def get(self, path: str) -> Node | None:
+        """None when there is no such node."""
+        try:
+            return (await self.call(protocol.get(path))).node()
+        except ZooKeeperError as error:
+            if error.code == Code.NO_NODE:
+                return None
+            raise
+
+    async def get_many(self, paths: list[str]) -> list[Node | None]:
+        """In one round trip."""
+        reader = await self.call(protocol.multi([protocol.get(path) for path in paths], Op.MULTI_READ))
+        return [each if isinstance(each, Node) else None for each in reader.parts()]
+
+    async def children(self, path: str) -> list[str]:
+        return (await self.call(protocol.children(path))).names()
+
+    async def multi(self, *parts: Part) -> None:
+        """All or nothing; a ZooKeeperError tells the code of each part."""
+        results = (await self.call(protocol.multi(list(parts)))).parts()
+        codes = tuple(each if isinstance(each, int) else 0 for each in results)
+        if any(codes):
+            raise ZooKeeperError(next(c for c in codes if c not in (0, Code.INCONSISTENT)), codes)
+
+    async def sync(self, path: str) -> None:
+        """What others have written before is seen by the next read."""
+        await self.call(protocol.sync(path))
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the session at once: what is ephemeral is gone."""
+        self._closed = True
+        self._task.cancel()
+        if self._writer is not None:
+            self._writer.write(protocol.request(0, Part(Op.CLOSE, b"")))
+            self._writer.close()
+            self._writer = None
+        self._fail_waiting()
+
+    def abandon(self) -> None:
+        """As if the process had died: the ensemble finds out by itself."""
+        self._closed = True
+        self._task.cancel()
+        self._drop()
+
+    async def _run(self) -> None:
+        hosts = list(self._options.hosts)
+        random.shuffle(hosts)
+        pause_s = RETRY_S
+        while not self._closed:
+            host = hosts[0]
+            hosts = [*hosts[1:], host]
+            try:
+                if not await self._serve(*host):
+                    self._closed = True
+                    self._on_expired()
+                    return
+                pause_s = RETRY_S
+            except (OSError, asyncio.IncompleteReadError, TimeoutError, Disconnected) as error:
+                log.debug("%s:%d: %s", *host, error)
+            finally:
+                self._drop()
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, RETRY_S_MAX)
+
+    async def _serve(self, host: str, port: int) -> bool:
+        """One connection, until it breaks; False when the session is over."""
+        limit_s = max(self.timeout_ms / 3000, 0.5)
+        async with asyncio.timeout(limit_s):
+            reader, writer = await asyncio.open_connection(host, port, ssl=self._options.tls)
+        pinger: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(limit_s):
+                writer.write(
+                    protocol.connect(
+                        self._last_zxid, self._options.session_timeout_ms, self.session_id, self._password
+                    )
+                )
+                told = Reader(await _frame(reader)).connected()
+            if told.timeout_ms <= 0 or not told.session_id:
+                return False
+            self.session_id, self.timeout_ms, self._password = (
+                told.session_id,
+                told.timeout_ms,
+                told.password,
+            )
+            if self._options.credentials is not None:
+                writer.write(protocol.auth(*self._options.credentials))
+            self._writer = writer
+            self._heard()
+            pinger = self._loop.create_task(self._ping(writer))
+            self._on_connected()
+            while True:
+                self._on_frame(Reader(await _frame(reader)))
+        finally:
+            if pinger is not None:
+                pinger.cancel()
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _ping(self, writer: asyncio.StreamWriter) -> None:
+        """A third of the time-out between pings; after two thirds of silence another server is tried."""
+        while True:
+            await asyncio.sleep(self.timeout_ms / 3000)
+            if self._loop.time() - self.heard_at > self.timeout_ms * 2 / 3000:
+                writer.transport.abort()
+                return
+            writer.write(protocol.PING)
+
+    def _heard(self) -> None:
+        self.heard_at = self._loop.time()
+
+    def _on_frame(self, reader: Reader) -> None:
+        self._heard()
+        xid, zxid, error = reader.reply()
+        if zxid > 0:
+            self._last_zxid = zxid
+        if xid == EVENT_XID:
+            _, path = reader.event()
+            self._on_event(path)
+        elif xid == AUTH_XID:
+            if error:
+                raise Disconnected("ZooKeeper does not accept the credentials")
+        elif xid != PING_XID:
+            expected, future = self._waiting.popleft()
+            if expected != xid:
+                raise Disconnected(f"a reply to request {xid} where {expected} was due")
+            if future.done():
+                return
+            if error:
+                future.set_exception(ZooKeeperError(error))
+            else:
+                future.set_result(reader)
+
+    def _drop(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+            self._writer = None
+        self._fail_waiting()
+
+    def _fail_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(Disconnected("the connection to ZooKeeper broke"))
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    length = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+    if not 0 <= length <= FRAME_BYTES_MAX:
+        raise Disconnected(f"a frame of {length} bytes")
+    return await reader.readexactly(length)
