@@ -23,9 +23,11 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Records to append as one atomic batch; replies and sends that leave once they are committed; timers to arm.
+    """Records to append as one atomic batch; replies and sends that leave once they are committed;
+    timers to arm.
 
-    `sends` are messages to others (transaction markers). `producer` is (producer id, epoch) when the records belong to a transaction of that producer.
+    `sends` are messages to others (transaction markers). `producer` is (producer id, epoch) when the records
+    belong to a transaction of that producer.
     """
 
     records: tuple[Any, ...] = ()
