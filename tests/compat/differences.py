@@ -45,6 +45,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "CORRUPT_MESSAGE; Apache Kafka fails with UNKNOWN_SERVER_ERROR",
     ),
     Difference(
+        "describe_group_configs",
+        "*/describe_configs v? all/results/0/configs",
+        "share and streams groups are not served, and their settings not listed",
+    ),
+    Difference(
         "the_life_of_a_new_member",
         "*/heartbeat_interval",
         "a group that changes is told a shorter interval, so that it settles sooner",

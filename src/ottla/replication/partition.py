@@ -121,7 +121,14 @@ class Partition:
         return appended
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, committed: bool, coordinator_epoch: int, *, now_ms: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        *,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> int:
         """Ends a transaction here; the marker's offset."""
         log = self.leader_log()
@@ -132,6 +139,7 @@ class Partition:
             coordinator_epoch,
             leader_epoch=self.state.leader_epoch,
             now_ms=now_ms,
+            transaction_version=transaction_version,
         )
         if log.flush_due(now_ms):
             self._on_flush_due(self)

@@ -188,8 +188,10 @@ class Log:
         *,
         leader_epoch: int,
         now_ms: int,
+        transaction_version: int = 0,
     ) -> Appended:
         """End a transaction; INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED when too late."""
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         batch = build_marker(
             producer_id,
             producer_epoch,

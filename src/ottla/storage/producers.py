@@ -16,6 +16,7 @@ from ottla.wire.batch import BatchHeader
 BATCHES_REMEMBERED = 5  # as many as a producer may have in flight
 NO_SEQUENCE = -1
 NO_EPOCH = -1
+BUMPING_VERSION = 2  # from this transaction version on, a marker has the epoch after its transaction's
 _SEQUENCE_MAX = 2**31 - 1
 
 _SNAPSHOT_VERSION = 1
@@ -99,11 +100,20 @@ class Producers:
         if entry is not None:
             self._check_epoch(entry, header.producer_epoch)
 
-    def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int = 0
+    ) -> None:
         entry = self.entries.get(producer_id)
         if entry is None:
             return
         self._check_epoch(entry, producer_epoch)
+        is_open = entry.transaction_first_offset >= 0
+        if transaction_version >= BUMPING_VERSION and is_open and producer_epoch == entry.epoch:
+            # Its transactions end with the next epoch. One that ends with this epoch ended the transaction
+            # before: repeated while nothing is open it is harmless, but it must not end the one after.
+            raise errors.InvalidProducerEpoch(
+                f"Epoch of producer {producer_id} is {producer_epoch}, but the open transaction has it as well"
+            )
         if coordinator_epoch < entry.coordinator_epoch:
             raise errors.TransactionCoordinatorFenced(
                 f"Invalid coordinator epoch {coordinator_epoch} of producer {producer_id}, "

@@ -117,7 +117,8 @@ def transactions_of_nobody(s: Session) -> None:
         }
         s.call("list_transactions", version, body)
     nobody = {"transactional_ids": ["nobody"]}
-    while "LOAD" in s.ask("describe_transactions", nobody)["transaction_states"][0]["error_code"]:
+    moving = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+    while s.ask("describe_transactions", nobody)["transaction_states"][0]["error_code"] in moving:
         pass  # a moment, on Apache Kafka
     for version in s.versions("describe_transactions"):
         s.call("describe_transactions", version, {"transactional_ids": ["nobody", ""]})

@@ -148,8 +148,11 @@ def list_config_resources(s: Session) -> None:
 
 
 def describe_group_configs(s: Session) -> None:
+    names = [f"consumer.{each}.ms" for each in ("assignment.interval", "heartbeat.interval", "session.timeout")]
     for version in s.versions("describe_configs"):
-        s.call("describe_configs", version, _describe((GROUP, "some-group", None), include_synonyms=True))
+        for note, keys in {"by name": names, "all": None}.items():
+            asked = _describe((GROUP, "some-group", keys), include_synonyms=True)
+            s.call("describe_configs", version, asked, note)
 
 
 def _describe(*resources: tuple[int, str, list[str] | None], **more: Any) -> dict[str, Any]:

@@ -142,6 +142,7 @@ def offsets_in_transactions(s: Session) -> None:
                 "unknown member",
             )
         s.call("txn_offset_commit", version, {**body, "producer_epoch": 99}, "wrong epoch")
+        s.call("txn_offset_commit", version, {**body, "group_id": ""}, "empty group")
         topics = [{"name": name, "partition_indexes": [0]}]
         for stable in (False, True):
             asked = {"group_id": group, "topics": topics, "require_stable": stable}

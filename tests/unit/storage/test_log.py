@@ -408,6 +408,24 @@ def test_markers_of_older_epochs_and_older_coordinators_are_refused():
         log.append_marker(1, 2, True, 4, leader_epoch=0, now_ms=NOW)
 
 
+def test_a_late_marker_of_version_2_does_not_end_the_next_transaction():
+    log = opened(MemoryDisk())
+    append(log, producer_id=1, producer_epoch=2, base_sequence=0, transactional=True)
+
+    def end(epoch):
+        return log.append_marker(1, epoch, True, 5, leader_epoch=0, now_ms=NOW, transaction_version=2)
+
+    with pytest.raises(errors.InvalidProducerEpoch):
+        end(2)
+    end(3)
+    end(3)  # its answer was lost, or the coordinator started again
+    append(log, producer_id=1, producer_epoch=3, base_sequence=0, transactional=True)
+    with pytest.raises(errors.InvalidProducerEpoch):
+        end(3)
+    assert log.last_stable_offset < log.end_offset
+    end(4)
+
+
 def test_an_epoch_that_began_before_the_first_record_is_remembered():
     disk = MemoryDisk()
     log = opened(disk)

@@ -112,7 +112,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, environment: Environme
         client_id=metadata.client_id,
         client_host=metadata.client_host,
         subscribed_topic_names=list(metadata.subscribed_topic_names),
-        subscribed_topic_regex=metadata.subscribed_topic_regex,
+        subscribed_topic_regex=metadata.subscribed_topic_regex or "",
         assignment=_assignment(member.assigned_partitions, environment),
         target_assignment=_assignment(group.target_of(member.member_id), environment),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,

@@ -1,0 +1,58 @@
+"""Our small Java programs (java/*.java), compiled once and run on Apache Kafka's class path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.oracle.cluster import SCRIPT, why_not
+
+_SOURCES = Path(__file__).with_name("java")
+_JVM = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")
+
+
+def why_not_java() -> str | None:
+    """The reason why the programs cannot be compiled here, or None."""
+    return why_not() or (None if _tool("javac") else "the Java programs need javac, which is not installed")
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    """What starts a program; the process is the JVM itself."""
+    return [_tool("java") or "java", *_JVM, "-cp", f"{_classes()}:{_class_path()}", name, *arguments]
+
+
+def start(name: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(command(name, *arguments), text=True, **popen)
+
+
+@cache
+def _class_path() -> str:
+    return subprocess.run([SCRIPT, "classpath"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@cache
+def _classes() -> Path:
+    """Compiled into a folder named after the sources, so that it is done once and never stale."""
+    sources = sorted(_SOURCES.glob("*.java"))
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
+    folder = Path.home() / ".cache" / "ottla-oracle" / f"programs-{digest}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        subprocess.run([_tool("javac"), "-cp", _class_path(), "-d", made, *sources], check=True)
+        try:
+            made.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def _tool(name: str) -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / name) if home else shutil.which(name)
