@@ -7,6 +7,8 @@ from ottla.wire.schema import Api, Message
 
 
 def encode(api: Api, version: int, correlation_id: int, response: Message) -> list[Buffer]:
-    frame = response_header(api, version, correlation_id)
+    """Records stay where they were read to: they are not copied into the frame."""
+    frame = codec.Gather(response_header(api, version, correlation_id))
     codec.write(response, version, frame)
-    return [seal(frame)]
+    seal(frame, frame.spliced_bytes)
+    return frame.buffers()

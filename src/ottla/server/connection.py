@@ -16,7 +16,7 @@ log = logging.getLogger("ottla.server")
 
 IDLE_BUFFER_BYTES = 4 << 10
 HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
-STEP_BYTES = 256 << 10  # a buffer grows by at most its own size or this: an announced length costs nothing
+STEP_BYTES = 1 << 20  # a buffer grows by at most its own size or this: an announced length costs nothing
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -128,15 +128,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _make_room(self) -> None:
         """Moves the open frame to the front, and grows towards its length as its bytes arrive."""
-        open_frame = self._buffer[self._start : self._end]
+        held = self._end - self._start
         size = IDLE_BUFFER_BYTES
-        if len(open_frame) >= LENGTH.size:
-            wanted = LENGTH.size + LENGTH.unpack_from(open_frame)[0]
-            size = max(size, min(wanted, len(open_frame) + max(len(open_frame), STEP_BYTES)))
-        if size <= len(open_frame):  # several frames wait behind one that is held back
-            size = len(open_frame) + IDLE_BUFFER_BYTES
-        self._buffer = open_frame + bytes(size - len(open_frame))
-        self._start, self._end = 0, len(open_frame)
+        if held >= LENGTH.size:
+            wanted = LENGTH.size + LENGTH.unpack_from(self._buffer, self._start)[0]
+            size = max(size, min(wanted, held + max(held, STEP_BYTES)))
+        if size <= held:  # several frames wait behind one that is held back
+            size = held + IDLE_BUFFER_BYTES
+        buffer = bytearray(size)
+        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer = buffer
+        self._start, self._end = 0, held
 
     def _pause(self) -> None:
         if self._reading and not self._transport.is_closing():

@@ -29,10 +29,39 @@ FORMATS = {
 }
 
 
+SPLICE_BYTES_MIN = 16 << 10  # below that a copy is cheaper than a buffer of its own
+
+
 class Malformed(InvalidRequest):
     """The bytes are not a message of this API and version."""
 
     code = InvalidRequest.code
+
+
+class Gather(bytearray):
+    """A frame in which large payloads are only noted, not copied: `buffers` has them in their places."""
+
+    def __init__(self, start: Buffer = b"") -> None:
+        super().__init__(start)
+        self._splices: list[tuple[int, Buffer]] = []
+
+    def splice(self, payload: Buffer) -> None:
+        self._splices.append((len(self), payload))
+
+    @property
+    def spliced_bytes(self) -> int:
+        return sum(len(payload) for _, payload in self._splices)
+
+    def buffers(self) -> list[Buffer]:
+        if not self._splices:
+            return [self]
+        view = memoryview(self)
+        parts: list[Buffer] = []
+        position = 0
+        for at, payload in self._splices:
+            parts += [view[position:at], payload]
+            position = at
+        return [*parts, view[position:]]
 
 
 def read(
@@ -115,6 +144,8 @@ class _Source:
             "uvarint": read_uvarint,
             "write_uvarint": write_uvarint,
             "Malformed": Malformed,
+            "Gather": Gather,
+            "SPLICE_BYTES_MIN": SPLICE_BYTES_MIN,
             "left": _ELEMENTS_LEFT,
             "new": object.__new__,
             "Class": cls,
@@ -263,6 +294,10 @@ class _Source:
             self._line(f"{self._writer_of(kind)}(v, out)", indent)
         elif kind in FORMATS:
             self._line(f"out += {self._name(struct.Struct('>' + FORMATS[kind]).pack)}(v)", indent)
+        elif kind == "records":
+            self._write_length("i", indent)
+            self._line("if type(out) is Gather and len(v) > SPLICE_BYTES_MIN: out.splice(v)", indent)
+            self._line("else: out += v", indent)
         else:
             if kind == "string":
                 self._line("v = v.encode()", indent)
