@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla import errors
 from ottla.broker.coordinators import Coordinator, LocalShard
+from ottla.broker.markers import Elsewhere
 from ottla.coordination.transactions.gate import (
     OFFSET_COMMIT_ABORTABLE,
     OFFSET_COMMIT_ADDS,
@@ -31,6 +32,7 @@ from ottla.replication.partition import Partition
 from ottla.wire.batch import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
@@ -77,6 +79,7 @@ class Transactions:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._gates: dict[TopicPartition, tuple[int, Gate]] = {}  # with the leader epoch they are good for
+        self._elsewhere = Elsewhere(broker)
         self.coordinator = Coordinator(
             TRANSACTION_STATE,
             broker.image,
@@ -207,12 +210,7 @@ class Transactions:
             ]
         )
         try:
-            response = await self.coordinator.call(
-                transactional_id,
-                lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
-                    request, BATCHED_VERSION, token, now_ms
-                ),
-            )
+            response = await self._add_partitions(transactional_id, request)
         except ProtocolError as error:
             return {(topic, index): error.code for topic, indexes in topics.items() for index in indexes}
         return {
@@ -222,6 +220,21 @@ class Transactions:
             for each in topic.results_by_partition
             if each.partition_error_code
         }
+
+    async def _add_partitions(
+        self, transactional_id: str, request: AddPartitionsToTxnRequest
+    ) -> AddPartitionsToTxnResponse:
+        index = self.coordinator.index_of(transactional_id)
+        state = self._broker.image.partition(self.coordinator.topic, index)
+        if state is not None and state.leader != self._broker.node_id:
+            return await self._elsewhere.add_partitions(state.leader, request)
+        response: AddPartitionsToTxnResponse = await self.coordinator.call(
+            transactional_id,
+            lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
+                request, BATCHED_VERSION, token, now_ms
+            ),
+        )
+        return response
 
     async def admit_offsets(
         self, request: TxnOffsetCommitRequest, each: TopicPartition, version: int
@@ -259,10 +272,16 @@ class Transactions:
                 # Not from within the shard's own step: it may still be carrying out what sent us.
                 self._broker.clock.call_soon(lambda: self._report(shard, markers, results))
 
-        for each in sorted(markers.partitions):
-            self.write_marker(each, markers, settle)
+        for leader, partitions in self._elsewhere.by_leader(markers.partitions).items():
+            if leader != self._broker.node_id:
+                self._elsewhere.write_markers(leader, markers, partitions, settle)
+                continue
+            for each in partitions:
+                self.write_marker(each, markers, settle)
 
     def _report(self, shard: LocalShard, markers: Markers, results: Mapping[TopicPartition, int]) -> None:
+        if self.coordinator.shards.get(shard.partition.state.index) is not shard:
+            return  # somebody else is the coordinator now, and sends anew
         now_ms = self._broker.clock.now_ms()
         shard.carry_out(shard.machine.on_markers_written(markers, results, now_ms))
 
@@ -283,6 +302,7 @@ class Transactions:
                 markers.committed,
                 markers.coordinator_epoch,
                 now_ms=broker.clock.now_ms(),
+                transaction_version=markers.transaction_version,
             )
         except ProtocolError as error:
             settle(each, error.code)
