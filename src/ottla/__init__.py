@@ -1,1 +1,54 @@
-"""Ottla: a streaming platform that speaks the Kafka protocol."""
+"""Ottla: a streaming platform that speaks the Kafka protocol. `Producer`, `Consumer` and `Admin` live here.
+
+They are imported when first used, so that `import ottla` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin as Admin
+    from ottla.client.admin.topics import NewTopic as NewTopic
+    from ottla.client.consumer import Consumer as Consumer
+    from ottla.client.producer import Producer as Producer
+    from ottla.client.values import ConsumerRecord as ConsumerRecord
+    from ottla.client.values import GroupMetadata as GroupMetadata
+    from ottla.client.values import OffsetAndMetadata as OffsetAndMetadata
+    from ottla.client.values import OffsetAndTimestamp as OffsetAndTimestamp
+    from ottla.client.values import RecordMetadata as RecordMetadata
+    from ottla.client.values import TopicPartition as TopicPartition
+    from ottla.errors import OttlaError as OttlaError
+
+_HOMES = {
+    "Admin": "ottla.client.admin",
+    "Consumer": "ottla.client.consumer",
+    "ConsumerRecord": "ottla.client.values",
+    "GroupMetadata": "ottla.client.values",
+    "NewTopic": "ottla.client.admin.topics",
+    "OffsetAndMetadata": "ottla.client.values",
+    "OffsetAndTimestamp": "ottla.client.values",
+    "OttlaError": "ottla.errors",
+    "Producer": "ottla.client.producer",
+    "RecordMetadata": "ottla.client.values",
+    "TopicPartition": "ottla.client.values",
+}
+
+__all__ = [
+    "Admin",
+    "Consumer",
+    "ConsumerRecord",
+    "GroupMetadata",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OttlaError",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

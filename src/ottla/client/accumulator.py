@@ -160,6 +160,11 @@ class Accumulator:
             return self._room.wait_for(lambda: self._unsettled == 0, timeout)
 
     @property
+    def memory(self) -> int:
+        """What is held at the moment, in bytes."""
+        return self._memory
+
+    @property
     def unsettled(self) -> int:
         return self._unsettled
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ottla import errors
@@ -93,6 +93,20 @@ class Image:
         self.topics[name] = Topic(name, told.topic_id, told.is_internal, partitions, told.error_code)
         if told.topic_id != ZERO_ID:
             self.names[told.topic_id] = name
+
+    def add_brokers(self, endpoints: Iterable[Any]) -> None:
+        """Where leaders are that an answer names (KIP-951)."""
+        for told in endpoints:
+            self.brokers[told.node_id] = Broker(told.node_id, told.host, told.port, told.rack)
+
+    def moved(self, partition: tuple[str, int], leader: int, epoch: int) -> bool:
+        """Takes a refusal's hint of who leads now; whether it was news."""
+        topic = self.topics.get(partition[0])
+        known = topic.partitions.get(partition[1]) if topic is not None else None
+        if topic is None or known is None or leader not in self.brokers or epoch <= known.leader_epoch:
+            return False
+        topic.partitions[partition[1]] = replace(known, leader=leader, leader_epoch=epoch, error_code=0)
+        return True
 
     def leader_of(self, topic: str, partition: int) -> Partition:
         """The partition with its leader, or the error that asks for a refresh."""

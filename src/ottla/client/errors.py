@@ -45,3 +45,7 @@ class LogTruncated(ClientError):
 
 class PollTooLate(ClientError):
     """`poll` was not called for `max.poll.interval.ms`, so this member has left its group."""
+
+
+class WakeUp(ClientError):
+    """`wakeup` was called from another thread: the consumer's `poll` ends here."""

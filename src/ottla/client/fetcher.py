@@ -13,6 +13,7 @@ from ottla import errors
 from ottla.client.chunks import Chunk
 from ottla.client.cluster import ZERO_ID, Cluster, Partition
 from ottla.client.errors import LogTruncated, NoOffset
+from ottla.client.metrics import ConsumerCounts
 from ottla.client.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
 from ottla.client.retries import is_retriable
 from ottla.client.sessions import FetchSession, Wanted
@@ -60,6 +61,7 @@ class Fetcher:
         self._wake = asyncio.Event()
         self._arrived = asyncio.Event()
         self.places: dict[TopicPartition, Place] = {}
+        self.counts = ConsumerCounts()
 
     # -- what to read ------------------------------------------------------------------------------
 
@@ -210,6 +212,7 @@ class Fetcher:
         # Ids came with version 13; a broker that does not tell them must be asked by name.
         at_most = 12 if ZERO_ID in topic_ids.values() else 32767
         timeout_ms = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
+        begun = asyncio.get_running_loop().time()
         try:
             answer = await connection.ask(request, at_most=at_most, timeout_ms=timeout_ms)
             if answer.error_code:
@@ -218,6 +221,9 @@ class Fetcher:
             session.reset()
             raise
         session.answered(answer.session_id)
+        self.counts.fetches += 1
+        self.counts.fetch_ms += (asyncio.get_running_loop().time() - begun) * 1000
+        self._cluster.image.add_brokers(answer.node_endpoints)
         names = {each: name for name, each in topic_ids.items()}
         for topic in answer.responses:
             name = topic.topic or names.get(topic.topic_id, "")
@@ -230,6 +236,9 @@ class Fetcher:
 
     def _take_in(self, partition: TopicPartition, place: Place, told: Any, fetch_offset: int) -> None:
         if told.error_code:
+            hint = told.current_leader
+            if self._cluster.image.moved(partition, hint.leader_id, hint.leader_epoch):
+                return  # the broker has told where it leads to: no need to ask
             self._on_error(partition, place, error_for(told.error_code))
             return
         place.high_watermark, place.log_start_offset = told.high_watermark, told.log_start_offset
@@ -259,6 +268,7 @@ class Fetcher:
         place.ahead += 1
         self._ready.append(chunk)
         self._ready_bytes += len(chunk.data)
+        self.counts.bytes += len(chunk.data)
         self._arrived.set()
 
     def _request(

@@ -6,7 +6,16 @@ from ottla.client.cluster import GROUP, Cluster
 from ottla.client.dialogue import check
 from ottla.client.leaders import ask_leaders
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from ottla.errors import OttlaError, error_for
+from ottla.errors import (
+    NAMES,
+    FencedMemberEpoch,
+    IllegalGeneration,
+    OttlaError,
+    RebalanceInProgress,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    error_for,
+)
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -21,6 +30,7 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+_OUTDATED = (UnknownMemberId, IllegalGeneration, RebalanceInProgress, StaleMemberEpoch, FencedMemberEpoch)
 # Special timestamps came with versions of their own.
 _AT_LEAST = {MAX_TIMESTAMP: 7}
 
@@ -109,9 +119,9 @@ async def commit(
     member: GroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,
-    timeout_ms: int | None = None,
+    once: bool = False,
 ) -> None:
-    """Commits for a member of a group, or (generation -1) from outside an empty one."""
+    """Commits for a member of a group, or (generation -1) from outside an empty one. `once`: no retry."""
     if not offsets:
         return
     topics = [
@@ -143,11 +153,28 @@ async def commit(
         for topic in answer.topics:
             for p in topic.partitions:
                 if p.error_code:
-                    raise error_for(p.error_code, None)
+                    raise _refusal(p.error_code, member.group_id, f"{topic.name}-{p.partition_index}")
 
-    await cluster.retrying(
-        attempt, f"offsets of group {member.group_id} could not be committed", timeout_ms=timeout_ms
-    )
+    if not once:
+        await cluster.retrying(attempt, f"offsets of group {member.group_id} could not be committed")
+        return
+    try:
+        await attempt()
+    except OttlaError as error:
+        cluster.forget_stale(error)
+        raise
+
+
+def _refusal(code: int, group: str, partition: str) -> OttlaError:
+    """A commit that comes too late: what happened, and what to do."""
+    error = error_for(code)
+    if isinstance(error, _OUTDATED):
+        return type(error)(
+            f"{partition}: this consumer is no longer the member of group {group} that it was; its records "
+            "may be somebody else's by now; poll to rejoin. If processing takes long, raise "
+            "max.poll.interval.ms or lower max.poll.records"
+        )
+    return error_for(code, f"{partition}: {NAMES.get(code, code)}")
 
 
 async def end_offsets_of_epochs(

@@ -36,6 +36,10 @@ class Reader:
     def add(self, chunks: Iterable[Chunk]) -> None:
         self._chunks.extend(chunks)
 
+    @property
+    def has_records(self) -> bool:
+        return bool(self._records)
+
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records. Raises `Unreadable` once everything before it was handed out."""
         while self._problem is None and len(self._records) < limit and self._chunks:
@@ -76,6 +80,19 @@ class Reader:
     def first_waiting(self, partition: TopicPartition) -> int | None:
         """The offset at which the first chunk in store begins."""
         return next((c.fetch_offset for c in list(self._chunks) if c.partition == partition), None)
+
+    def not_handed_out(
+        self, wanted: Iterable[TopicPartition] | None = None, *, opened_only: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where each partition begins that has something in store: opened as records, or at all."""
+        found: dict[TopicPartition, int] = {}
+        for record in self._records:
+            found.setdefault(TopicPartition(record[0], record[1]), record[2])
+        if not opened_only:
+            for chunk in self._chunks:
+                found.setdefault(chunk.partition, chunk.fetch_offset)
+        chosen = found if wanted is None else [p for p in wanted if p in found]
+        return {p: self.positions.get(p, OffsetAndMetadata(found[p])) for p in chosen}
 
     def _open(self, chunk: Chunk) -> None:
         topic, partition = chunk.partition

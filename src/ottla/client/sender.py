@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ottla import errors
 from ottla.client.accumulator import Accumulator, Queue
@@ -13,6 +14,7 @@ from ottla.client.connection import Connection
 from ottla.client.deliveries import Batch
 from ottla.client.errors import TimedOut
 from ottla.client.identity import Identity
+from ottla.client.metrics import ProducerCounts
 from ottla.client.retries import STALE_METADATA, is_retriable
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
@@ -39,6 +41,7 @@ class Sender:
         self.wake_requested = False  # a wake is on its way: callers need not send another
         self._in_flight: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.counts = ProducerCounts()
         self._busy: set[object] = set()  # what is being looked up or connected to at the moment
 
     def wake(self) -> None:
@@ -207,8 +210,11 @@ class Sender:
     ) -> None:
         pending = {batch.partition: (queue, batch) for queue, batch in sent}
         failure: OttlaError = errors.UnknownServerError("the broker did not answer for this partition")
+        begun = time.monotonic()
         try:
-            for topic in (await answer).responses:  # type: ignore[attr-defined]
+            told_all: Any = await answer
+            self._cluster.image.add_brokers(told_all.node_endpoints)
+            for topic in told_all.responses:
                 name = topic.name or self._cluster.image.names.get(topic.topic_id, "")
                 for told in topic.partition_responses:
                     found = pending.pop(TopicPartition(name, told.index), None)
@@ -217,33 +223,48 @@ class Sender:
                     if told.error_code in (0, errors.DuplicateSequenceNumber.code):
                         self._done(*found, told.base_offset, told.log_append_time_ms)
                     else:
-                        self._on_error(*found, _refusal(found[1].partition, told))
+                        hint = told.current_leader
+                        moved = self._cluster.image.moved(
+                            found[1].partition, hint.leader_id, hint.leader_epoch
+                        )
+                        self._on_error(*found, _refusal(found[1].partition, told), moved=moved)
         except OttlaError as error:
             failure = error
         finally:
             self._in_flight[node] -= 1
+            self._count_answer((time.monotonic() - begun) * 1000)
             for queue, batch in pending.values():
                 self._on_error(queue, batch, failure)
             self._wake.set()
 
     def _done(self, queue: Queue, batch: Batch, base_offset: int, log_append_time_ms: int | None) -> None:
         queue.in_flight.remove(batch)
+        self._count_batch(batch)
         batch.succeed(base_offset, log_append_time_ms)
         self._accumulator.settled(batch)
 
-    def _on_error(self, queue: Queue, batch: Batch, error: OttlaError) -> None:
+    def _count_answer(self, took_ms: float) -> None:
+        counts = self.counts
+        counts.requests += 1
+        counts.latency_ms += took_ms
+        counts.latency_max_ms = max(counts.latency_max_ms, took_ms)
+
+    def _on_error(self, queue: Queue, batch: Batch, error: OttlaError, *, moved: bool = False) -> None:
+        """`moved`: the refusal has told who leads now, so the batch need not wait."""
         behind_another = (batch in queue.in_flight and queue.in_flight.index(batch) > 0) or queue.retrying
         if batch in queue.in_flight:
             queue.in_flight.remove(batch)
-        self._cluster.forget_stale(error)
-        if isinstance(error, STALE_METADATA):
+        if not moved:
+            self._cluster.forget_stale(error)
+        if isinstance(error, STALE_METADATA) and not moved:
             self._once(batch.partition.topic, lambda: self._cluster.refresh([batch.partition.topic]))
         if isinstance(error, errors.MessageTooLarge) and len(batch.rows) > 1:
             self._accumulator.split(queue, batch)
         elif self._may_retry(batch, error, behind_another):
             batch.attempts += 1
+            self.counts.retries += len(batch.rows)
             queue.put_back(batch)
-            queue.not_before_ms = _now_ms() + self._pause_ms(batch.attempts)
+            queue.not_before_ms = 0 if moved else _now_ms() + self._pause_ms(batch.attempts)
         else:
             if batch.sequence >= 0:
                 self._identity.on_batch_failed(error, batch.producer)
@@ -263,10 +284,17 @@ class Sender:
 
     def _settle(self, batch: Batch, error: Exception | None) -> None:
         if error is None:
+            self._count_batch(batch)
             batch.succeed(-1, None)
         else:
+            self.counts.errors += len(batch.rows)
             batch.fail(error)
         self._accumulator.settled(batch)
+
+    def _count_batch(self, batch: Batch) -> None:
+        self.counts.records += len(batch.rows)
+        self.counts.batches += 1
+        self.counts.batch_bytes += len(batch.data or b"")
 
     def _once(self, key: object, work: Callable[[], object]) -> None:
         """Starts `work` unless it is under way; a failure is waited out and tried again by a later round."""

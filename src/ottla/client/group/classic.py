@@ -58,6 +58,11 @@ class ClassicMember(Member):
         if self._heart is None:
             self._heart = self._start(asyncio.ensure_future(self._beat()))
 
+    @property
+    def is_settled(self) -> bool:
+        steady = self.generation >= 0 and not self.lost and self.failure is None
+        return steady and not self._needs_join and self._joining is None and self._target is None
+
     async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
         if self.lost or self.must_revoke_all:
             return None  # a heartbeat has told of it since the consumer looked: it must let go before joining

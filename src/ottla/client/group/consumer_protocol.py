@@ -41,6 +41,11 @@ class ConsumerMember(Member):
         if self._task is None:
             self._task = self._start(asyncio.ensure_future(self._run()))
 
+    @property
+    def is_settled(self) -> bool:
+        steady = self.epoch > 0 and not self.lost and self.failure is None
+        return steady and self._target == self.owned
+
     async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
         if self.epoch == 0 and self._task is not None and not self.lost:
             self._beat.set()
@@ -130,7 +135,8 @@ class ConsumerMember(Member):
             request.rack_id = self._settings.client_rack or None
         if full or self._told is None or self._told[:2] != told[:2]:
             request.subscribed_topic_names = sorted(self.topics)
-            request.subscribed_topic_regex = self.pattern
+            forgotten = self._told is not None and self._told[1] is not None and self.pattern is None
+            request.subscribed_topic_regex = "" if forgotten else self.pattern
         if full or self._told is None or self._told[2] != self.owned:
             request.topic_partitions = self._owned_by_id()
         return request, told
@@ -167,11 +173,17 @@ class ConsumerMember(Member):
             return  # the session will end by itself
 
 
-async def is_served(cluster: Cluster) -> bool:
-    """Whether the cluster speaks the new protocol."""
+async def served_version(cluster: Cluster) -> int | None:
+    """The version in which the cluster speaks the new protocol, if it does."""
     connection = await cluster.any_connection()
+    if connection.dialogue.features.get("group.version", 0) < 1:
+        return None
     try:
-        connection.dialogue.version_for(ConsumerGroupHeartbeatRequest)
+        return connection.dialogue.version_for(ConsumerGroupHeartbeatRequest)
     except NotSupported:
-        return False
-    return connection.dialogue.features.get("group.version", 0) >= 1
+        return None
+
+
+def pattern_is_served(version: int) -> bool:
+    """Regular expressions, evaluated by the broker in RE2's language, came with version 1."""
+    return version >= 1

@@ -26,6 +26,7 @@ class Member:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.lost = False  # fenced or too late: what was owned is somebody else's already
         self.failure: Exception | None = None
+        self.takes_patterns = False  # the broker evaluates regular expressions
         self._last_poll = asyncio.get_running_loop().time()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -52,8 +53,14 @@ class Member:
     async def leave(self) -> None:
         raise NotImplementedError
 
-    def polled(self) -> None:
-        self._last_poll = asyncio.get_running_loop().time()
+    def polled(self, now: float) -> None:
+        """`now` by the loop's clock, which is the monotonic one. May be called from any thread."""
+        self._last_poll = now
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits for the consumer's next poll. May be asked from any thread."""
+        raise NotImplementedError
 
     @property
     def is_late(self) -> bool:

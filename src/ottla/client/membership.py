@@ -1,0 +1,189 @@
+"""A consumer's life in its group: which protocol, which topics, and what each rebalance asks of it."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client.cluster import Cluster
+from ottla.client.committer import Committer
+from ottla.client.engine import Engine
+from ottla.client.errors import NotSupported
+from ottla.client.group.member import Member
+from ottla.client.metrics import ConsumerCounts
+from ottla.client.places import Places
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import GroupMetadata, TopicPartition
+
+Listener = Callable[[frozenset[TopicPartition]], Any]
+STEP_S = 0.5  # how long one wait lasts at most: Ctrl-C gets a look
+TOPICS_EVERY_S = 5.0  # how often a pattern of ours is held against the topics
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Called inside `poll`, on the user's thread; they may commit and seek."""
+
+    on_assigned: Listener | None = None
+    on_revoked: Listener | None = None
+    on_lost: Listener | None = None
+
+    def assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        if self.on_assigned is not None:
+            self.on_assigned(partitions)
+
+    def revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        if self.on_revoked is not None:
+            self.on_revoked(partitions)
+
+    def lost(self, partitions: frozenset[TopicPartition]) -> None:
+        """Somebody else may have them already, so a commit would be refused. As in Kafka: told as revoked."""
+        (self.on_lost or self.on_revoked or (lambda _: None))(partitions)
+
+
+class Membership:
+    def __init__(
+        self, engine: Engine, cluster: Cluster, places: Places, committer: Committer, counts: ConsumerCounts
+    ) -> None:
+        assert isinstance(cluster.settings, ConsumerSettings)
+        self._settings = cluster.settings
+        self._engine, self._cluster, self._places = engine, cluster, places
+        self._committer, self._counts = committer, counts
+        self._member: Member | None = None
+        self._listeners = Listeners()
+        self._topics: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None  # ours to evaluate
+        self._remote_pattern: str | None = None  # the broker's
+        self._look_again = 0.0
+
+    @property
+    def is_joined(self) -> bool:
+        return self._member is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `see_to` has nothing to do; the user counts as heard from."""
+        if self._member is None:
+            return True
+        self._member.polled(time.monotonic())
+        return self._pattern is None and self._member.is_settled
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Of a pattern that the broker evaluates only those that were assigned are known."""
+        return self._topics or frozenset(p.topic for p in self._places.assigned)
+
+    def metadata(self) -> GroupMetadata | None:
+        return self._member.metadata() if self._member is not None else None
+
+    def subscribe(
+        self, topics: frozenset[str], pattern: str | re.Pattern[str] | None, listeners: Listeners
+    ) -> None:
+        self._listeners = listeners
+        self._topics = topics
+        if self._member is None:
+            self._member = self._engine.run(self._new_member())
+        self._pattern = self._remote_pattern = None
+        if isinstance(pattern, str) and self._member.takes_patterns:
+            self._remote_pattern = pattern
+        elif pattern is not None:
+            self._pattern = re.compile(pattern)
+        self._tell_topics()
+
+    def see_to(self, deadline: float) -> None:
+        """What `poll` owes the group. Costs next to nothing while nothing has changed."""
+        member = self._member
+        if member is None:
+            return
+        member.polled(time.monotonic())
+        if self._pattern is not None and time.monotonic() >= self._look_again:
+            self._tell_topics()
+        if member.is_settled:
+            return
+        if member.failure is not None:
+            failure, self._member = member.failure, None
+            raise failure
+        if member.lost:
+            gone = member.owned
+            self._places.assign(frozenset())
+            self._forget(gone)
+            self._listeners.lost(gone)
+            self._places.on_loop(member.reached, frozenset())
+        if member.must_revoke_all:
+            self._reach(member, frozenset())
+        left = max(0.0, min(deadline - time.monotonic(), STEP_S))
+        target = self._engine.run(member.target(left))
+        if target is not None:
+            self._reach(member, target)
+
+    def leave(self) -> None:
+        """Commits if that is automatic, tells the listener, says good-bye."""
+        if self._committer.is_automatic:
+            self._committer.commit_quietly(self._places.assigned)
+        member = self._member
+        if member is None:
+            return
+        try:
+            if member.owned:
+                self._listeners.revoked(member.owned)
+        finally:
+            self._member = None
+            self._engine.run(member.leave())
+
+    def _reach(self, member: Member, target: frozenset[TopicPartition]) -> None:
+        """Lets go first (committed and told), then takes on."""
+        revoked, added = member.owned - target, target - member.owned
+        self._counts.rebalances += 1
+        if revoked:
+            if self._committer.is_automatic:
+                self._committer.commit_quietly(revoked)
+            self._listeners.revoked(revoked)
+        self._places.assign(target, self._places.committed(added))
+        self._forget(revoked)
+        self._places.on_loop(member.reached, target)
+        if added or not revoked:
+            self._listeners.assigned(added)
+
+    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
+        for partition in partitions:
+            self._committer.forget(partition)
+
+    def _tell_topics(self) -> None:
+        assert self._member is not None
+        if self._pattern is not None:
+            self._look_again = time.monotonic() + min(
+                self._settings.metadata_max_age_ms / 1000, TOPICS_EVERY_S
+            )
+            self._refresh(None)
+            pattern, known = self._pattern, self._cluster.image.topics.values()
+            self._topics = frozenset(t.name for t in known if not t.internal and pattern.fullmatch(t.name))
+        elif self._topics:
+            self._refresh(self._topics)
+        self._places.on_loop(self._member.subscribe, self._topics, self._remote_pattern)
+
+    def _refresh(self, topics: frozenset[str] | None) -> None:
+        create = topics is not None and self._settings.allow_auto_create_topics
+        self._engine.run(
+            self._cluster.retrying(
+                lambda: self._cluster.refresh(topics, create=create), "the topics could not be looked up"
+            )
+        )
+
+    async def _new_member(self) -> Member:
+        from ottla.client.group.classic import ClassicMember
+        from ottla.client.group.consumer_protocol import ConsumerMember, pattern_is_served, served_version
+
+        wanted = self._settings.group_protocol
+        version = await self._cluster.retrying(
+            lambda: served_version(self._cluster), "the cluster's group protocols could not be asked for"
+        )
+        if wanted == "consumer" and version is None:
+            raise NotSupported(
+                "the cluster does not serve the new group protocol; set group.protocol=classic"
+            )
+        if wanted == "classic" or version is None:
+            return ClassicMember(self._cluster, self._places.fetcher.interrupt)
+        member = ConsumerMember(self._cluster, self._places.fetcher.interrupt)
+        member.takes_patterns = pattern_is_served(version)
+        return member
