@@ -54,8 +54,9 @@ class Housekeeping:
     def start(self) -> None:
         self._replicas.on_flush_due = self.flush
         for folder in self._replicas.folders:
-            for job in folder.leftovers():
-                self._submit(f"{folder.path}: leftovers", job)
+            if not folder.is_offline:
+                for job in folder.leftovers():
+                    self._submit(f"{folder.path}: leftovers", job)
         self._every("flush", lambda: FLUSH_LOOK_MS, self._flush_due)
         self._every("retention", lambda: self._config.log_retention_check_interval_ms, self.expire)
         self._every(

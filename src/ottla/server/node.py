@@ -82,6 +82,8 @@ class Node:
         try:
             await self._start()
         except BaseException:
+            for listener in self.listeners:
+                await listener.stop()
             self._release()
             raise
 

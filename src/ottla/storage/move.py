@@ -87,6 +87,8 @@ class Move:
                 report=lambda _: None,
                 topic_id=log.topic_id,
             )
+            if start > 0:
+                copy.restart_at(start)  # its file's name keeps the offset, even if no record follows
         self._target.futures[self.partition] = copy
         return copy
 

@@ -99,7 +99,8 @@ class Segments:
     def move_to(self, folder: str) -> None:
         """Another name for the folder they are all in."""
         self.close()  # files are cached by path
-        self._disk.rename(self._folder, folder)
+        if self._disk.exists(self._folder):  # one that was never written to is nowhere yet
+            self._disk.rename(self._folder, folder)
         self._folder = folder
         for segment in self.all:
             segment.folder = folder
