@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.soak import copier, fuzz, groups, kills, transactions
+from tests.soak import churn, copier, fuzz, groups, histories, kills, streams, transactions
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
 _MARK = "<!-- runs: newest first, written by `make soak` -->"
@@ -28,15 +28,21 @@ def _say(line: str) -> None:
 
 
 def _every_client(seed: int) -> list[Any]:
-    share = max(1, 50 // len(copier.CLIENTS))
-    return [transactions.run(share, seed + i, client, _say) for i, client in enumerate(copier.CLIENTS)]
+    return [transactions.run(50, seed + i, client, _say) for i, client in enumerate(copier.COPIERS)]
 
 
-PARTS: dict[str, Callable[[int], list[Any]]] = {
-    "kills": lambda seed: [kills.run(100, seed, say=_say)],
-    "groups": lambda seed: [groups.run(50, seed, _say)],
-    "transactions": lambda seed: _every_client(seed),
-    "fuzz": lambda seed: [fuzz.run(600, seed, _say)],
+def _every_flavour(seed: int) -> list[Any]:
+    return [churn.run(name, 25, seed + i, say=_say) for i, name in enumerate(churn.FLAVOURS)]
+
+
+PARTS: dict[str, Callable[[int, float], list[Any]]] = {
+    "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
+    "groups": lambda seed, _: [groups.run(50, seed, _say)],
+    "transactions": lambda seed, _: _every_client(seed),
+    "churn": lambda seed, _: _every_flavour(seed),
+    "streams": lambda seed, _: [streams.run(20, seed, _say)],
+    "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
+    "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
 }
 
 
@@ -46,12 +52,13 @@ def main() -> int:
     )
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--seconds", type=float, default=3600, help="how long histories are recorded (3600)")
     parser.add_argument("--write", action="store_true", help="add the outcome to docs/soak.md")
     options = parser.parse_args()
     clean, rows = True, []
     for part in options.parts or PARTS:
         begun = time.monotonic()
-        for report in PARTS[part](options.seed):
+        for report in PARTS[part](options.seed, options.seconds):
             summary = {name: getattr(report, name) for name in report.__slots__}
             print(
                 json.dumps({"part": part, "seed": options.seed, "clean": report.is_clean, **summary}),

@@ -163,7 +163,8 @@ CLIENTS: dict[str, Callable[[str, str, str, str, str, random.Random], None]] = {
     "aiokafka": aiokafka,
 }
 # aiokafka sends offsets without a generation, which cannot fence a copier that lost its partitions meanwhile.
-COPIERS = {"confluent-kafka": 2, "kafka-python": 2, "aiokafka": 1}
+JAVA = "java"  # its copier is a program of its own: Copier.java
+COPIERS = {"confluent-kafka": 2, "kafka-python": 2, "aiokafka": 1, JAVA: 2}
 
 
 if __name__ == "__main__":

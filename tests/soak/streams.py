@@ -29,7 +29,7 @@ from tests.soak.kills import Server, kill_and_restart, make_topic
 
 INPUT, OUTPUT, APPLICATION = "lines", "counts", "word-count"
 PARTITIONS = 2
-WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _SETTLE_S = 120
 
 

@@ -3,7 +3,7 @@
     python -m tests.soak.transactions [--kills 50] [--seed N] [--client confluent-kafka]
 
 A read_committed reader watches the output all the time and in the end: it must be the input, in order, in
-every partition. Prints a JSON summary; exits 1 if anything is wrong.
+every partition, and the group's offsets must say the same. Prints a JSON summary; exits 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.oracle import programs
 from tests.oracle.ottla import Ottla
 from tests.soak import copier
 from tests.soak.kills import Server, kill_and_restart, make_topic, read_all
@@ -80,8 +81,10 @@ class Copiers:
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         self._seed += 1
-        names = [self._client, self._bootstrap, INPUT, OUTPUT, GROUP, f"copier-{index}", str(self._seed)]
-        command = [sys.executable, "-W", "ignore", "-m", "tests.soak.copier", *names]
+        names = [self._bootstrap, INPUT, OUTPUT, GROUP, f"copier-{index}", str(self._seed)]
+        command = [sys.executable, "-W", "ignore", "-m", "tests.soak.copier", self._client, *names]
+        if self._client == copier.JAVA:
+            command = programs.command("Copier", *names)
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -192,6 +195,12 @@ def _judge(bootstrap: str, written: list[int], report: Report) -> None:
             report.wrong.append(
                 f"partition {partition}: {len(values)} records, not the {count} of the input in order"
             )
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    asked = [TopicPartition(INPUT, each) for each in range(PARTITIONS)]
+    offsets = [each.offset for each in reader.committed(asked, 30)]
+    reader.close()
+    if offsets != written:
+        report.wrong.append(f"{offsets} are the offsets of what was copied, not {written}")
 
 
 def main() -> int:
@@ -200,7 +209,7 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--client", choices=sorted(copier.CLIENTS), default="confluent-kafka")
+    parser.add_argument("--client", choices=sorted(copier.COPIERS), default="confluent-kafka")
     options = parser.parse_args()
     report = run(options.kills, options.seed, options.client, lambda line: print(line, file=sys.stderr))
     print(
