@@ -227,20 +227,19 @@ def test_a_power_cut_during_a_move_loses_nothing_acknowledged(seed):
         chance = random.Random(seed)
         disks = [MemoryDisk(), MemoryDisk()]
         acknowledged = []
-        async with running(disks, crash=True) as node:
-            async with connected(node) as client:
-                await client.create("t", flush_messages=1)
-                for number in range(30):
-                    acknowledged.append(b"%d " % number + bytes(20_000))
-                    await client.produce("t", acknowledged[-1])
-                source = node.broker.replicas.home(("t", 0)).path
-                target = "memory-1" if source == "memory-0" else "memory-0"
-                await client.move("t", target)
-                for number in range(30, 30 + chance.randrange(40)):
-                    value = b"%d " % number
-                    assert (await client.produce("t", value)).error_code == 0
-                    acknowledged.append(value)
-                cut = [disk.copy() for disk in disks]  # as the disks are at this very moment
+        async with running(disks, crash=True) as node, connected(node) as client:
+            await client.create("t", flush_messages=1)
+            for number in range(30):
+                acknowledged.append(b"%d " % number + bytes(20_000))
+                await client.produce("t", acknowledged[-1])
+            source = node.broker.replicas.home(("t", 0)).path
+            target = "memory-1" if source == "memory-0" else "memory-0"
+            await client.move("t", target)
+            for number in range(30, 30 + chance.randrange(40)):
+                value = b"%d " % number
+                assert (await client.produce("t", value)).error_code == 0
+                acknowledged.append(value)
+            cut = [disk.copy() for disk in disks]  # as the disks are at this very moment
         for disk in cut:
             power_cut(disk)
         async with broker(cut) as (node, client):

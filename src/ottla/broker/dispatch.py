@@ -83,8 +83,14 @@ class Dispatcher:
             self.observer.on_answer(header, response, frame_bytes)
             if response is None:
                 slot.answer([])
-            else:
-                slot.answer(encode(route.api, header.api_version, header.correlation_id, response))
+                return
+            try:
+                buffers = encode(route.api, header.api_version, header.correlation_id, response)
+            except Exception:
+                log.exception("the answer to %s v%d is wrong", route.api.name, header.api_version)
+                close(f"{client.host}:{client.port} {header.client_id}: there is no answer to its request")
+                return
+            slot.answer(buffers)
 
         slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
         slot.running.step()
@@ -95,7 +101,7 @@ class Dispatcher:
                 "%s v%d of %s failed", route.api.name, header.api_version, header.client_id, exc_info=error
             )
             error = UnknownServerError()
-        return refusal(route.api, request, error)
+        return refusal(route.api, header.api_version, request, error)
 
     def _answer_api_versions_v0(self, header: RequestHeader, slot: Slot, client: Client) -> None:
         """A client newer than us asks what we speak: told in the oldest words (KIP-511)."""

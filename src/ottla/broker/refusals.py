@@ -5,11 +5,13 @@ request: arrays for arrays, names for names.
 """
 
 from ottla.errors import ProtocolError
-from ottla.wire.schema import Api, Field, Message
+from ottla.wire.schema import Api, Field, Message, covers
 
 
-def refusal(api: Api, request: Message, error: ProtocolError) -> Message:
-    return _mirror(request, api.response(), error)
+def refusal(api: Api, version: int, request: Message, error: ProtocolError) -> Message:
+    refused = _mirror(request, api.response(), error)
+    _fill_in(refused, version)
+    return refused
 
 
 def _mirror(source: Message, kind: type[Message], error: ProtocolError) -> Message:
@@ -26,6 +28,20 @@ def _mirror(source: Message, kind: type[Message], error: ProtocolError) -> Messa
         elif not field.array and isinstance(field.kind, str):
             _copy(source, target, field)
     return target
+
+
+def _fill_in(message: Message, version: int) -> None:
+    """What may not be null in this version, and has nothing to say, is empty."""
+    for field in message.FIELDS:
+        value = getattr(message, field.name)
+        if value is None and not covers(field.nullable, version):
+            if field.array:
+                setattr(message, field.name, [])
+            elif field.kind in ("string", "bytes", "records"):
+                setattr(message, field.name, "" if field.kind == "string" else b"")
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, Message):
+                _fill_in(each, version)
 
 
 def _carries_errors(kind: type[Message]) -> bool:
