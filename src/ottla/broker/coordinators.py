@@ -73,6 +73,13 @@ class Coordinator:
                 raise errors.CoordinatorLoadInProgress()
             yield shard
 
+    def replayed(self, partition: Partition) -> Machine:
+        """What the next leader would know: a machine that has read the log up to its end. For checks."""
+        shard = LocalShard(partition, self._make_machine(partition), self._codec, self._clock, self._send)
+        shard.replay_all()
+        machine: Machine = shard.machine
+        return machine
+
     def on_partition(self, index: int, partition: Partition | None) -> None:
         """The partition came, changed or went."""
         shard = self.shards.get(index)
@@ -154,6 +161,16 @@ class LocalShard:
     def load(self) -> None:
         if self.partition.log is not None:
             self._load_from(self.partition.log, self.partition.log.log_start_offset)
+
+    def replay_all(self) -> None:
+        """At once, without taking up anything."""
+        log = self.partition.log
+        offset = log.log_start_offset if log is not None else 0
+        while log is not None and offset < log.end_offset:
+            taken = log.read(offset, max_bytes=LOAD_STEP_BYTES, up_to=log.end_offset)
+            for position, header in batches.headers(taken.data):
+                self._replay(taken.data, position, header)
+            offset = taken.next_offset
 
     def _load_from(self, source: Log, offset: int) -> None:
         """One step; the next one follows after whatever else the loop has to do."""

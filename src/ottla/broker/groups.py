@@ -57,7 +57,7 @@ def group_coordinator(broker: "Broker") -> Coordinator:
         return GroupTable(
             Environment(
                 ImageTopics(image),
-                lambda: str(uuid.uuid4()),
+                lambda: str(uuid.UUID(bytes=broker.new_uuid())),
                 settings_of(broker.config),
                 overrides,
                 lambda line: log.info("%s", line),

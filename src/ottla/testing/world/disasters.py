@@ -1,0 +1,168 @@
+"""What befalls a world: processes die, power fails, disks fill and break, leaders move, clients come and go."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.testing.world.process import Process
+
+TILLS = 2
+
+if TYPE_CHECKING:
+    from ottla.testing.world.world import World
+
+WEIGHTS = {
+    "kill": 3,
+    "power_cut": 3,
+    "clean_restart": 2,
+    "move_leader": 4,
+    "move_coordinator": 4,
+    "append_fails": 2,
+    "sync_fails": 1,
+    "disk_is_full": 2,
+    "client_dies": 4,
+    "member_comes": 8,
+    "till_comes": 5,
+    "connections_break": 4,
+}
+
+
+class Disasters:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._over = False
+
+    def begin(self) -> None:
+        self._plan()
+
+    def end(self) -> None:
+        """Calm: the disk is well, and the broker runs."""
+        self._over = True
+        world = self._world
+        world.disk.clear_faults()
+        world.disk.capacity_bytes = None
+        if world.process is not None and world.process.is_useless:
+            self._kill()
+        if world.process is None:
+            world.start()
+
+    def _plan(self) -> None:
+        self._world.time.call_later(self._world.random.uniform(200, 3_000), self._strike)
+
+    def _strike(self) -> None:
+        if self._over:
+            return
+        world = self._world
+        if world.process is None:
+            world.start()
+        elif world.process.is_useless:
+            self._kill()
+        else:
+            name = world.random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            world.note(name)
+            getattr(self, f"_{name}")()
+        self._plan()
+
+    # -- the broker --------------------------------------------------------------------------------------
+
+    def _kill(self) -> None:
+        """The page cache survives."""
+        self._world.stop(Process.kill)
+        self._world.disk.crash(lose_unsynced=False)
+
+    def _power_cut(self) -> None:
+        world = self._world
+        if not world.careful:
+            return self._kill()
+        world.stop(Process.kill)
+        before = {path: world.disk.read_whole(path) for path in self._log_files()}
+        world.disk.crash(lose_unsynced=True)
+        for path, data in before.items():
+            if world.disk.exists(path) and world.random.random() < 0.5:
+                self._tear(path, data)
+        return None
+
+    def _tear(self, path: str, before: bytes) -> None:
+        """Some of what was not synced reached the disk all the same, and not all of it in one piece."""
+        disk, random = self._world.disk, self._world.random
+        synced = disk.size(path)
+        lost = before[synced:]
+        if lost:
+            kept = bytearray(lost[: random.randint(0, len(lost))])
+            if kept and random.random() < 0.5:
+                kept[random.randrange(len(kept))] ^= 1 << random.randrange(8)
+            disk.tear(path, synced, bytes(kept))
+
+    def _log_files(self) -> list[str]:
+        disk = self._world.disk
+        return [
+            f"{folder}/{name}"
+            for folder in disk.list("")
+            for name in disk.list(folder)
+            if name.endswith(".log") and folder != "metadata"
+        ]
+
+    def _clean_restart(self) -> None:
+        self._world.stop(Process.stop)
+        self._world.disk.crash(lose_unsynced=self._world.random.random() < 0.5)
+
+    # -- the disk ----------------------------------------------------------------------------------------
+
+    def _append_fails(self) -> None:
+        random = self._world.random
+        self._world.disk.fail(
+            "append",
+            after=random.randint(0, 5),
+            times=random.randint(1, 3),
+            partial=random.choice([0, random.randint(1, 200)]),
+        )
+
+    def _sync_fails(self) -> None:
+        self._world.disk.fail("sync", OSError(errno.EIO, "sync failed"), times=1)
+
+    def _disk_is_full(self) -> None:
+        disk = self._world.disk
+        disk.capacity_bytes = disk.used_bytes + self._world.random.randint(0, 500)
+
+        def heal() -> None:
+            disk.capacity_bytes = None
+
+        self._world.time.call_later(self._world.random.uniform(100, 3_000), heal)
+
+    # -- leaders -----------------------------------------------------------------------------------------
+
+    def _move_leader(self) -> None:
+        name = self._world.some_partition(self._world.random.choice(["plain", "money"]))
+        self._world.move_leader(name, self._world.random.choice([0, 0, 500]))
+
+    def _move_coordinator(self) -> None:
+        assert self._world.process is not None
+        topic = self._world.random.choice([CONSUMER_OFFSETS, TRANSACTION_STATE])
+        known = self._world.process.broker.image.topics.get(topic)
+        if known is not None:
+            index = self._world.random.randrange(len(known.partitions))
+            self._world.move_leader((topic, index), self._world.random.choice([0, 0, 500]))
+
+    # -- clients -----------------------------------------------------------------------------------------
+
+    def _client_dies(self) -> None:
+        mortal = [
+            each
+            for each in self._world.clients
+            if not each.is_done and each.name.startswith(("member-", "till-"))
+        ]
+        if mortal:
+            self._world.random.choice(mortal).kill()
+
+    def _member_comes(self) -> None:
+        self._world.new_member()
+
+    def _till_comes(self) -> None:
+        self._world.new_till(self._world.random.randrange(TILLS))
+
+    def _connections_break(self) -> None:
+        for each in list(self._world.connections):
+            if self._world.random.random() < 0.5:
+                each.close()

@@ -1,0 +1,266 @@
+"""One world: a broker, its disk, its network and its clients, and everything that happens to them."""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from ottla.broker.waits import Running
+from ottla.config.settings import Config
+from ottla.metadata.records import NO_LEADER
+from ottla.storage.memory import MemoryDisk
+from ottla.testing.asking import ask
+from ottla.testing.moves import set_leader
+from ottla.testing.world import members, producers, readers
+from ottla.testing.world.checks import Checks
+from ottla.testing.world.client import Client, Script, Send
+from ottla.testing.world.disasters import TILLS, Disasters
+from ottla.testing.world.ledger import Broken, Ledger, TopicPartition, hold
+from ottla.testing.world.network import Connection, Weather
+from ottla.testing.world.process import Process
+from ottla.testing.world.time import Time
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+THOROUGH_EVERY = 400  # events
+STORM_MS = 25_000
+PATIENCE_MS = 150_000  # of a calm world: nobody needs more to come to an end
+TOPICS = {"plain": 3, "money": 3}
+TRACE = 60
+
+
+class World:
+    """`careful`: nothing is acknowledged before it is synced, so power may fail. Otherwise only processes die."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.careful = self.random.random() < 0.5
+        self.time = Time()
+        self.disk = MemoryDisk(now_ms=self.time.now_ms)
+        self.weather = Weather(self.random)
+        self.ledger = Ledger()
+        self.checks = Checks(self.ledger)
+        self.process: Process | None = None
+        self.connections: list[Connection] = []
+        self.clients: list[Client] = []
+        self.finishing = False
+        self.trace: deque[str] = deque(maxlen=TRACE)
+        self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
+        self._numbers = 0
+        self._names = 0
+        self.events = 0
+        self.config = self._new_config()
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """A storm, then calm; in the end everything must have come right. Broken says what did not."""
+        try:
+            self._run()
+        except Exception as error:
+            lines = "\n".join(self.trace)
+            raise Broken(
+                f"{error or type(error).__name__}\nseed {self.seed}, event {self.events}, "
+                f"replay with: make sim SEED={self.seed}\n{lines}"
+            ) from error
+
+    def _run(self) -> None:
+        self.start()
+        self._create_topics()
+        disasters = Disasters(self)
+        self._populate()
+        disasters.begin()
+        self._until(lambda: self.now_ms >= STORM_MS, STORM_MS + 1, "the storm")
+        self.note("calm")
+        self.weather.calm = True
+        disasters.end()
+        for number in range(TILLS):  # whatever a dead one left open is ended by its successor
+            self.new_till(number)
+        self._until(self._producers_are_done, PATIENCE_MS, "producers")
+        self._until(self._no_open_transaction, PATIENCE_MS, "open transactions")
+        self.finishing = True
+        self._until(lambda: all(each.is_done for each in self.clients), PATIENCE_MS, "clients")
+        assert self.process is not None
+        self.checks.thorough(self.process.broker)
+        self.ledger.check_transactions()
+
+    def _until(self, condition: Callable[[], bool], patience_ms: float, what: str) -> None:
+        deadline_ms = self.time.exact_ms + patience_ms
+        while not condition():
+            if self.time.exact_ms >= deadline_ms or not self.time.next_event():
+                waiting = [
+                    f"{each.name} for {_described(each.waits_for)}"
+                    for each in self.clients
+                    if not each.is_done
+                ]
+                raise Broken(f"somebody waits for ever ({what}): {'; '.join(waiting) or 'nobody'}")
+            self.events += 1
+            if self.process is not None and not self.process.is_useless:
+                self.checks.after_event(self.process.broker)
+                if self.events % THOROUGH_EVERY == 0:
+                    self.checks.thorough(self.process.broker)
+
+    # -- the broker --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.disk.clear_faults()
+        self.disk.capacity_bytes = None
+        self.process = Process(self.config, self.disk, self.time, self.random)
+        self.note("started, " + ("after a clean stop" if self.process.folder.was_clean else "unclean"))
+
+    def stop(self, how: Callable[[Process], None]) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        connections, self.connections = self.connections, []
+        how(process)
+        for each in connections:
+            each.close()
+
+    def ask(self, request: Any, then: Callable[[Any], None] = lambda answer: None) -> None:
+        assert self.process is not None
+        self.drive(ask(self.process.broker, request), then)
+
+    def drive(self, work: Any, then: Callable[[Any], None] = lambda answer: None) -> None:
+        def finished(answer: Any, error: BaseException | None) -> None:
+            if error is None:
+                then(answer)
+
+        Running(work, finished).step()
+
+    def move_leader(self, name: TopicPartition, away_ms: float) -> None:
+        """Nobody leads, and then the same broker again, under a new epoch."""
+        process = self.process
+        if process is None or process.is_useless:
+            return
+
+        def back() -> None:
+            """Until it works: the disk may refuse to write it down."""
+            known = process.broker.image.partition(*name)
+            if known is not None and known.leader == NO_LEADER:
+                self.drive(set_leader(process.broker, *name, process.broker.node_id))
+                process.clock.call_later(200, back)
+
+        def gone(_: Any) -> None:
+            process.clock.call_later(away_ms, back)
+
+        self.drive(set_leader(process.broker, *name, NO_LEADER), gone)
+
+    # -- clients -----------------------------------------------------------------------------------------
+
+    def add(self, name: str, script: Script) -> Client:
+        client = Client(
+            name, script, self._connect, self.time.call_later, lambda: self.random.uniform(0.1, 5)
+        )
+        self.clients.append(client)
+        client.start()
+        return client
+
+    def new_name(self, stem: str) -> str:
+        self._names += 1
+        return f"{stem}{self._names}"
+
+    def new_member(self) -> None:
+        group, kind = self.random.choice([("new", members.consumer_member), ("old", members.classic_member)])
+        name = self.new_name("member-")
+        self.add(name, kind(self, name, group, "plain", self.random.randint(5, 40)))
+
+    def new_till(self, number: int) -> None:
+        """A transactional producer; one of the same id that still runs is fenced by it."""
+        transactional_id = f"till-{number}"
+        name = self.new_name(f"{transactional_id}-")
+        self.add(
+            name, producers.transactional_producer(self, name, transactional_id, self.random.randint(2, 8))
+        )
+
+    def _populate(self) -> None:
+        for _ in range(2):
+            name = self.new_name("writer-")
+            self.add(name, producers.idempotent_producer(self, name, self.random.randint(10, 40)))
+        for number in range(TILLS):
+            self.new_till(number)
+        for topic, committed in (("plain", False), ("money", True), ("money", False)):
+            name = self.new_name("reader-")
+            self.add(name, readers.reader(self, topic, read_committed=committed))
+        for _ in range(3):
+            self.new_member()
+
+    def _connect(self, client_id: str) -> Connection | None:
+        if self.process is None:
+            return None
+        made = Connection(self.process, self.time, self.weather, client_id)
+        self.connections = [each for each in self.connections if each.is_open]
+        self.connections.append(made)
+        return made
+
+    # -- what clients ask the world ----------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> float:
+        """Since the beginning."""
+        return self.time.exact_ms - self._began_ms
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return [(topic, index) for index in range(TOPICS[topic])]
+
+    def some_partition(self, topic: str) -> TopicPartition:
+        return self.random.choice(self.partitions(topic))
+
+    def topic_id(self, topic: str) -> bytes:
+        return self._topic_ids[topic]
+
+    def is_at_the_end(self, name: TopicPartition, offset: int) -> bool:
+        return offset >= self.ledger.truths[name].high_watermark
+
+    def on_owned(self, generation: tuple[str, int], member_id: str, owned: list[TopicPartition]) -> None:
+        owners = self._owners.setdefault(generation, {})
+        for each in owned:
+            hold(owners.setdefault(each, member_id) == member_id, f"{generation}: two own {each}")
+
+    def on_member_epoch(self, group: str, name: str, before: int, after: int) -> None:
+        hold(after >= before, f"{group}: the epoch of {name} falls from {before} to {after}")
+
+    def note(self, line: str) -> None:
+        self.trace.append(f"{self.time.exact_ms - self._began_ms:10.1f} {line}")
+
+    # -- beginning and end -------------------------------------------------------------------------------
+
+    def _new_config(self) -> Config:
+        self._began_ms = self.time.exact_ms
+        self._topic_ids: dict[str, bytes] = {}
+        settings = {
+            "offsets.topic.num.partitions": self.random.choice(["1", "3"]),
+            "transaction.state.log.num.partitions": self.random.choice(["1", "2"]),
+            "group.initial.rebalance.delay.ms": self.random.choice(["0", "1000"]),
+            "log.flush.offset.checkpoint.interval.ms": self.random.choice(["1000", "60000"]),
+            "log.roll.ms": self.random.choice(["604800000", "3000"]),
+            "log.cleaner.backoff.ms": self.random.choice(["15000", "2000"]),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+        }
+        if self.careful:
+            settings["log.flush.interval.messages"] = "1"
+        return Config(settings)
+
+    def _create_topics(self) -> None:
+        wanted = [
+            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            for name, count in TOPICS.items()
+        ]
+        made: list[Any] = []
+        self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), made.append)
+        self._until(lambda: bool(made), 10_000, "topics")
+        self._topic_ids = {each.name: each.topic_id for each in made[0].topics}
+
+    def _producers_are_done(self) -> bool:
+        return all(each.is_done for each in self.clients if each.name.startswith(("writer-", "till-")))
+
+    def _no_open_transaction(self) -> bool:
+        return not any(truth.open for truth in self.ledger.truths.values())
+
+
+def _described(wanted: object) -> str:
+    return type(wanted.request).__name__ if isinstance(wanted, Send) else repr(wanted)
