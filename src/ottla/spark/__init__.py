@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.spark.format import register as register
     from ottla.spark.progress import lag as lag
-    from ottla.spark.session import session as session
-    from ottla.spark.settings import settings as settings
+    from ottla.spark.local import session as session
+    from ottla.spark.tuning import settings as settings
 
 _HOMES = {
     "lag": "ottla.spark.progress",
     "register": "ottla.spark.format",
-    "session": "ottla.spark.session",
-    "settings": "ottla.spark.settings",
+    "session": "ottla.spark.local",
+    "settings": "ottla.spark.tuning",
 }
 
 __all__ = ["lag", "register", "session", "settings"]

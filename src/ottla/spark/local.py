@@ -1,0 +1,100 @@
+"""`session()`: a local Spark that starts quickly, fits topics, and leaves nothing behind when it stops."""
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.archive import Archive, archive_for
+from ottla.spark.gateway import Gateway
+from ottla.spark.java import find_java
+from ottla.spark.tuning import settings as tuned
+
+log = logging.getLogger(__name__)
+
+
+def session(
+    name: str = "ottla",
+    *,
+    cores: int | None = None,
+    memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+    java_options: str = "",
+    archive: bool = True,
+) -> Any:
+    """A `SparkSession` with the format `ottla`. On a cluster use `ottla.spark.settings()` instead.
+
+    Returns the running session if there is one. `stop()` ends the JVM too.
+    """
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    wanted = {**tuned(cores), "spark.driver.memory": memory, **(settings or {})}
+    # Workers must be the Python that has this package, not whichever comes first on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java, spark_home = find_java(), Path(pyspark.__file__).parent
+    kept = archive_for(java, spark_home) if archive else None
+    options = [f"-Xmx{wanted['spark.driver.memory']}", "-XX:+UseSerialGC", *java_options.split()]
+    gateway = Gateway(java, spark_home, [*options, *(kept.java_options() if kept else [])])
+    log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
+    life = _Life(gateway, kept)
+    try:
+        gateway.announce()
+        builder = SparkSession.builder.appName(name)
+        for key, value in wanted.items():
+            builder = builder.config(key, value)
+        found = builder.getOrCreate()
+        found.sparkContext.setLogLevel("WARN")
+    except BaseException:
+        life.end()
+        raise
+    finally:
+        gateway.conceal()
+    plain_stop = found.stop
+
+    def stop() -> None:
+        plain_stop()
+        life.end()
+
+    found.stop = stop
+    return found
+
+
+class _Life:
+    """The JVM's end: once, by `stop` or with the interpreter."""
+
+    def __init__(self, gateway: Gateway, archive: Archive | None) -> None:
+        self._gateway = gateway
+        self._archive = archive
+        self._ended = False
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        atexit.unregister(self.end)
+        self._forget()
+        well = self._gateway.close()
+        if self._archive is not None:
+            if well:
+                self._archive.keep()
+            else:
+                self._archive.drop()
+
+    def _forget(self) -> None:
+        """PySpark keeps its connection in a class: without this the next session would talk to a dead JVM."""
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway
+        if gateway is not None and gateway.gateway_parameters.port == self._gateway.port:
+            gateway.shutdown_callback_server(raise_exception=False)
+            gateway.close()
+            SparkContext._gateway = None
+            SparkContext._jvm = None
