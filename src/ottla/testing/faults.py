@@ -85,7 +85,7 @@ class Fault:
                 if isinstance(request, FetchRequest):
                     request.max_wait_ms = 0
                 return self._changed(await handler(request, context), request, context, about)
-            return refusal(APIS[self.api_key], request, self.error)
+            return refusal(APIS[self.api_key], context.api_version, request, self.error)
 
         return faulty
 
@@ -143,9 +143,10 @@ def stamp(message: Message, error: ProtocolError) -> bool:
         value = getattr(message, each.name)
         if each.array and value and isinstance(each.kind, type):
             stamped = [stamp(item, error) for item in value].count(True) > 0 or stamped
-    if not stamped and "error_code" in message.__slots__:
-        message.error_code = error.code  # type: ignore[attr-defined]
-        return True
+    for name in ("error_code", "partition_error_code"):
+        if not stamped and name in message.__slots__:
+            setattr(message, name, error.code)
+            return True
     return stamped
 
 

@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import errors
@@ -189,11 +190,14 @@ def stamp_producer(
     _seal(batch, 0, len(batch))
 
 
+_FIELDS_OF = attrgetter(*BatchHeader.__slots__)
+
+
 def assemble(header: BatchHeader, payload: Buffer) -> bytearray:
     """A batch of this header and payload (compressed as the header says), with its true size and CRC."""
     batch = bytearray(HEADER_BYTES)
     batch += payload
-    fields = list(astuple(header))
+    fields = list(_FIELDS_OF(header))
     fields[1], fields[3], fields[4] = len(batch) - _LENGTH_PREFIX, _MAGIC, 0
     _HEADER.pack_into(batch, 0, *fields)
     _seal(batch, 0, len(batch))
