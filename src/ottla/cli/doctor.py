@@ -47,6 +47,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
 def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
     from ottla.server.disk import OsDisk
     from ottla.server.lock import FolderInUse, FolderLock
+    from ottla.server.node import METADATA_FOLDER
     from ottla.storage.doctor import check_folder
 
     if not Path(data).is_dir():
@@ -64,7 +65,7 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
         yield True, f"{data}: in use by a running broker"
         return
     found = 0
-    for finding in check_folder(OsDisk(data), deep):
+    for finding in check_folder(OsDisk(data), deep, others=(METADATA_FOLDER,)):
         found += 1
         yield False, str(finding)
     if not found:

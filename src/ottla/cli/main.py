@@ -17,6 +17,14 @@ COMMANDS = {
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
+    "aliases": ("ottla.cli.aliases", "write kafka-topics.sh and the others as scripts, without Java"),
+    "kafka-topics": ("ottla.cli.kafka_topics", "as Apache Kafka's tool of this name"),
+    "kafka-console-producer": ("ottla.cli.kafka_console_producer", "as Apache Kafka's tool of this name"),
+    "kafka-console-consumer": ("ottla.cli.kafka_console_consumer", "as Apache Kafka's tool of this name"),
+    "kafka-consumer-groups": ("ottla.cli.kafka_consumer_groups", "as Apache Kafka's tool of this name"),
+    "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
+    "kafka-get-offsets": ("ottla.cli.kafka_get_offsets", "as Apache Kafka's tool of this name"),
 }
 
 

@@ -4,18 +4,24 @@ import argparse
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
 
+log = logging.getLogger("ottla.server")
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=9092, help="port; 0 picks one (default: 9092)")
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port; 0 picks one (default: 9092)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data", metavar="DIR", help="log folder (default: ottla-data)")
     where.add_argument("--memory", action="store_true", help="keep everything in memory")
@@ -37,8 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=arguments.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    raise_handle_limit()
     try:
         config = configured(arguments)
+        for name in config.ignored:
+            log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         run_loop(serve(config, arguments))
     except (OttlaError, OSError) as error:
         print(f"ottla: {error}", file=sys.stderr)
@@ -47,9 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def configured(arguments: argparse.Namespace) -> Config:
-    settings: dict[str, str] = {"listeners": f"PLAINTEXT://{arguments.host}:{arguments.port}"}
-    if arguments.config:
-        settings |= read_properties(Path(arguments.config).read_text())
+    """`--set` wins over the other options, these over the file, and that over the defaults."""
+    settings: dict[str, str] = read_properties(Path(arguments.config).read_text()) if arguments.config else {}
+    if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
+        host = DEFAULT_HOST if arguments.host is None else arguments.host
+        port = DEFAULT_PORT if arguments.port is None else arguments.port
+        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
     if arguments.data:
         settings["log.dirs"] = arguments.data
     if arguments.broker_id is not None:
@@ -57,6 +69,14 @@ def configured(arguments: argparse.Namespace) -> Config:
     if arguments.zookeeper:
         settings["zookeeper.connect"] = arguments.zookeeper
     return Config(settings | read_assignments(arguments.set))
+
+
+def raise_handle_limit() -> None:
+    """Up to what the system lets us have: partitions and connections each take a file handle."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def run_loop(main: "asyncio._CoroutineLike[None]") -> None:
@@ -93,9 +113,10 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     gc.set_threshold(50_000, 20, 50)
     pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
     if arguments.http is not None:
-        await pages.start(arguments.host, arguments.http)
-        print(f"http {arguments.host}:{pages.port}", file=sys.stderr, flush=True)
-    print(f"ready {node.endpoints[0].host}:{node.endpoints[0].port}", flush=True)
+        host = arguments.host or DEFAULT_HOST
+        await pages.start(host, arguments.http)
+        print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
+    print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
     await stop.wait()
     await pages.stop()
     await node.stop()

@@ -21,13 +21,13 @@ Callback = Callable[[Exact, Exception | None], Any]
 
 
 class Committer:
-    """`positions` are the consumer's; `who` tells which member commits. Callbacks run in `call_back`."""
+    """`positions` tells where the consumer is, `who` tells which member commits. Callbacks run in `call_back`."""
 
     def __init__(
         self,
         engine: Engine,
         cluster: Cluster,
-        positions: Mapping[TopicPartition, OffsetAndMetadata],
+        positions: Callable[[], Exact],
         who: Callable[[], GroupMetadata],
         counts: ConsumerCounts,
         clock: Callable[[], float],
@@ -53,7 +53,7 @@ class Committer:
 
     def exact(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None) -> Exact:
         given: Mapping[TopicPartition, OffsetAndMetadata | int]
-        given = self._positions if offsets is None else offsets
+        given = self._positions() if offsets is None else offsets
         return {
             TopicPartition(*p): OffsetAndMetadata(each) if isinstance(each, int) else each
             for p, each in given.items()
@@ -89,13 +89,13 @@ class Committer:
             self._next_auto = now + self._settings.auto_commit_interval_ms / 1000
         if now >= self._next_auto:
             self._next_auto = now + self._settings.auto_commit_interval_ms / 1000
-            changed = self._changed(self._positions)
+            changed = self._changed(None)
             if changed:
                 self.commit_async(changed, None)
 
     def commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
         """On the way out a failed commit means that records come again, which at-least-once allows."""
-        changed = self._changed(p for p in partitions if p in self._positions)
+        changed = self._changed(partitions)
         if not changed:
             return
         try:
@@ -106,9 +106,10 @@ class Committer:
     def forget(self, partition: TopicPartition) -> None:
         self._known.pop(partition, None)
 
-    def _changed(self, partitions: Iterable[TopicPartition]) -> Exact:
-        positions = dict(self._positions)
-        return {p: positions[p] for p in partitions if self._known.get(p) != positions[p]}
+    def _changed(self, partitions: Iterable[TopicPartition] | None) -> Exact:
+        positions = self._positions()
+        chosen = positions if partitions is None else [p for p in partitions if p in positions]
+        return {p: positions[p] for p in chosen if self._known.get(p) != positions[p]}
 
     async def _commit(self, who: GroupMetadata, offsets: Exact) -> None:
         if self._pending:

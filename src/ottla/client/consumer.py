@@ -58,7 +58,7 @@ class Consumer:
         self._places = Places(self._engine, self._cluster, self._reader)
         self._places.fetcher.counts = self._counts
         self._committer = Committer(
-            self._engine, self._cluster, self._reader.positions, self.group_metadata, self._counts, clock
+            self._engine, self._cluster, self._places.positions, self.group_metadata, self._counts, clock
         )
         self._membership = Membership(
             self._engine, self._cluster, self._places, self._committer, self._counts

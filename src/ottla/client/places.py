@@ -91,6 +91,15 @@ class Places:
             time.sleep(0.005)
         return self._reader.positions[partition].offset
 
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit covers: what was read and, as in Kafka, where reading would begin in the others."""
+        known = self._reader.positions.copy()
+        for partition, place in self.fetcher.places.copy().items():
+            if partition not in known and place.offset is not None and not place.ahead:
+                first = self._reader.first_waiting(partition)
+                known[partition] = OffsetAndMetadata(place.offset if first is None else first)
+        return known
+
     def lag(self, partition: TopicPartition, timeout: float) -> int | None:
         end = self.fetcher.places[partition].high_watermark
         return None if end < 0 else max(0, end - self.position(partition, timeout))

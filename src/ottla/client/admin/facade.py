@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from ottla.client import offsets as offsets_api
 from ottla.client.admin import brokers, configs, groups, topics, transactions
-from ottla.client.cluster import Cluster, Topic
+from ottla.client.cluster import Broker, Cluster, Topic
 from ottla.client.engine import Engine
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -156,6 +156,10 @@ class Admin:
             validate_only=validate_only,
         )
         self._run(work)
+
+    def find_coordinator(self, group: str) -> Broker:
+        """The broker that coordinates a group."""
+        return self._run(groups.coordinator(self.cluster, group))
 
     # -- the cluster -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla import errors
-from ottla.client.cluster import GROUP, Cluster
+from ottla.client.cluster import GROUP, Broker, Cluster
 from ottla.client.dialogue import check
 from ottla.client.errors import NotSupported
 from ottla.client.offsets import by_topic, commit
@@ -81,6 +81,14 @@ async def describe(cluster: Cluster, group: str) -> Group:
         return await _describe_consumer(cluster, group)
     except (NotSupported, errors.GroupIdNotFound, errors.UnsupportedVersion):
         return await _describe_classic(cluster, group)
+
+
+async def coordinator(cluster: Cluster, group: str) -> Broker:
+    async def attempt() -> Broker:
+        await cluster.refresh([])
+        return cluster.image.brokers[await cluster.coordinator(GROUP, group)]
+
+    return await cluster.retrying(attempt, f"the coordinator of group {group} could not be found")
 
 
 async def delete(cluster: Cluster, group: str) -> None:

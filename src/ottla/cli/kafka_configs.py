@@ -1,0 +1,122 @@
+"""`ottla kafka-configs`: settings of topics, brokers and groups, with Apache Kafka's flags and output."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli.kafka_options import add_bootstrap, list_pairs, one_of, settings
+from ottla.cli.options import UsageError
+
+if TYPE_CHECKING:
+    from ottla.client import Admin
+    from ottla.client.admin.configs import Config
+
+KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger",
+         "client-metrics": "client-metrics", "groups": "group"}  # fmt: skip
+DYNAMIC = {
+    "topic": ("DYNAMIC_TOPIC_CONFIG",),
+    "broker": ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    "broker-logger": ("DYNAMIC_BROKER_LOGGER_CONFIG",),
+    "client-metrics": ("CLIENT_METRICS_CONFIG",),
+    "group": ("GROUP_CONFIG",),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_bootstrap(parser)
+    parser.add_argument("--alter", action="store_true")
+    parser.add_argument("--describe", action="store_true")
+    parser.add_argument("--all", action="store_true", help="with --describe the defaults too")
+    parser.add_argument("--entity-type", choices=list(KINDS))
+    parser.add_argument("--entity-name")
+    parser.add_argument("--entity-default", action="store_true")
+    for kind in KINDS.values():
+        parser.add_argument(f"--{kind}", dest=f"name_{kind.replace('-', '_')}", metavar="NAME")
+    parser.add_argument("--broker-defaults", action="store_true")
+    parser.add_argument("--add-config", metavar="a=1,b=[2,3]")
+    parser.add_argument("--add-config-file", metavar="FILE")
+    parser.add_argument("--delete-config", metavar="a,b")
+    parser.add_argument("--force", action="store_true", help="accepted; nothing is asked")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Admin
+
+    action = one_of(arguments, ("alter", "describe"))
+    kind, name = _entity(arguments)
+    with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
+        if action == "alter":
+            if name is None:
+                raise UsageError("an entity name must be specified with --alter")
+            _alter(admin, arguments, kind, name)
+        else:
+            for each in [name] if name is not None else _names(admin, kind):
+                _describe(admin, kind, each, arguments.all)
+    return 0
+
+
+def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    for kind in KINDS.values():
+        name = getattr(arguments, f"name_{kind.replace('-', '_')}")
+        if name is not None:
+            return kind, name
+    if arguments.broker_defaults:
+        return "broker", ""
+    if arguments.entity_type is None:
+        raise UsageError("At least one of --entity-type, --topic, --broker or --group is required")
+    return KINDS[arguments.entity_type], "" if arguments.entity_default else arguments.entity_name
+
+
+def _alter(admin: "Admin", arguments: argparse.Namespace, kind: str, name: str) -> None:
+    from pathlib import Path
+
+    from ottla.client.settings import read_properties
+
+    added = list_pairs(arguments.add_config)
+    if arguments.add_config_file:
+        added |= read_properties(Path(arguments.add_config_file).read_text())
+    deleted = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
+    if not added and not deleted:
+        raise UsageError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified"
+        )
+    admin.alter_configs(kind, name, set_=added, delete=deleted)
+    print(f"Completed updating {'default ' if not name else ''}config for {_told(kind, name)}.")
+
+
+def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
+    found = admin.describe_configs(kind, name)
+    shown = [
+        config
+        for config in sorted(found.values(), key=lambda each: each.name)
+        if everything or config.source in DYNAMIC[kind]
+    ]
+    what = "All" if everything else "Default" if not name and kind == "broker" else "Dynamic"
+    where = "brokers in the cluster" if not name and kind == "broker" else _told(kind, name)
+    print(f"{what} configs for {where} are:")
+    for config in shown:
+        print(
+            f"  {config.name}={_value(config)} sensitive={str(config.sensitive).lower()} synonyms={_synonyms(config)}"
+        )
+
+
+def _names(admin: "Admin", kind: str) -> list[str]:
+    match kind:
+        case "topic":
+            return sorted(admin.list_topics())
+        case "broker" | "broker-logger":
+            return [str(broker.id) for broker in admin.describe_cluster().brokers] + [""] * (kind == "broker")
+        case "group":
+            return [group.id for group in admin.list_groups()]
+    return []
+
+
+def _told(kind: str, name: str) -> str:
+    return f"{kind} {name}" if name else f"{kind}s in the cluster"
+
+
+def _value(config: "Config") -> str:
+    return "null" if config.value is None else config.value
+
+
+def _synonyms(config: "Config") -> str:
+    return "{" + ", ".join(f"{source}:{name}={value}" for name, value, source in config.synonyms) + "}"

@@ -1,0 +1,136 @@
+"""`ottla kafka-console-consumer`: records to standard output, with Apache Kafka's flags and its output."""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.kafka_formatters import formatter_for
+from ottla.cli.kafka_options import add_bootstrap, say, settings
+from ottla.cli.options import UsageError, pairs
+
+if TYPE_CHECKING:
+    from ottla.client import Consumer
+
+Write = Callable[[Any], bytes]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_bootstrap(parser)
+    parser.add_argument("--topic")
+    parser.add_argument("--include", "--whitelist", help="a regular expression of topics")
+    parser.add_argument("--partition", type=int)
+    parser.add_argument("--offset", default="latest", help="earliest, latest or a number; needs --partition")
+    parser.add_argument("--from-beginning", action="store_true")
+    parser.add_argument("--max-messages", type=int, default=-1)
+    parser.add_argument("--timeout-ms", type=int, default=-1, help="stop when nothing came for so long")
+    parser.add_argument("--group")
+    parser.add_argument("--isolation-level", choices=["read_committed", "read_uncommitted"])
+    parser.add_argument(
+        "--formatter",
+        help="DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, "
+        "OffsetsMessageFormatter, TransactionLogMessageFormatter, GroupMetadataMessageFormatter",
+    )
+    parser.add_argument(
+        "--property",
+        "--formatter-property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="print.timestamp, print.key, print.value, print.offset, print.partition, print.headers, "
+        "print.delivery, print.epoch, key.separator, line.separator, headers.separator, null.literal",
+    )
+    parser.add_argument("--key-deserializer")
+    parser.add_argument("--value-deserializer")
+    parser.add_argument("--skip-message-on-error", action="store_true")
+    parser.add_argument("--enable-systest-events", action="store_true", help="accepted; has no effect")
+    parser.add_argument("--formatter-config", metavar="FILE")
+    parser.add_argument(
+        "--consumer-property", "--command-property", action="append", default=[], metavar="NAME=VALUE"
+    )
+    parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Consumer
+
+    if (arguments.topic is None) == (arguments.include is None):
+        raise UsageError("Exactly one of --include/--topic is required.")
+    if arguments.partition is not None and arguments.topic is None:
+        raise UsageError("The topic is required when partition is specified.")
+    if arguments.partition is None and arguments.offset != "latest":
+        raise UsageError("The partition is required when offset is specified.")
+    write = formatter_for(arguments)
+    count = 0
+    code = 0
+    with Consumer(_settings(arguments)) as consumer:
+        _place(consumer, arguments)
+        try:
+            for record in _records(consumer, arguments):
+                sys.stdout.buffer.write(write(record))
+                count += 1
+        except KeyboardInterrupt:
+            code = 130
+        sys.stdout.buffer.flush()
+        say(f"Processed a total of {count} messages")
+    return code
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    arguments.command_config = arguments.command_config or arguments.consumer_config
+    config = settings(arguments, client_id="console-consumer")
+    config["auto.offset.reset"] = "earliest" if arguments.from_beginning else "latest"
+    if arguments.isolation_level:
+        config["isolation.level"] = arguments.isolation_level
+    config |= pairs(arguments.consumer_property)
+    if arguments.group:
+        config["group.id"] = arguments.group
+    if "group.id" not in config and arguments.partition is None:
+        # As Kafka's tool: a group that nobody comes back to need not commit.
+        config["group.id"] = f"console-consumer-{random.randrange(100_000)}"
+        config.setdefault("enable.auto.commit", False)
+    return config
+
+
+def _place(consumer: "Consumer", arguments: argparse.Namespace) -> None:
+    if arguments.partition is None:
+        if arguments.include:
+            consumer.subscribe(pattern=arguments.include)
+        else:
+            consumer.subscribe(arguments.topic)
+        return
+    where = (arguments.topic, arguments.partition)
+    consumer.assign([where])
+    if arguments.offset.isdigit():
+        consumer.seek(where, int(arguments.offset))
+    elif arguments.offset == "earliest" or arguments.from_beginning:
+        consumer.seek_to_beginning()
+    elif arguments.offset == "latest":
+        consumer.seek_to_end()
+    else:
+        raise UsageError(
+            f"The provided offset value '{arguments.offset}' is incorrect. Valid values are 'earliest', "
+            "'latest', or a non-negative long."
+        )
+
+
+def _records(consumer: "Consumer", arguments: argparse.Namespace) -> Any:
+    """One at a time, so that what is committed at the end is what was printed."""
+    left = arguments.max_messages
+    heard = time.monotonic()
+    while left:
+        found = consumer.poll(0.2, max_records=1)
+        if found:
+            heard = time.monotonic()
+            left -= 1
+            yield from found
+            continue
+        sys.stdout.buffer.flush()
+        if 0 <= arguments.timeout_ms <= (time.monotonic() - heard) * 1000:
+            say(
+                "ERROR Error processing message, terminating consumer process: "
+                "org.apache.kafka.common.errors.TimeoutException"
+            )
+            return

@@ -1,0 +1,165 @@
+"""`ottla kafka-console-producer`: lines of standard input to a topic, with Apache Kafka's flags."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.cli.kafka_options import add_bootstrap, say, settings
+from ottla.cli.options import UsageError, pairs
+
+if TYPE_CHECKING:
+    from ottla.client import Producer
+
+Headers = tuple[tuple[str, bytes | None], ...]
+# Flag -> client setting.
+FLAGS = {
+    "batch-size": "batch.size",
+    "max-partition-memory-bytes": "batch.size",
+    "message-send-max-retries": "retries",
+    "retry-backoff-ms": "retry.backoff.ms",
+    "timeout": "linger.ms",
+    "request-required-acks": "acks",
+    "request-timeout-ms": "request.timeout.ms",
+    "metadata-expiry-ms": "metadata.max.age.ms",
+    "max-block-ms": "max.block.ms",
+    "max-memory-bytes": "buffer.memory",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_bootstrap(parser)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--sync", action="store_true", help="wait for each record's answer")
+    parser.add_argument(
+        "--compression-codec",
+        nargs="?",
+        const="gzip",
+        choices=["none", "gzip", "snappy", "lz4", "zstd"],
+        default="none",
+    )
+    for flag in FLAGS:
+        parser.add_argument(f"--{flag}")
+    parser.add_argument("--socket-buffer-size", help="accepted; has no effect")
+    parser.add_argument("--line-reader", "--reader-config", help="accepted; lines are read as by default")
+    parser.add_argument(
+        "--property",
+        "--reader-property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+        "headers.key.separator, ignore.error, null.marker",
+    )
+    parser.add_argument(
+        "--producer-property", "--command-property", action="append", default=[], metavar="NAME=VALUE"
+    )
+    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Producer
+
+    arguments.command_config = arguments.command_config or arguments.producer_config
+    config = settings(arguments, client_id="console-producer")
+    config["compression.type"] = arguments.compression_codec
+    for flag, name in FLAGS.items():
+        value = getattr(arguments, flag.replace("-", "_"))
+        if value is not None:
+            config[name] = value
+    config |= pairs(arguments.producer_property)
+    reader = LineReader(pairs(arguments.property))
+    failures = _Failures()
+    with Producer(config) as producer:
+        for number, line in enumerate(_lines(), 1):
+            _send(producer, arguments, reader.read(line, number), failures)
+    return 0
+
+
+class Line(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class LineReader:
+    """What a line means: headers, key, value, in this order, as far as they are to be parsed."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self._key = _flag(properties, "parse.key")
+        self._headers = _flag(properties, "parse.headers")
+        self._lenient = _flag(properties, "ignore.error")
+        self._key_separator = properties.get("key.separator", "\t").encode().replace(rb"\t", b"\t")
+        self._headers_end = properties.get("headers.delimiter", "\t").encode().replace(rb"\t", b"\t")
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._header_separator = properties.get("headers.key.separator", ":").encode()
+        null = properties.get("null.marker")
+        self._null = None if null is None else null.encode()
+
+    def read(self, line: bytes, number: int) -> Line:
+        headers: Headers = ()
+        key: bytes | None = None
+        if self._headers:
+            head, found, rest = line.partition(self._headers_end)
+            if found:
+                headers, line = self._parse_headers(head, number), rest
+            elif not self._lenient:
+                raise UsageError(f"No header delimiter found on line number {number}: '{line.decode()}'")
+        if self._key:
+            head, found, rest = line.partition(self._key_separator)
+            if found:
+                key, line = self._or_null(head), rest
+            elif not self._lenient:
+                raise UsageError(f"No key separator found on line number {number}: '{line.decode()}'")
+        return Line(key, self._or_null(line), headers)
+
+    def _parse_headers(self, text: bytes, number: int) -> Headers:
+        found: list[tuple[str, bytes | None]] = []
+        for pair in text.split(self._headers_separator):
+            name, separator, value = pair.partition(self._header_separator)
+            if not separator and not self._lenient:
+                raise UsageError(
+                    f"No header key separator found in pair '{pair.decode()}' on line number {number}"
+                )
+            found.append((name.decode(), self._or_null(value) if separator else None))
+        return tuple(found)
+
+    def _or_null(self, text: bytes) -> bytes | None:
+        return None if text == self._null else text
+
+
+class _Failures:
+    """What Kafka's tool logs when a record could not be delivered; it goes on."""
+
+    def __call__(self, metadata: Any, error: Exception | None) -> None:
+        if error is not None:
+            say(f"ERROR Error when sending message to topic: {error}")
+
+
+def _send(producer: "Producer", arguments: argparse.Namespace, line: Line, failures: _Failures) -> None:
+    delivery = producer.send(
+        arguments.topic,
+        line.value,
+        line.key,
+        headers=line.headers,
+        callback=None if arguments.sync else failures,
+    )
+    if arguments.sync:
+        producer.flush()
+        delivery.result()
+
+
+def _lines() -> Iterator[bytes]:
+    prompt = sys.stdin.isatty()
+    while True:
+        if prompt:
+            sys.stdout.write(">")
+            sys.stdout.flush()
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _flag(properties: dict[str, str], name: str) -> bool:
+    return properties.get(name, "false").strip().lower() == "true"
