@@ -27,7 +27,7 @@ LOAD_STEP_BYTES = 256 << 10
 _MARKER_KEY = struct.Struct(">hh")
 COMMIT_MARKER = 1
 
-MakeMachine = Callable[[Partition], Machine]
+MakeMachine = Callable[[Partition], tuple[Machine, RecordCodec]]
 
 
 class Coordinator:
@@ -39,12 +39,11 @@ class Coordinator:
         image: Image,
         clock: Clock,
         make_machine: MakeMachine,
-        codec: RecordCodec,
         send: Callable[["LocalShard", Any], None] = lambda shard, message: None,
     ) -> None:
         self.topic = topic
         self._image, self._clock = image, clock
-        self._make_machine, self._codec, self._send = make_machine, codec, send
+        self._make_machine, self._send = make_machine, send
         self.shards: dict[int, LocalShard] = {}
 
     def index_of(self, key: str) -> int:
@@ -75,7 +74,7 @@ class Coordinator:
 
     def replayed(self, partition: Partition) -> Machine:
         """What the next leader would know: a machine that has read the log up to its end. For checks."""
-        shard = LocalShard(partition, self._make_machine(partition), self._codec, self._clock, self._send)
+        shard = LocalShard(partition, *self._make_machine(partition), self._clock, self._send)
         shard.replay_all()
         machine: Machine = shard.machine
         return machine
@@ -93,7 +92,7 @@ class Coordinator:
             shard.close()
             shard = None
         if shard is None and partition is not None and partition.is_leader and partition.log is not None:
-            shard = LocalShard(partition, self._make_machine(partition), self._codec, self._clock, self._send)
+            shard = LocalShard(partition, *self._make_machine(partition), self._clock, self._send)
             self.shards[index] = shard
             shard.load()
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators import Coordinator
 from ottla.config.settings import Config
-from ottla.coordination.groups.codec import GroupCodec
-from ottla.coordination.groups.environment import Environment
-from ottla.coordination.groups.settings import GroupSettings
-from ottla.coordination.groups.table import GroupTable
 from ottla.metadata.image import GROUP_RESOURCE, Image
 from ottla.metadata.names import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.coordination.groups.codec import GroupCodec
+    from ottla.coordination.groups.settings import GroupSettings
+    from ottla.coordination.groups.table import GroupTable
 
 log = logging.getLogger("ottla.groups")
 
@@ -53,8 +52,13 @@ def group_coordinator(broker: "Broker") -> Coordinator:
     def overrides(group_id: str) -> Mapping[str, str]:
         return image.settings(GROUP_RESOURCE, group_id)
 
-    def make_machine(_: object) -> GroupTable:
-        return GroupTable(
+    def make_machine(_: object) -> "tuple[GroupTable, GroupCodec]":
+        """Imported with the first group: a sixth of the start-up time."""
+        from ottla.coordination.groups.codec import GroupCodec
+        from ottla.coordination.groups.environment import Environment
+        from ottla.coordination.groups.table import GroupTable
+
+        table = GroupTable(
             Environment(
                 ImageTopics(image),
                 lambda: str(uuid.UUID(bytes=broker.new_uuid())),
@@ -63,11 +67,14 @@ def group_coordinator(broker: "Broker") -> Coordinator:
                 lambda line: log.info("%s", line),
             )
         )
+        return table, GroupCodec()
 
-    return Coordinator(CONSUMER_OFFSETS, image, broker.clock, make_machine, GroupCodec())
+    return Coordinator(CONSUMER_OFFSETS, image, broker.clock, make_machine)
 
 
-def settings_of(config: Config) -> GroupSettings:
+def settings_of(config: Config) -> "GroupSettings":
+    from ottla.coordination.groups.settings import GroupSettings
+
     return GroupSettings(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,

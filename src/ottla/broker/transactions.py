@@ -85,14 +85,14 @@ class Transactions:
             broker.image,
             broker.clock,
             self._machine_of,
-            TransactionRecords(),
             self.send,
         )
 
-    def _machine_of(self, partition: Partition) -> TransactionMachine:
+    def _machine_of(self, partition: Partition) -> tuple[TransactionMachine, TransactionRecords]:
         """The leader epoch is the coordinator's: markers of an earlier one are void."""
         settings = Settings.of(self._broker.config)
-        return TransactionMachine(settings, self._broker.producer_ids, partition.state.leader_epoch)
+        machine = TransactionMachine(settings, self._broker.producer_ids, partition.state.leader_epoch)
+        return machine, TransactionRecords()
 
     # -- writes that belong to a transaction -----------------------------------------------------
 

@@ -11,6 +11,7 @@ class HttpServer:
     def __init__(self, metrics: Callable[[], str], healthy: Callable[[], tuple[bool, str]]) -> None:
         self._metrics, self._healthy = metrics, healthy
         self._server: asyncio.Server | None = None
+        self._visitors: set[asyncio.StreamWriter] = set()
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -20,9 +21,12 @@ class HttpServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+            for visitor in list(self._visitors):  # one that says nothing must not hold up a stop
+                visitor.transport.abort()
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._visitors.add(writer)
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -36,6 +40,7 @@ class HttpServer:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a visitor that says nothing we understand costs its own connection
         finally:
+            self._visitors.discard(writer)
             writer.close()
 
     def _answer(self, head: bytes) -> tuple[str, str, bytes]:

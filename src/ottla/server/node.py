@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatcher, Observer
@@ -34,11 +35,13 @@ from ottla.server.folders import Folders
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
-from ottla.server.peers import BrokerPeers
 from ottla.server.watch import PeerWatch
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 from ottla.storage.memory import MemoryDisk
+
+if TYPE_CHECKING:
+    from ottla.server.peers import BrokerPeers
 
 log = logging.getLogger("ottla.server")
 
@@ -122,6 +125,8 @@ class Node:
         if self.is_clustered:
             timeout_ms = config.controller_socket_timeout_ms
             listener = config.inter_broker_listener_name
+            from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
+
             self.peers = BrokerPeers(config.node_id, controller.image, listener, timeout_ms)
             self._watch = PeerWatch(controller, self.peers.endpoint)
         self.broker = Broker(

@@ -1,6 +1,6 @@
 """Checks a log folder from end to end and says what is wrong, where. It changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,13 +57,14 @@ class Finding:
         return f"{place}: {self.problem}"
 
 
-def check_folder(disk: Disk, deep: bool) -> Iterator[Finding]:
-    """Everything in one log folder. `deep` reads all records too; else only batch headers and indexes."""
+def check_folder(disk: Disk, deep: bool, *, others: Container[str] = ()) -> Iterator[Finding]:
+    """Everything in one log folder. `deep` reads all records too; else only batch headers and indexes.
+    `others` are folders in it that are somebody else's business."""
     ends: dict[TopicPartition, int] = {}
     for name in disk.list(""):
         found = parse_folder(name)
         if found is None:
-            if _is_folder(disk, name):
+            if name not in others and _is_folder(disk, name):
                 yield Finding(name, "this folder is not a partition's")
         elif not found.kind:
             check = PartitionCheck(disk, name, deep)
