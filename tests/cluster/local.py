@@ -4,6 +4,8 @@ import asyncio
 import threading
 import time
 
+import uvloop
+
 from ottla.config.settings import Config
 from ottla.metadata.shared import Shared
 from ottla.server.node import Node, memory_disk
@@ -27,7 +29,7 @@ class LocalCluster:
         self.disks = {}
         self.ports = {}
         self._ids = range(1, brokers + 1)
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()  # as `ottla start` does
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def __enter__(self):
@@ -39,9 +41,19 @@ class LocalCluster:
     def __exit__(self, *_):
         for broker_id in list(self.nodes):
             self.kill(broker_id)
+        self.run(self._rest())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _rest(self):
+        """Whatever is on its way out gets out."""
+        await asyncio.sleep(0.02)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)
 
     @property
     def bootstrap(self):

@@ -90,6 +90,8 @@ class Shard:
         self._waiting.pop(token, None)
 
     def carry_out(self, effects: Effects) -> None:
+        if self._closed:
+            return  # decided by a leader that is none any more; those who waited have been told
         if effects.records:
             try:
                 self._append(effects)

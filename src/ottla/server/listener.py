@@ -38,6 +38,7 @@ class Listener:
         self._idle_ms_max: int = static.connections_max_idle_ms
         self._backlog: int = static.socket_listen_backlog_size
         self.connections: set[Connection] = set()
+        self._stopped = False
         self._stalled: dict[Connection, None] = {}  # do not read their answers; the longest first
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
@@ -63,6 +64,8 @@ class Listener:
         host, config = connection.client.host, self._config()
         self.connections.add(connection)
         self._by_host[host] += 1
+        if self._stopped:  # it was accepted just before
+            return f"{host}: the broker has stopped"
         if len(self.connections) > config.max_connections:
             return f"{host}: more than max.connections={config.max_connections} connections"
         most = _per_address(config, host)
@@ -92,6 +95,7 @@ class Listener:
             del self._by_host[host]
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:

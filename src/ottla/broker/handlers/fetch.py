@@ -49,6 +49,9 @@ class _Reader:
             return log.end_offset
         return partition.visible_end(log, read_committed=self.read_committed)
 
+    def sees_beyond(self, end: int, partition: Partition) -> bool:
+        return partition.log is not None and self.visible_end(partition, partition.log) > end
+
     def on_asked(self, partition: Partition, wanted: Wanted) -> None:
         if not self.is_heard:
             partition.on_follower_fetch(
@@ -100,6 +103,8 @@ def _reader(request: FetchRequest, version: int, now_ms: int) -> _Reader:
 
 async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Context) -> bool:
     """Waits until a partition has more to show (True) or the time is up (False)."""
+    if any(reader.sees_beyond(end, partition) for partition, end in found.waiting):
+        return True  # what a follower told may have set off an append to a partition already looked at
     clock = context.broker.clock
     wait: Wait[bool] = Wait()
 

@@ -74,6 +74,9 @@ def _listed(
             raise errors.UnsupportedVersion()
         partition = context.broker.partition(topic, wanted.partition_index)
         log = partition.leader_log(wanted.current_leader_epoch)
+        if wanted.timestamp >= LATEST and not partition.knows_its_end:
+            # Its high watermark may be below what the last leader has shown.
+            raise errors.OffsetNotAvailable() if context.api_version >= 5 else errors.LeaderNotAvailable()
         timestamp, offset, epoch = _find(partition, log, wanted.timestamp, read_committed)
     except errors.ProtocolError as error:
         return ListOffsetsPartitionResponse(

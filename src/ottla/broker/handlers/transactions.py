@@ -185,9 +185,8 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
         frozenset(partitions),
         0,
     )
-    codes: dict[TopicPartition, int] = {}
-    for each in sorted(partitions):
-        codes[each] = await _write_one(each, markers, context)
+    writing = {each: _begin_to_write(each, markers, context) for each in sorted(partitions)}
+    codes = {each: await settled for each, settled in writing.items()}
     return [
         WritableTxnMarkerTopicResult(
             name=topic.name,
@@ -200,12 +199,13 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
     ]
 
 
-async def _write_one(each: TopicPartition, markers: Markers, context: Context) -> int:
-    if context.broker.image.partition(*each) is None:
-        return errors.UnknownTopicOrPartition.code
+def _begin_to_write(each: TopicPartition, markers: Markers, context: Context) -> Wait[int]:
     settled: Wait[int] = Wait()
-    context.broker.transactions.write_marker(each, markers, lambda _, code: settled.set(code))
-    return await settled
+    if context.broker.image.partition(*each) is None:
+        settled.set(errors.UnknownTopicOrPartition.code)
+    else:
+        context.broker.transactions.write_marker(each, markers, lambda _, code: settled.set(code))
+    return settled
 
 
 async def describe_transactions(

@@ -1,0 +1,125 @@
+"""Groups and transactions on several brokers: coordinators move, markers cross brokers."""
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.cluster.load import QUIET, create, read_all
+from tests.cluster.local import LocalCluster
+
+
+@pytest.fixture
+def cluster():
+    with LocalCluster(3) as cluster:
+        yield cluster
+
+
+def transactional(cluster, name):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **QUIET})
+    producer.init_transactions(20)
+    return producer
+
+
+def group_consumer(cluster, group="g"):
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 200,
+            **QUIET,
+        }
+    )
+
+
+def coordinator_of(cluster, key, topic="__transaction_state"):
+    def found():
+        broker = cluster.any()
+        shards = broker.transactions.coordinator if topic == "__transaction_state" else broker.groups
+        return broker.image.partition(topic, shards.index_of(key)).leader
+
+    return cluster.call(found)
+
+
+def test_transactions_span_partitions_of_all_brokers(cluster):
+    create(cluster.bootstrap, partitions=6)
+    producer = transactional(cluster, "one")
+    for number in range(20):
+        producer.begin_transaction()
+        for index in range(6):
+            producer.produce("t", str(number).encode(), partition=index)
+        if number % 2:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+    found = read_all(cluster.bootstrap, "t", 6)
+    for index in range(6):
+        assert [value for _, value in found[index]] == list(range(1, 20, 2))
+
+
+def test_a_decided_transaction_is_finished_by_the_next_coordinator(cluster):
+    create(cluster.bootstrap, partitions=3)
+    producer = transactional(cluster, "two")
+    producer.begin_transaction()
+    for index in range(3):
+        producer.produce("t", b"1", partition=index)
+    producer.flush(10)
+    cluster.kill(coordinator_of(cluster, "two"))
+    producer.commit_transaction(30)
+    found = read_all(cluster.bootstrap, "t", 3)
+    assert all([value for _, value in found[index]] == [1] for index in range(3))
+
+
+def test_a_group_goes_on_with_its_offsets_when_its_coordinator_is_lost(cluster):
+    create(cluster.bootstrap, partitions=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    for number in range(10):
+        producer.produce("t", str(number).encode())
+    producer.flush(10)
+    consumer = group_consumer(cluster)
+    consumer.subscribe(["t"])
+    for _ in range(5):
+        assert_read(consumer)
+    consumer.commit(offsets=[TopicPartition("t", 0, 5)], asynchronous=False)
+    cluster.kill(coordinator_of(cluster, "g", "__consumer_offsets"))
+    for _ in range(5):
+        assert_read(consumer)
+    consumer.commit(offsets=[TopicPartition("t", 0, 8)], asynchronous=False)
+    assert consumer.committed([TopicPartition("t", 0)], 10)[0].offset == 8
+    consumer.close()
+    other = group_consumer(cluster)
+    assert other.committed([TopicPartition("t", 0)], 20)[0].offset == 8
+    other.close()
+
+
+def assert_read(consumer):
+    for _ in range(200):
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            return
+    raise AssertionError("nothing to read")
+
+
+def test_producer_ids_are_never_given_twice_by_two_brokers(cluster):
+    def given():
+        return [each.broker.image.next_producer_id for each in cluster.nodes.values()]
+
+    create(cluster.bootstrap)
+    for broker_id in cluster.nodes:
+        producer = Producer(
+            {
+                "bootstrap.servers": f"127.0.0.1:{cluster.ports[broker_id]}",
+                "enable.idempotence": True,
+                **QUIET,
+            }
+        )
+        producer.produce("t", b"1")
+        assert producer.flush(10) == 0
+    ids = [
+        entry.producer_id
+        for index in range(3)
+        for entry in cluster.partition(cluster.leader("t", index), "t", index).log.producers.entries.values()
+    ]
+    assert len(ids) == len(set(ids)) == 3
+    assert max(cluster.call(given)) >= 1000
