@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.spark.format import register as register
-    from ottla.spark.progress import lag as lag
     from ottla.spark.local import session as session
+    from ottla.spark.progress import lag as lag
     from ottla.spark.tuning import settings as settings
 
 _HOMES = {

@@ -25,7 +25,12 @@ class Archive:
     def java_options(self) -> list[str]:
         """To use the archive or, the first time, to make it."""
         if self.exists:
-            return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+            return [
+                f"-XX:SharedArchiveFile={self.path}",
+                "-Xshare:auto",
+                "-Xlog:cds=off",
+                "-Xlog:cds+dynamic=off",
+            ]
         return [f"-XX:ArchiveClassesAtExit={self.aside}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
     def keep(self) -> None:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from pyspark.sql.datasource import DataSource  # type: ignore[import-not-found,unused-ignore]
+from pyspark.sql.datasource import DataSource
 
 from ottla.spark.options import ReadOptions, WriteOptions
 
 
-class OttlaFormat(DataSource):  # type: ignore[misc]
+class OttlaFormat(DataSource):
     """Heavy imports wait until they are needed: Spark makes this object in many processes."""
 
     @classmethod

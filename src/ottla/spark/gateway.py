@@ -22,7 +22,9 @@ _OPTION = re.compile(rb"(?:--add-opens=|--enable-native-access=|-D[a-z])[\w./=:-
 class Gateway:
     """The JVM that PySpark talks to. It ends when its standard input is closed, so it cannot outlive us."""
 
-    def __init__(self, java: Java, spark_home: Path, java_options: Sequence[str], timeout_s: float = 120) -> None:
+    def __init__(
+        self, java: Java, spark_home: Path, java_options: Sequence[str], timeout_s: float = 120
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
         told = self._folder / "connection"
         command = [

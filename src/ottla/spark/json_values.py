@@ -10,6 +10,7 @@ import pyarrow.json as arrow_json  # type: ignore[import-untyped,import-not-foun
 from ottla.spark.errors import BadValue
 
 _BLOCK_BYTES_MAX = 1 << 30
+_SPACE = " \t\r\n"
 
 
 class JsonValues:
@@ -37,23 +38,27 @@ class JsonValues:
             return self._decode(rows.slice(0, middle)) + self._decode(rows.slice(middle))
 
     def _at_once(self, values: pa.Array) -> pa.Array:
-        null = values.is_null()
+        text = values.cast(pa.string())  # refuses what is no UTF-8
+        trimmed = pc.ascii_trim(text, characters=_SPACE)
+        # Rows that begin and end as objects cannot run into each other: after `}` only `{` may follow, and that
+        # only between objects. Arrow's reader also ends the process when all it finds is `null`.
+        objects = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}")).fill_null(False)
+        if self._fail_fast and not pc.all(pc.or_(objects, values.is_null())).as_py():
+            raise pa.ArrowInvalid("not a JSON object")
         # Line breaks are only legal between tokens, where a space does as well.
-        lines = pc.replace_substring(values.fill_null(b"{}"), b"\n", b" ")
-        text = pc.binary_join(pa.array([lines], pa.list_(pa.binary())), b"\n")[0].as_buffer()
-        if text.size == 0:
-            raise pa.ArrowInvalid("an empty value")
+        lines = pc.replace_substring(pc.if_else(objects, trimmed, "{}"), "\n", " ")
+        joined = pc.binary_join(pa.array([lines], pa.list_(pa.string())), "\n")[0].as_buffer()
         table = arrow_json.read_json(
-            pa.BufferReader(text),
+            pa.BufferReader(joined),
             read_options=arrow_json.ReadOptions(
-                use_threads=False, block_size=min(_BLOCK_BYTES_MAX, text.size + 1)
+                use_threads=False, block_size=min(_BLOCK_BYTES_MAX, joined.size + 1)
             ),
             parse_options=self._parse,
         )
         if table.num_rows != len(values):
-            raise pa.ArrowInvalid("values that are empty or more than one object")
+            raise pa.ArrowInvalid("more than one object")
         columns = [self._column(table, field) for field in self._fields]
-        return pa.StructArray.from_arrays(columns, fields=self._fields, mask=null)
+        return pa.StructArray.from_arrays(columns, fields=self._fields, mask=pc.invert(objects))
 
     def _column(self, table: pa.Table, field: pa.Field) -> pa.Array:
         column = table.column(field.name).combine_chunks()

@@ -62,7 +62,7 @@ def session(
         plain_stop()
         life.end()
 
-    found.stop = stop
+    found.stop = stop  # type: ignore[method-assign]
     return found
 
 

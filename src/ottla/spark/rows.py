@@ -32,7 +32,7 @@ def shape(options: ReadOptions, schema: Any) -> Shape:
     columns = list(options.columns)
     values: JsonValues | None = None
     if options.value_schema and "value" in columns:
-        from pyspark.sql.pandas.types import to_arrow_type  # type: ignore[import-not-found,unused-ignore]
+        from pyspark.sql.pandas.types import to_arrow_type
 
         kind = to_arrow_type(schema["value"].dataType, timezone="UTC")
         values = JsonValues(kind, fail_fast=options.fail_fast)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.datasource import (  # type: ignore[import-not-found,unused-ignore]
+from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.taskcontext import TaskContext  # type: ignore[import-not-found,unused-ignore]
+from pyspark.taskcontext import TaskContext
 
 from ottla.spark.markers import Found, Marker, is_written, judge
 from ottla.spark.options import WriteOptions
@@ -23,7 +23,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class Written(WriterCommitMessage):
     """What a task hands to the driver: how much it wrote, and the transaction that is still open."""
 
     task: int
@@ -37,7 +37,7 @@ def client_settings(options: WriteOptions) -> dict[str, Any]:
     return {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 0, **options.client}
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(DataSourceStreamArrowWriter):
     """Exactly once unless the options say otherwise: docs/spark.md tells how, and what that promises."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
@@ -45,7 +45,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        context = TaskContext.get()
+        context = _context()
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if not self._options.exactly_once:
             return write_plainly(self._options, iterator, context.partitionId())
@@ -53,8 +53,8 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             raise RuntimeError("Spark does not tell the micro-batch; write with guarantee=at-least-once")
         return write_once(self._options, iterator, context.partitionId(), query, int(batch))
 
-    def commit(self, messages: list[Written | None], batchId: int) -> None:
-        written = [each for each in messages if each is not None]
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        written: list[Written] = [each for each in messages if each is not None]
         if not self._options.exactly_once or not written:
             return
         query = written[0].query
@@ -66,11 +66,11 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             raise
         end_transactions(self._options, written, Marker(batchId + 1, query, len(written)))
 
-    def abort(self, messages: list[Written | None], batchId: int) -> None:
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
         abort_transactions(self._options, messages)
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(DataSourceArrowWriter):
     """At least once, or with `guarantee=exactly-once` all rows in transactions that are committed together."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
@@ -79,17 +79,23 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        task = TaskContext.get().partitionId()
+        task = _context().partitionId()
         if not self._options.exactly_once:
             return write_plainly(self._options, iterator, task)
         return write_once(self._options, iterator, task, self._job, None)
 
-    def commit(self, messages: list[Written | None]) -> None:
+    def commit(self, messages: Sequence[Any]) -> None:
         if self._options.exactly_once:
             end_transactions(self._options, [each for each in messages if each is not None], None)
 
-    def abort(self, messages: list[Written | None]) -> None:
+    def abort(self, messages: Sequence[Any]) -> None:
         abort_transactions(self._options, messages)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "only Spark's workers write"
+    return context
 
 
 # -- in a worker -----------------------------------------------------------------------------------

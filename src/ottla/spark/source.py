@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.datasource import (  # type: ignore[import-not-found,unused-ignore]
+from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found,unused-ignore]
+from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
@@ -30,7 +30,7 @@ from ottla.spark.topics import Topics
 log = logging.getLogger(__name__)
 
 
-class Task(InputPartition):  # type: ignore[misc]
+class Task(InputPartition):
     """The ranges that one task reads, as plain values."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
@@ -68,7 +68,7 @@ def read_task(options: ReadOptions, schema: Any, task: Task) -> Iterator[Any]:
             clients.dropped(reader)
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]
+class BatchReader(DataSourceReader):
     """All that lies between two bounds, as they are when the query is planned."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
@@ -91,11 +91,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         found = planning.ranges(start, Offsets(end, topics.ids, tasks=tasks, split=asked is not None))
         return [Task(each) for each in found if each] or [Task([])]
 
-    def read(self, partition: Task) -> Iterator[Any]:
+    def read(self, partition: Any) -> Iterator[Any]:
         return read_task(self._options, self._schema, partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a process of its own as long as the query. Truth is in the checkpoint; group offsets show it."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
@@ -157,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     # -- Spark asks, in a worker -------------------------------------------------------------------
 
-    def read(self, partition: Task) -> Iterator[Any]:
+    def read(self, partition: Any) -> Iterator[Any]:
         return read_task(self._options, self._schema, partition)
 
     def __getstate__(self) -> dict[str, Any]:
