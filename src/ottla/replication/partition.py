@@ -1,6 +1,7 @@
 """One partition on this broker: leads or follows, knows what is committed, and who waits for it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from ottla import errors
 from ottla.metadata.image import Partition as State
@@ -70,7 +71,8 @@ class Partition:
         self.proposed_isr = None
         if self.log is not None:
             self.epoch_start_offset = self.log.end_offset
-            self.log.begin_epoch(self.state.leader_epoch)
+            with suppress(errors.KafkaStorageError):  # the log has failed: whoever asks it hears so
+                self.log.begin_epoch(self.state.leader_epoch)
 
     def go_offline(self) -> None:
         """Its disk failed: nothing is served from it any more."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = {
     "kill": 3,
-    "power_cut": 3,
+    "power_cut": 6,
     "clean_restart": 2,
     "move_leader": 4,
     "move_coordinator": 4,
@@ -73,16 +73,30 @@ class Disasters:
         self._world.disk.crash(lose_unsynced=False)
 
     def _power_cut(self) -> None:
+        """Right after somebody was told that all is well, or at any time."""
+        if self._world.random.random() < 0.3:
+            self._cut_power()
+        else:
+            self._world.ledger.on_told = self._cut_power_now
+
+    def _cut_power_now(self) -> None:
+        self._world.ledger.on_told = lambda: None
+        self._world.time.call_later(0, self._cut_power)  # not within the client's own step
+
+    def _cut_power(self) -> None:
         world = self._world
+        world.ledger.on_told = lambda: None
+        if self._over or world.process is None:
+            return
         if not world.careful:
-            return self._kill()
+            self._kill()
+            return
         world.stop(Process.kill)
         before = {path: world.disk.read_whole(path) for path in self._log_files()}
         world.disk.crash(lose_unsynced=True)
         for path, data in before.items():
             if world.disk.exists(path) and world.random.random() < 0.5:
                 self._tear(path, data)
-        return None
 
     def _tear(self, path: str, before: bytes) -> None:
         """Some of what was not synced reached the disk all the same, and not all of it in one piece."""
@@ -90,7 +104,7 @@ class Disasters:
         synced = disk.size(path)
         lost = before[synced:]
         if lost:
-            kept = bytearray(lost[: random.randint(0, len(lost))])
+            kept = bytearray(lost[: random.choice([len(lost), random.randint(0, len(lost))])])
             if kept and random.random() < 0.5:
                 kept[random.randrange(len(kept))] ^= 1 << random.randrange(8)
             disk.tear(path, synced, bytes(kept))

@@ -1,6 +1,7 @@
 """What the world knows to be true: what was acknowledged, what is in the logs, who committed what."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.storage.log import Log
@@ -96,6 +97,7 @@ def read_batches(
             break
         for position, header in batches.headers(taken.data):
             if header.base_offset >= offset:
+                batches.check(taken.data, position)
                 found.append((header, wire_records.read(taken.data, position)))
         offset = taken.next_offset
     return found
@@ -127,7 +129,10 @@ class Commits:
 
 
 class Ledger:
+    """`on_told` is called whenever somebody was told that all is well: a good moment for a disaster."""
+
     def __init__(self) -> None:
+        self.on_told: Callable[[], None] = lambda: None
         self.truths: dict[TopicPartition, Truth] = {}
         self.where: dict[bytes, TopicPartition] = {}
         self.acknowledged: list[tuple[TopicPartition, int, bytes]] = []
@@ -140,13 +145,16 @@ class Ledger:
     def on_acknowledged(self, name: TopicPartition, base_offset: int, values: list[bytes]) -> None:
         for i, value in enumerate(values):
             self.acknowledged.append((name, base_offset + i, value))
+        self.on_told()
 
     def on_ended(self, transaction: str, committed: bool, values: list[bytes]) -> None:
         self.ended[transaction] = committed, values
+        self.on_told()
 
     def on_commit_acknowledged(self, group: str, name: TopicPartition, offset: int) -> None:
         commits = self.commits.setdefault((group, name), Commits())
         commits.acknowledge(offset, f"{group} on {name}")
+        self.on_told()
 
     def on_read(self, name: TopicPartition, offset: int, value: bytes, *, read_committed: bool) -> None:
         """A consumer was given a record."""

@@ -24,6 +24,7 @@ from ottla.testing.world.time import ProcessClock, Time
 T = TypeVar("T")
 
 FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
+METADATA_FOLDER = "metadata"
 SESSION_EVICTION_MS = 120_000
 
 
@@ -38,7 +39,7 @@ class SimulatedJobs:
         if self.at_once:
             done(_result(job))
             return
-        slow = self._random.random() < 0.05
+        slow = self._random.random() < 0.25
 
         def run() -> None:
             result = _result(job)
@@ -73,7 +74,7 @@ class Process:
         self.folder = LogFolder(
             disk, "disk", files=FileCache(), report=self.reports.append, on_offline=self._on_offline
         )
-        self._journal = Journal(disk, "metadata", run_aside=self.jobs.aside, report=self.reports.append)
+        self._journal = Journal(disk, METADATA_FOLDER, run_aside=self.jobs.aside, report=self.reports.append)
         controller = Controller(config.node_id, self._journal, config)
         controller.open()
         self._create_cluster(controller)
