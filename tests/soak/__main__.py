@@ -35,6 +35,12 @@ def _every_flavour(seed: int) -> list[Any]:
     return [churn.run(name, 25, seed + i, say=_say) for i, name in enumerate(churn.FLAVOURS)]
 
 
+def _every_server(seed: int) -> list[Any]:
+    from tests.soak import spark_exactly_once  # needs the extra spark
+
+    return [spark_exactly_once.run(50, seed, _say, server) for server in spark_exactly_once.SERVERS]
+
+
 PARTS: dict[str, Callable[[int, float], list[Any]]] = {
     "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
     "groups": lambda seed, _: [groups.run(50, seed, _say)],
@@ -43,6 +49,7 @@ PARTS: dict[str, Callable[[int, float], list[Any]]] = {
     "streams": lambda seed, _: [streams.run(20, seed, _say)],
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
     "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
+    "spark": lambda seed, _: _every_server(seed),
 }
 
 

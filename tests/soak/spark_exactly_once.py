@@ -37,6 +37,7 @@ from tests.soak.spark_driver import MOMENTS
 INPUT, OUTPUT, PARTITIONS = "spark-in", "spark-out", 3
 _ROOT = Path(__file__).parents[2]
 _STUCK_S = 300
+SERVERS: tuple[Callable[[], Ottla | Oracle], ...] = (Ottla, lambda: Oracle(heap="512M"))
 
 
 @dataclass(slots=True)
@@ -295,7 +296,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--kafka", action="store_true", help="on Apache Kafka")
     options = parser.parse_args()
-    server = (lambda: Oracle(heap="512M")) if options.kafka else Ottla
+    server = SERVERS[options.kafka]
     report = run(options.kills, options.seed, lambda line: print(line, file=sys.stderr, flush=True), server)
     summary = {name: getattr(report, name) for name in report.__slots__}
     print(json.dumps({"seed": options.seed, "clean": report.is_clean, **summary}))

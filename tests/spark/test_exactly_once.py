@@ -1,0 +1,150 @@
+"""The sink's promise, and every way in which it could be broken silently."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+pytest.importorskip("pyspark", reason="needs the extra spark")
+
+MARKERS = TopicPartition("__consumer_offsets", 0)
+
+
+@pytest.fixture
+def copied(topics, make_topic, checkpoint):
+    """A query that has copied ten numbers, and can be asked to go on."""
+    return Copied(topics, make_topic(partitions=2), make_topic(partitions=2), checkpoint)
+
+
+class Copied:
+    def __init__(self, topics, source, sink, checkpoint):
+        self.topics, self.source, self.sink, self.checkpoint = topics, source, sink, checkpoint
+        self.next = 0
+        self.go_on()
+
+    def go_on(self, count=10, sink=None, **options):
+        self.topics.numbers(self.source, self.next, count)
+        self.next += count
+        self.again(sink=sink, **options)
+
+    def again(self, minPartitions=2, sink=None, **options):
+        frame = self.topics.stream(self.source, minPartitions=minPartitions).select("key", "value")
+        self.topics.drain(frame, self.sink, self.checkpoint, **{**(sink or {}), **options})
+
+    @property
+    def is_exact(self):
+        return self.topics.values(self.sink) == sorted(map(str, range(self.next)))
+
+    @property
+    def query_id(self):
+        return json.loads((Path(self.checkpoint) / "metadata").read_text())["id"]
+
+    @property
+    def last_batch(self):
+        return max(int(p.name) for p in (Path(self.checkpoint) / "commits").glob("[0-9]*"))
+
+    def group(self, task):
+        return f"spark-ottla-{self.query_id}-{task}"
+
+    def forget_commit(self):
+        """As if the driver had died between the ends of the transactions and Spark's own note of it."""
+        for name in (f"{self.last_batch}", f".{self.last_batch}.crc"):
+            (Path(self.checkpoint) / "commits" / name).unlink(missing_ok=True)
+
+    def mark(self, task, offset, metadata):
+        admin = AdminClient({"bootstrap.servers": self.topics.bootstrap})
+        at = TopicPartition(MARKERS.topic, MARKERS.partition, offset, metadata=metadata)
+        changed = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group(task), [at])])
+        next(iter(changed.values())).result(30)
+
+
+def test_a_micro_batch_that_is_done_again_is_there_once(copied):
+    copied.forget_commit()
+    copied.again()
+    assert copied.is_exact
+    copied.go_on()
+    assert copied.is_exact
+
+
+def test_a_half_committed_micro_batch_is_completed(copied):
+    """One task's transaction was committed and the other's was not: its marker is one behind."""
+    copied.go_on()
+    everything = set(copied.topics.values(copied.sink))
+    copied.forget_commit()
+    batch = copied.last_batch + 1
+    told = json.dumps({"query": copied.query_id, "tasks": 2}, sort_keys=True)
+    copied.mark(1, batch, told)  # as if its transaction had been aborted
+    copied.again()
+    found = copied.topics.values(copied.sink)
+    assert set(found) == everything and len(found) > copied.next - 1  # only task 1 wrote again
+
+
+def test_a_deleted_checkpoint_does_not_drop_micro_batches(copied):
+    shutil.rmtree(copied.checkpoint)
+    copied.again()
+    found = copied.topics.values(copied.sink)
+    assert found == sorted([*map(str, range(10)), *map(str, range(10))])
+
+
+def test_the_marker_of_another_query_is_an_error(copied):
+    copied.mark(0, copied.last_batch + 2, json.dumps({"query": str(uuid.uuid4()), "tasks": 2}))
+    with pytest.raises(Exception, match="found the marker of query"):
+        copied.go_on()
+    assert copied.topics.values(copied.sink) == sorted(map(str, range(10)))
+
+
+def test_an_expired_marker_is_an_error_and_can_be_overridden(copied):
+    admin = AdminClient({"bootstrap.servers": copied.topics.bootstrap})
+    for task in range(2):
+        admin.delete_consumer_groups([copied.group(task)])[copied.group(task)].result(30)
+    batch = copied.last_batch + 1
+    with pytest.raises(Exception, match=rf"MarkerMissing.*assumeNotWritten={batch}"):
+        copied.go_on()
+    copied.again(assumeNotWritten=batch)
+    copied.go_on()
+    assert copied.is_exact
+
+
+def test_another_number_of_tasks_is_an_error_that_says_what_to_do(copied):
+    with pytest.raises(Exception, match=r"TasksChanged.*minPartitions=2"):
+        copied.go_on(minPartitions=3)
+    assert copied.topics.values(copied.sink) == sorted(map(str, range(10)))
+
+
+def test_a_micro_batch_longer_than_its_transactions_is_a_named_error(topics, make_topic, checkpoint):
+    source, sink = make_topic(partitions=1), make_topic()
+    topics.numbers(source, 0, 5)
+    slow = topics.stream(source).selectExpr(
+        "key", "cast(reflect('java.lang.Thread', 'sleep', 1500L) as string) x", "value"
+    )
+    slow = slow.selectExpr("key", "coalesce(x, cast(value as string)) value")
+    with pytest.raises(Exception, match=r"TransactionTimedOut.*transaction\.timeout\.ms"):
+        topics.drain(slow, sink, checkpoint, kafka__transaction__timeout__ms=1000)
+    assert topics.values(sink) == []
+
+
+def test_at_least_once_is_an_option(topics, make_topic, checkpoint):
+    source, sink = make_topic(), make_topic()
+    topics.numbers(source, 0, 100)
+    topics.drain(topics.stream(source).select("value"), sink, checkpoint, guarantee="at-least-once")
+    assert topics.values(sink) == sorted(map(str, range(100)))
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "none"})
+    ends = [consumer.get_watermark_offsets(TopicPartition(sink, p))[1] for p in range(3)]
+    consumer.close()
+    assert sum(ends) == 100  # no markers of transactions among them
+
+
+def test_the_topic_may_come_from_a_column(topics, make_topic, checkpoint):
+    source, even, odd = make_topic(), make_topic(), make_topic()
+    topics.numbers(source, 0, 100)
+    frame = topics.stream(source).selectExpr(
+        "value", f"if(cast(cast(value as string) as int) % 2 = 0, '{even}', '{odd}') topic"
+    )
+    topics.drain(frame, None, checkpoint)
+    assert [len(topics.values(each)) for each in (even, odd)] == [50, 50]
