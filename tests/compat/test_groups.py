@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -181,28 +179,6 @@ def test_java_and_python_share_a_group(
     assert member.failed is None
 
 
-def test_kafka_consumer_groups_prints_the_same(both: dict[str, Target], unique: Unique) -> None:
-    """Describe, reset and delete: the same history gives the same words on both."""
-    stem, printed = unique("printed"), {}
-    for name, server in both.items():
-        topic, group = _filled(server, f"{stem}-topic", partitions=2, each=10), f"{stem}-group"
-        with group_of(ConfluentMember(server.bootstrap, group, [topic])) as (member,):
-            wait_until(lambda m=member: len(m.read) == 20, "everything read")
-        printed[name] = [
-            _words(server.run("kafka-consumer-groups", *arguments, "--group", group, check=False))
-            for arguments in (
-                ("--describe",),
-                ("--describe", "--state"),
-                ("--reset-offsets", "--to-offset", "3", "--topic", topic, "--execute"),
-                ("--delete-offsets", "--topic", topic),
-                ("--delete",),
-                ("--describe",),
-            )
-        ]
-    if len(printed) == 2:
-        assert printed["ottla"] == printed["kafka"], json.dumps(printed, indent=1)
-
-
 def test_the_admin_client_sees_and_changes_groups(target: Target, unique: Unique) -> None:
     topic, group = _filled(target, unique("admin"), partitions=1, each=5), unique("group")
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
@@ -235,13 +211,3 @@ def _committed(target: Target, group: str, topic: str, partitions: int) -> list[
     offsets = [each.offset for each in consumer.committed(asked, 30)]
     consumer.close()
     return offsets
-
-
-def _words(text: str) -> list[list[str]]:
-    """Lines as words in any order of lines; ports, ids and Java's stack traces away."""
-    lines = [
-        line
-        for line in text.splitlines()
-        if line.strip() and not line.startswith(("\tat ", "[", "Caused by"))
-    ]
-    return sorted(re.sub(r"127\.0\.0\.1:\d+", "HOST", line).split() for line in lines)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,17 @@ def command(name: str, *arguments: str) -> list[str]:
 
 def start(name: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command(name, *arguments), text=True, **popen)
+
+
+def run_lines(tool: str, lines: Sequence[str], timeout_s: float = 120) -> list[str]:
+    """What a tool of Apache Kafka prints for each line of arguments; one JVM for all of them."""
+    mark = "-- that was all --"
+    done = subprocess.run(
+        command("Tools", tool, mark), input="\n".join(lines), capture_output=True, text=True, timeout=timeout_s
+    )
+    printed = done.stdout.split(mark + "\n")[:-1]
+    assert len(printed) == len(lines), done.stdout + done.stderr
+    return printed
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak import fuzz, groups, kills, transactions
+from tests.oracle import programs
+from tests.soak import churn, fuzz, groups, histories, kills, streams, transactions
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
@@ -31,3 +32,32 @@ def test_bad_input_harms_nobody_else() -> None:
     report = fuzz.run(seconds=15, seed=1)
     assert report.is_clean, report
     assert report.attacks > 100
+
+
+@pytest.fixture
+def java() -> None:
+    """For what is written in Java."""
+    if (reason := programs.why_not_java()) is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("flavour", ["all clients, range", "cooperative", "new protocol", "static members"])
+def test_members_may_come_and_go_as_they_like(flavour: str, java: None) -> None:
+    report = churn.run(flavour, steps=8, seed=5)
+    assert report.is_clean, report
+    assert report.commits > 0
+
+
+@pytest.mark.oracle
+def test_kafka_streams_counts_exactly_once_under_kills(java: None) -> None:
+    report = streams.run(kills=2, seed=1)
+    assert report.is_clean, report
+    assert report.words > 0
+
+
+@pytest.mark.oracle
+def test_a_recorded_history_shows_no_anomaly(java: None) -> None:
+    report = histories.run(seconds=25, seed=1)
+    assert report.is_clean, report
+    assert report.kills > 0
