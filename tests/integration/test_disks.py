@@ -259,7 +259,7 @@ def test_deleted_records_and_the_high_watermark_survive(how):
             assert (await client.delete_before("t", 6)).low_watermark == 6
         if how == "kill":
             disk.crash(lose_unsynced=False)
-        async with broker([disk]) as (node, client):
+        async with broker([disk]) as (_, client):
             assert await client.bounds("t") == (6, 10)
             assert await client.read_all("t") == [b"6", b"7", b"8", b"9"]
             assert (await client.fetch("t", 5)).error_code == 1  # OFFSET_OUT_OF_RANGE

@@ -61,16 +61,20 @@ def test_connections_of_one_address_are_limited_and_the_limit_changes_while_runn
 
 def test_an_idle_connection_is_closed_and_one_at_work_is_not(caplog):
     async def scenario():
-        async with running([memory_disk()], connections_max_idle_ms=60_000) as node:
-            async with connected(node) as idle, connected(node) as busy:
-                await busy.create("t")
-                parked = asyncio.create_task(busy.fetch("t", max_wait_ms=25_000_000))
-                await until(lambda: len(node.broker.partition("t", 0).committed))
-                node.clock.advance(71_000)
-                assert await is_closed(idle)
-                async with connected(node) as other:
-                    await other.produce("t", b"v")
-                assert len((await parked).records) > 0
+        settings = {"connections_max_idle_ms": 60_000}
+        async with (
+            running([memory_disk()], **settings) as node,
+            connected(node) as idle,
+            connected(node) as busy,
+        ):
+            await busy.create("t")
+            parked = asyncio.create_task(busy.fetch("t", max_wait_ms=25_000_000))
+            await until(lambda: len(node.broker.partition("t", 0).committed))
+            node.clock.advance(71_000)
+            assert await is_closed(idle)
+            async with connected(node) as other:
+                await other.produce("t", b"v")
+            assert len((await parked).records) > 0
 
     with caplog.at_level(logging.INFO):
         run(scenario())
@@ -175,7 +179,7 @@ def test_requests_beyond_the_memory_for_them_wait_and_are_not_refused():
 
 def test_a_request_larger_than_all_the_memory_passes_alone():
     async def scenario():
-        async with broker([memory_disk()], ottla_requests_max_bytes=1000) as (node, client):
+        async with broker([memory_disk()], ottla_requests_max_bytes=1000) as (_, client):
             await client.create("t")
             assert (await client.produce("t", bytes(500_000))).error_code == 0
 

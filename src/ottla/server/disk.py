@@ -16,6 +16,8 @@ _VECTOR_MAX = 1024
 
 
 class OsFile:
+    _fd = -1  # until it is open
+
     def __init__(self, path: str, flags: int) -> None:
         self._fd = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, 0o644)
         self._end = os.fstat(self._fd).st_size

@@ -87,6 +87,7 @@ class Log:
         self._segments = Segments(disk, files, folder, segments)
         self._durability = Durability(disk, folder, self.end_offset)
         self._is_new = len(segments) == 1 and not segments[0].size_bytes  # nothing may be on disk yet
+        self._small_files_due = self._is_new  # with the next append
 
     @classmethod
     def open(
@@ -157,10 +158,11 @@ class Log:
         )
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """This broker leads from here on: the epoch is known even before it has records."""
+        """This broker leads from here on: the epoch is known even before it has records. It is written down
+        with the first of them: thousands of logs may begin one at the same time."""
         if leader_epoch > self.epochs.latest:
-            with self._failing():
-                self._assign_epoch(leader_epoch, self.end_offset)
+            self.epochs.assign(leader_epoch, self.end_offset)
+            self._small_files_due = True
 
     # Appending.
 
@@ -249,7 +251,7 @@ class Log:
         size, max_timestamp, config = header.size, header.max_timestamp, self.config
         segment = self._segments.active
         try:
-            if self._is_new:
+            if self._small_files_due:
                 self._make_folder()
             if segment.should_roll(size, last_offset, max_timestamp, config, now_ms):
                 segment = self._roll(base_offset, now_ms)
@@ -275,7 +277,7 @@ class Log:
             self._refuse()
         segment = self._segments.active
         try:
-            if self._is_new:
+            if self._small_files_due:
                 self._make_folder()
             for header in run:
                 if header.leader_epoch > self.epochs.latest:
@@ -298,7 +300,7 @@ class Log:
         if self.topic_id != NO_TOPIC_ID:
             write_topic_id(self.disk, self.folder, self.topic_id)
             self._durability.on_written([f"{self.folder}/{PARTITION_METADATA}"])
-        self._is_new = False
+        self._is_new = self._small_files_due = False
         self._save_epochs()  # an epoch may have begun before
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
@@ -312,7 +314,7 @@ class Log:
             except OSError as error:
                 if not is_shortage(error):
                     raise
-                self._is_new = True  # the next append writes the small files again
+                self._small_files_due = True  # the next append tries again
                 return
             self._durability.on_written([f"{self.folder}/{EPOCHS}"])
 
@@ -580,6 +582,7 @@ class Log:
         self._segments.close()
 
     def _flush_all(self) -> None:
+        self._save_epochs()
         self._segments.active.finish_time_index()
         snapshot = write_snapshot(self.disk, self.folder, self.end_offset, self.producers)
         self._durability.on_written([snapshot])
