@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -29,7 +30,7 @@ class Lab:
     """How the lab runs. `speed` 10 makes a second last a tenth; `duration_s` is in the lab's own time."""
 
     settings: Mapping[str, Any]
-    devices: int = 6
+    devices: int = 12
     speed: float = 1.0
     duration_s: float | None = None
     seed: int | None = None
@@ -37,8 +38,8 @@ class Lab:
 
 
 def names(count: int) -> list[str]:
-    """Scale 1, Heart monitor 2, Scale 3 and so on: one number for each device."""
-    return [f"{KINDS[i % len(KINDS)]} {i + 1}" for i in range(count)]
+    """Scale 1, Heart monitor 1, Scale 2, Heart monitor 2 and so on."""
+    return [f"{KINDS[i % len(KINDS)]} {i // len(KINDS) + 1}" for i in range(count)]
 
 
 def schedule(devices: list[str], chance: random.Random) -> Iterator[tuple[float, str]]:
@@ -83,13 +84,14 @@ def run(lab: Lab, say: Say = print, stop: threading.Event | None = None) -> None
     """Devices and listener in one process, until `duration_s`, `stop` or Ctrl-C."""
     ended = stop or threading.Event()
     create_topics(lab.settings)
-    listening = threading.Thread(target=listen, args=(lab, say, ended), name="device-listener", daemon=True)
-    listening.start()
-    try:
-        beat(lab, say, ended)
-    finally:
-        ended.set()
-        listening.join()
+    with ThreadPoolExecutor(1, "device-listener") as pool:
+        listening = pool.submit(listen, lab, say, ended)
+        listening.add_done_callback(lambda _: ended.set())  # without a listener the devices end too
+        try:
+            beat(lab, say, ended)
+        finally:
+            ended.set()
+    listening.result()
 
 
 def create_topics(settings: Mapping[str, Any]) -> None:

@@ -1,0 +1,77 @@
+"""`ottla homecare technician|nurse|billing|pipelines`: pipelines in a Spark driver, until they are told to stop."""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ottla.homecare import topics
+from ottla.homecare.jobs import JOBS
+from ottla.homecare.rules import Rules
+from ottla.homecare.simulator import add_rules, rules_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
+    parser.add_argument("--master", help="a Spark master, for example spark://host:7077 (default: this machine)")
+    parser.add_argument("--checkpoints", metavar="DIR", help="where Spark keeps its progress (default: a new folder)")
+    parser.add_argument("--trigger", default="500 milliseconds", help="time between micro-batches")
+    parser.add_argument("--rows-max", type=int, default=1_000_000, help="records in a micro-batch at most")
+    parser.add_argument("--partitions", type=int, default=4, help="of the topics, if they are to be made")
+    parser.add_argument("--json", action="store_true", help="progress as JSON lines")
+    add_rules(parser, Rules())
+
+
+def run(arguments: argparse.Namespace, names: tuple[str, ...] = tuple(JOBS)) -> int:
+    logging.basicConfig(level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stopping = []
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: stopping.append(True))
+    topics.create(arguments.bootstrap, arguments.partitions)
+    spark = session(arguments.master, f"homecare {' '.join(names)}")
+    from ottla.homecare.stream import Settings
+    from ottla.homecare.stream import run as run_stream
+
+    folder = Path(arguments.checkpoints or tempfile.mkdtemp(prefix="ottla-homecare-"))
+    settings = Settings(
+        arguments.bootstrap,
+        folder.absolute(),
+        rules_of(arguments),
+        trigger=arguments.trigger,
+        rows_max=arguments.rows_max,
+    )
+    try:
+        run_stream(spark, names, settings, _tell_json if arguments.json else _tell_plainly, lambda: bool(stopping))
+    finally:
+        spark.stop()
+    return 0
+
+
+def session(master: str | None, name: str) -> Any:
+    """This machine's own Spark, tuned; or one that is there already."""
+    import ottla.spark
+
+    if master is None or master.startswith("local"):
+        cores = master[6:-1] if master and master.endswith("]") else ""
+        return ottla.spark.session(name, cores=int(cores) if cores.isdigit() else None)
+    from pyspark.sql import SparkSession  # type: ignore[import-not-found,unused-ignore]
+
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in ottla.spark.settings(local=False).items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("WARN")
+    return found
+
+
+def _tell_json(told: dict[str, Any]) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def _tell_plainly(told: dict[str, Any]) -> None:
+    shown = {name: value for name, value in told.items() if name not in ("job", "ages")}
+    print(f"{told['job']}: " + ", ".join(f"{name} {value}" for name, value in shown.items()), flush=True)
