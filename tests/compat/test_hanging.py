@@ -79,6 +79,7 @@ def test_kafka_dump_log_reads_the_transactions_of_a_running_broker(server: Targe
     for commit in (True, False):
         producer.begin_transaction()
         producer.produce(topic, b"v", partition=0)
+        producer.flush(30)  # else an abort finds nothing to end
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
     lines = [
         f"--transaction-log-decoder --files {each}"
