@@ -37,6 +37,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.last_used_ms = self._listener.clock.monotonic_ms()  # it has its time to send the first byte
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.client = Client(host, port, self._listener.name)
         self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)

@@ -12,7 +12,7 @@ from ottla.wire import codec
 from ottla.wire.batch import build
 from ottla.wire.frames import request_header, seal
 from ottla.wire.messages import BY_NAME
-from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest
@@ -231,3 +231,16 @@ def test_more_connections_than_allowed_are_refused():
             assert await reader.read() == b""
 
     with_node(scenario, **{"max.connections": "2"})
+
+
+def test_a_connection_that_was_just_made_is_not_idle():
+    async def scenario(node):
+        listener = node.listeners[0]
+        async with connect(node) as (reader, writer):
+            while not listener.connections:
+                await asyncio.sleep(0)
+            listener._sweep()
+            writer.write(frame("ApiVersions", 0, ApiVersionsRequest()))
+            assert await answer(reader)
+
+    with_node(scenario, **{"connections.max.idle.ms": "60000"})
