@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.testing.world.process import Process
+from ottla.testing.world.process import METADATA_FOLDER, Process
+from ottla.wire import batch as batches
 
 TILLS = 2
 
@@ -73,11 +75,24 @@ class Disasters:
         self._world.disk.crash(lose_unsynced=False)
 
     def _power_cut(self) -> None:
-        """Right after somebody was told that all is well, or at any time."""
-        if self._world.random.random() < 0.3:
+        """At the worst moments: somebody was just told that all is well, or something is not synced yet."""
+        match self._world.random.randrange(3):
+            case 0:
+                self._cut_power()
+            case 1:
+                self._world.ledger.on_told = self._cut_power_now
+            case _:
+                self._cut_power_when_unsynced(2_000)
+
+    def _cut_power_when_unsynced(self, tries: int) -> None:
+        process = self._world.process
+        if process is None or self._over:
+            return
+        unsynced = any(log.end_offset > log.recovery_point for _, _, log in process.broker.replicas.logs())
+        if unsynced or not tries:
             self._cut_power()
         else:
-            self._world.ledger.on_told = self._cut_power_now
+            self._world.time.call_later(5, lambda: self._cut_power_when_unsynced(tries - 1))
 
     def _cut_power_now(self) -> None:
         self._world.ledger.on_told = lambda: None
@@ -99,24 +114,28 @@ class Disasters:
                 self._tear(path, data)
 
     def _tear(self, path: str, before: bytes) -> None:
-        """Some of what was not synced reached the disk all the same, and not all of it in one piece."""
+        """Some of what was not synced reached the disk all the same, and not all of it in one piece; or old
+        blocks show up behind the end, which look like a batch and are none."""
         disk, random = self._world.disk, self._world.random
         synced = disk.size(path)
-        lost = before[synced:]
-        if lost:
-            kept = bytearray(lost[: random.choice([len(lost), random.randint(0, len(lost))])])
-            if kept and random.random() < 0.5:
-                kept[random.randrange(len(kept))] ^= 1 << random.randrange(8)
-            disk.tear(path, synced, bytes(kept))
+        lost = bytearray(before[synced:])
+        if not lost:
+            lost = _stale_batch(before, random)
+        else:
+            del lost[random.choice([len(lost), random.randint(0, len(lost))]) :]
+            if lost and random.random() < 0.5:
+                lost[random.randrange(len(lost))] ^= 1 << random.randrange(8)
+        disk.tear(path, synced, bytes(lost))
 
     def _log_files(self) -> list[str]:
+        """Those being written to: a closed segment was synced with its size."""
         disk = self._world.disk
-        return [
-            f"{folder}/{name}"
-            for folder in disk.list("")
-            for name in disk.list(folder)
-            if name.endswith(".log") and folder != "metadata"
-        ]
+        found = []
+        for folder in disk.list(""):
+            segments = [name for name in disk.list(folder) if name.endswith(".log")]
+            if segments and folder != METADATA_FOLDER:
+                found.append(f"{folder}/{segments[-1]}")
+        return found
 
     def _clean_restart(self) -> None:
         self._world.stop(Process.stop)
@@ -180,3 +199,15 @@ class Disasters:
         for each in list(self._world.connections):
             if self._world.random.random() < 0.5:
                 each.close()
+
+
+def _stale_batch(data: bytes, random: Random) -> bytearray:
+    """The last batch once more, as if it came next, with a broken byte in it."""
+    found = list(batches.headers(data))
+    if not found:
+        return bytearray()
+    position, header = found[-1]
+    stale = bytearray(data[position : position + header.size])
+    batches.stamp(stale, base_offset=header.next_offset, leader_epoch=header.leader_epoch)
+    stale[random.randrange(batches.HEADER_BYTES, len(stale))] ^= 1 << random.randrange(8)
+    return stale

@@ -22,7 +22,7 @@ from ottla.testing.world.time import Time
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 THOROUGH_EVERY = 400  # events
-STORM_MS = 25_000
+STORM_MS = 18_000
 PATIENCE_MS = 150_000  # of a calm world: nobody needs more to come to an end
 TOPICS = {"plain": 3, "money": 3}
 TRACE = 60
