@@ -1,6 +1,8 @@
 """The commands of `ottla homecare`: which module serves each. They are imported when one is used."""
 
-from typing import NamedTuple
+import argparse
+from importlib import import_module
+from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
@@ -19,3 +21,20 @@ COMMANDS = {
     "table": Command("ottla.homecare.table", "the billing totals as a Parquet table"),
     "size": Command("ottla.homecare.size", "topics, brokers, cores, disk and network for a number of patients"),
 }
+
+
+def add_parsers(parsers: Any) -> None:
+    """One for each command, which takes all that follows: its own parser comes with its module."""
+    for name, command in COMMANDS.items():
+        # No prefix character: options are not looked at here.
+        parser = parsers.add_parser(name, help=command.text, prefix_chars="\0", add_help=False)
+        parser.add_argument("rest", nargs=argparse.REMAINDER)
+
+
+def run(name: str, rest: list[str]) -> int:
+    command = COMMANDS[name]
+    module = import_module(command.module)
+    parser = argparse.ArgumentParser(prog=f"ottla homecare {name}", description=command.text)
+    module.add_arguments(parser)
+    arguments = parser.parse_args(rest)
+    return int(module.run(arguments, command.jobs) if command.jobs else module.run(arguments))

@@ -22,6 +22,7 @@ from ottla.homecare.tasks import AGES, POSITIONS, SCHEMA, packer, unpack
 log = logging.getLogger(__name__)
 CLOCK = "clock"
 _ENDS_TIMEOUT_MS = 3_000
+_BEGIN_S = 15.0
 _COLUMN_TYPES = {
     "key": "binary",
     "value": "binary",
@@ -59,6 +60,8 @@ class Pipeline:
         ]
         self.query: Any = None
         self._query_id = ""
+        self._begun = 0.0
+        self._batches = 0
 
     def start(self, spark: Any) -> None:
         saved = self._once.open()
@@ -73,6 +76,12 @@ class Pipeline:
             .option("checkpointLocation", str(folder))
         )
         self.query = writer.trigger(processingTime=self._settings.trigger).start()
+        self._begun = time.monotonic()
+
+    @property
+    def has_begun(self) -> bool:
+        """The first micro-batch is done, or nothing came for so long that there is none to wait for."""
+        return self._batches > 0 or time.monotonic() - self._begun > _BEGIN_S
 
     def close(self) -> None:
         if self.query is not None:
@@ -147,6 +156,7 @@ class Pipeline:
     def _tell(
         self, batch: int, count: int, begun: float, moments: pa.Table | None, ends: Any, state_bytes: int
     ) -> None:
+        self._batches += 1
         now_ms = _now_ms()
         read = self._clock.positions()
         ages = sorted(now_ms - int(at.timestamp() * 1000) for at in moments["at"].to_pylist()) if moments else []
@@ -177,9 +187,10 @@ def run(
     failures = dict.fromkeys(names, 0)
     try:
         while not is_over():
-            for name in failures:
-                if name not in running:
-                    _try_start(spark, name, settings, report, running, failures)
+            # One after the other: each start brings a handful of Python processes to life.
+            waiting = [name for name in failures if name not in running]
+            if waiting and all(pipeline.has_begun for pipeline in running.values()):
+                _try_start(spark, waiting[0], settings, report, running, failures)
             _wait(spark, 1)
             for name, pipeline in list(running.items()):
                 if not pipeline.query.isActive:

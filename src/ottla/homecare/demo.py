@@ -1,0 +1,220 @@
+"""`ottla homecare demo`: a broker, devices, pipelines, trouble if wanted, and a verdict against what is true."""
+
+import argparse
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ottla.client.admin import Admin
+from ottla.errors import OttlaError
+from ottla.homecare import topics
+from ottla.homecare.processes import Process
+from ottla.homecare.results import Results
+from ottla.homecare.simulator import add_plan, plan_of
+from ottla.homecare.truth import Expected
+from ottla.homecare.verdict import Verdict
+from ottla.homecare.view import View
+from ottla.homecare.world import Plan
+
+_LIVE_S, _PLAIN_S = 0.5, 5.0
+_GRACE_S = 60.0
+_SETTLE_S = 3.0  # after all is right: whatever would come twice has time to come
+_BROKER_AWAY_S = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_plan(parser)
+    parser.add_argument("--chaos", action="store_true", help="kill the broker and the driver in the middle")
+    parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
+    parser.add_argument("--clean", action="store_true", help="with --bootstrap: delete what an earlier run left")
+    parser.add_argument("--master", help="a Spark master (default: Spark in a process of this machine)")
+    parser.add_argument("--partitions", type=int, default=4, help="of the topics with the most records")
+    parser.add_argument("--keep", metavar="DIR", help="keep data, logs, truth and table in this folder")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder = Path(arguments.keep or tempfile.mkdtemp(prefix="ottla-homecare-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    demo = Demo(arguments, folder.absolute())
+    try:
+        verdict = demo.run()
+    finally:
+        demo.close()
+    if verdict.is_right and not arguments.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"data, logs, truth and table are in {folder}")
+    return 0 if verdict.is_right else 1
+
+
+class Demo:
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self._arguments, self._folder = arguments, folder
+        self._plan: Plan = plan_of(arguments)
+        self._view = View()
+        self._broker: Process | None = None
+        self._simulator: Process | None = None
+        self._pipelines: Process | None = None
+        self._bootstrap = arguments.bootstrap or ""
+        self._chaos_over = threading.Event()
+        self._ending = threading.Event()
+
+    def run(self) -> Verdict:
+        plan = self._plan
+        self._view.say(
+            f"{plan.devices:,} devices, {plan.rate:g} messages a second each, {plan.seconds:g} seconds, seed {plan.seed}"
+        )
+        self._start_broker()
+        topics.create(self._bootstrap, self._arguments.partitions)
+        self._view.say(f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send")
+        self._start_pipelines()
+        self._start_simulator()
+        if self._arguments.chaos:
+            threading.Thread(target=self._make_trouble, daemon=True).start()
+        else:
+            self._chaos_over.set()
+        self._watch_until(lambda: self._truth_file.exists() and self._chaos_over.is_set())
+        return self._settle(Expected.load(self._truth_file))
+
+    def close(self) -> None:
+        self._ending.set()
+        for process in (self._simulator, self._pipelines, self._broker):
+            if process is not None:
+                process.kill()
+
+    # -- processes ---------------------------------------------------------------------------------
+
+    @property
+    def _truth_file(self) -> Path:
+        return self._folder / "truth.json"
+
+    def _start_broker(self) -> None:
+        if self._arguments.bootstrap:
+            _prepare(self._bootstrap, self._arguments.clean)
+            return
+        data = str(self._folder / "data")
+        command = ["start", "--port", "0", "--data", data, "--log-level", "WARNING"]
+        self._broker = Process("broker", command, self._folder / "broker.log")
+        self._broker.start()
+        self._bootstrap = self._broker.wait_ready()
+
+    def _start_pipelines(self) -> None:
+        command = ["homecare", "pipelines", "--bootstrap", self._bootstrap, "--json"]
+        command += ["--checkpoints", str(self._folder / "checkpoints")]
+        command += ["--master", self._arguments.master] if self._arguments.master else []
+        command += self._rules()
+        log = self._folder / "pipelines.log"
+        self._pipelines = Process("pipelines", command, log, self._view.on_pipeline)
+        self._pipelines.start()
+
+    def _start_simulator(self) -> None:
+        plan = self._plan
+        command = ["homecare", "simulate", "--bootstrap", self._bootstrap, "--json", "--truth", str(self._truth_file)]
+        for name in ("devices", "rate", "seconds", "seed"):
+            command += [f"--{name}", str(getattr(plan, name))]
+        log = self._folder / "simulator.log"
+        self._simulator = Process("simulator", command + self._rules(), log, self._view.on_simulator)
+        self._simulator.start()
+
+    def _rules(self) -> list[str]:
+        rules = self._plan.rules
+        return ["--timeout-ms", str(rules.timeout_ms), "--lateness-ms", str(rules.lateness_ms)]
+
+    def _watch_until(self, is_over: Callable[[], bool]) -> None:
+        every = _LIVE_S if self._view.is_live else _PLAIN_S
+        drawn = time.monotonic()
+        while not is_over():
+            time.sleep(0.1)
+            self._check_alive()
+            if time.monotonic() - drawn >= every:
+                drawn = time.monotonic()
+                self._view.draw()
+
+    def _check_alive(self) -> None:
+        for process in (self._simulator, self._pipelines):
+            if process is not None and process.exit_code not in (None, 0, -9):
+                raise RuntimeError(f"the {process.name} ended; {process.log} ends with:\n{process.tail()}")
+
+    # -- trouble -----------------------------------------------------------------------------------
+
+    def _make_trouble(self) -> None:
+        """Kills the broker while everything runs, then the driver. What was promised must hold all the same."""
+        try:
+            self._wait_running()
+            if self._broker is not None:
+                self._view.say("chaos: kill -9 of the broker")
+                self._broker.kill()
+                time.sleep(_BROKER_AWAY_S)
+                self._restart_broker()
+                self._view.say("chaos: the broker is back")
+                self._wait_running()
+            assert self._pipelines is not None
+            self._view.say("chaos: kill -9 of the driver")
+            self._pipelines.kill()
+            self._start_pipelines()
+            self._wait_running()
+            self._view.say("chaos: the driver is back")
+        finally:
+            self._chaos_over.set()
+
+    def _restart_broker(self) -> None:
+        assert self._broker is not None
+        port = self._bootstrap.rsplit(":", 1)[1]
+        command = ["start", "--port", port, "--data", str(self._folder / "data"), "--log-level", "WARNING"]
+        self._broker = Process("broker", command, self._folder / "broker.log")
+        self._broker.start()
+        self._broker.wait_ready()
+
+    def _wait_running(self) -> None:
+        """Until every pipeline has done something since now."""
+        before = {name: figures.batches for name, figures in self._view.jobs.items()}
+        while not self._ending.is_set():
+            if all(f.batches >= before[name] + 2 for name, f in self._view.jobs.items() if name != "billing"):
+                return
+            time.sleep(0.2)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _settle(self, expected: Expected) -> Verdict:
+        """All devices are silent now. Waits until that is noticed, or until it is clear that it is not."""
+        rules = self._plan.rules
+        silence_s = (rules.timeout_ms + 2 * rules.lateness_ms) / 1000
+        self._view.say(f"all devices are silent; that is noticed after {silence_s:.0f} seconds")
+        results = Results(self._bootstrap, self._folder / "table")
+        deadline = time.monotonic() + silence_s + _GRACE_S
+        right_since: float | None = None
+        while True:
+            verdict = results.judge(expected)
+            now = time.monotonic()
+            right_since = (right_since or now) if verdict.is_right else None
+            if now > deadline or (right_since is not None and now - right_since > _SETTLE_S):
+                break
+            self._watch_until(partial(_is_past, now + 1))
+        self._view.draw()
+        for line in verdict.lines():
+            print(line, flush=True)
+        return verdict
+
+
+def _is_past(moment: float) -> bool:
+    return time.monotonic() >= moment
+
+
+def _prepare(bootstrap: str, clean: bool) -> None:
+    """Brokers that hold an earlier run would make this one look wrong."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        there = [name for name in topics.BY_NAME if name in admin.list_topics()]
+        if not there:
+            return
+        if not clean:
+            raise OttlaError(f"{bootstrap} has topics of an earlier run ({', '.join(there)}): --clean deletes them")
+        admin.delete_topics(there)
+        for group in ("technician", "nurse", "billing"):
+            try:
+                admin.delete_group(f"homecare-{group}")
+            except OttlaError:
+                pass  # there was none
