@@ -1,15 +1,16 @@
-"""`ottla homecare lab`: the courses' device lab, with plain clients."""
+"""`ottla homecare lab`: the courses' device lab, with plain clients; and the worked example on Spark."""
 
 import argparse
 import functools
 
 from ottla.cli.options import add_client_options, client_settings
+from ottla.homecare import commands as spark_commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     lab = commands.add_parser("lab", help="devices that beat, a listener that notices, events to consume")
-    lab.add_argument("--devices", type=int, default=6, metavar="N")
+    lab.add_argument("--devices", type=int, default=12, metavar="N")
     lab.add_argument("--speed", type=float, default=1.0, metavar="X", help="so many times quicker")
     lab.add_argument(
         "--duration", type=float, metavar="S", help="seconds of the lab's time (default: no end)"
@@ -18,9 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lab.add_argument("--group", default="device-lab", help="the listener's group")
     lab.add_argument("--only", choices=["devices", "listener"], help="one half, for two terminals")
     add_client_options(lab)
+    spark_commands.add_parsers(commands)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.command != "lab":
+        return spark_commands.run(arguments.command, arguments.rest)
     import threading
 
     from ottla.homecare import lab
