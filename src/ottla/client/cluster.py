@@ -132,7 +132,8 @@ class Cluster:
         self.settings = settings
         self.image = Image()
         self._connections: dict[tuple[str, int], Connection] = {}
-        self._opening: dict[tuple[str, int], asyncio.Task[Connection]] = {}
+        self._waiting_rooms: dict[tuple[str, int], Connection] = {}  # where answers may take their time
+        self._opening: dict[object, asyncio.Task[Connection]] = {}
         self._not_before: dict[tuple[str, int], tuple[float, Backoff]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._refreshing: dict[tuple[str, ...] | None, asyncio.Task[None]] = {}
@@ -246,14 +247,15 @@ class Cluster:
 
     # -- connections -------------------------------------------------------------------------------
 
-    async def connection(self, node: int) -> Connection:
+    async def connection(self, node: int, *, patient: bool = False) -> Connection:
+        """`patient`: one for long polls alone, behind which a commit or a heartbeat would have to wait."""
         broker = self.image.brokers.get(node)
         if broker is None:
             await self.refresh([])
             broker = self.image.brokers.get(node)
         if broker is None:
             raise errors.BrokerNotAvailable(f"broker {node} is not in the cluster")
-        return await self._connect((broker.host, broker.port))
+        return await self._connect((broker.host, broker.port), patient)
 
     def open_connection(self, node: int) -> Connection | None:
         """The connection to a broker, if it is open; does not wait."""
@@ -281,22 +283,25 @@ class Cluster:
     async def close(self) -> None:
         for task in [*self._opening.values(), *self._refreshing.values()]:
             task.cancel()
-        for connection in self._connections.values():
+        for connection in [*self._connections.values(), *self._waiting_rooms.values()]:
             connection.close()
         self._connections.clear()
+        self._waiting_rooms.clear()
         await asyncio.sleep(0)
 
-    async def _connect(self, address: tuple[str, int]) -> Connection:
-        current = self._connections.get(address)
+    async def _connect(self, address: tuple[str, int], patient: bool = False) -> Connection:
+        kept = self._waiting_rooms if patient else self._connections
+        current = kept.get(address)
         if current is not None and current.is_open:
             return current
-        if address not in self._opening:
-            task = asyncio.ensure_future(self._open(address))
-            self._opening[address] = task
-            task.add_done_callback(lambda _: self._opening.pop(address, None))
-        return await asyncio.shield(self._opening[address])
+        key = (address, patient)
+        if key not in self._opening:
+            task = asyncio.ensure_future(self._open(address, kept))
+            self._opening[key] = task
+            task.add_done_callback(lambda _: self._opening.pop(key, None))
+        return await asyncio.shield(self._opening[key])
 
-    async def _open(self, address: tuple[str, int]) -> Connection:
+    async def _open(self, address: tuple[str, int], kept: dict[tuple[str, int], Connection]) -> Connection:
         """Waits out the back-off of an address that failed lately, so that nobody hammers a dead broker."""
         loop = asyncio.get_running_loop()
         not_before, backoff = self._not_before.get(
@@ -311,5 +316,5 @@ class Cluster:
             self._not_before[address] = (loop.time() + backoff.next_ms() / 1000, backoff)
             raise
         self._not_before.pop(address, None)
-        self._connections[address] = connection
+        kept[address] = connection
         return connection

@@ -205,7 +205,7 @@ class Fetcher:
         self, node: int, wanted: dict[TopicPartition, Wanted], versions: dict[TopicPartition, int]
     ) -> None:
         session = self._sessions.setdefault(node, FetchSession())
-        connection = await self._cluster.connection(node)
+        connection = await self._cluster.connection(node, patient=True)
         topic_ids = {topic: self._cluster.image.topics[topic].id for topic, _ in wanted}
         send, forget = session.plan(wanted, topic_ids)
         request = self._request(session, send, forget)
