@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.spark.errors import SparkError
@@ -23,17 +23,26 @@ class Gateway:
     """The JVM that PySpark talks to. It ends when its standard input is closed, so it cannot outlive us."""
 
     def __init__(
-        self, java: Java, spark_home: Path, java_options: Sequence[str], timeout_s: float = 120
+        self,
+        java: Java,
+        spark_home: Path,
+        java_options: Sequence[str],
+        settings: Mapping[str, str],
+        timeout_s: float = 120,
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
         told = self._folder / "connection"
+        paths = [settings.get("spark.driver.extraClassPath", ""), str(spark_home / "jars" / "*")]
         command = [
             str(java.program),
             *module_options(spark_home),
             *java_options,
+            *settings.get("spark.driver.extraJavaOptions", "").split(),
             "-cp",
-            os.pathsep.join([str(spark_home / "conf"), str(spark_home / "jars" / "*")]),
+            os.pathsep.join(each for each in paths if each),
             "org.apache.spark.deploy.SparkSubmit",
+            # Jars and packages are fetched before the session is there.
+            *[part for name, value in settings.items() for part in ("--conf", f"{name}={value}")],
             "pyspark-shell",
         ]
         environment = {

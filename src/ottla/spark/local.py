@@ -41,7 +41,7 @@ def session(
     java, spark_home = find_java(), Path(pyspark.__file__).parent
     kept = archive_for(java, spark_home) if archive else None
     options = [f"-Xmx{wanted['spark.driver.memory']}", "-XX:+UseSerialGC", *java_options.split()]
-    gateway = Gateway(java, spark_home, [*options, *(kept.java_options() if kept else [])])
+    gateway = Gateway(java, spark_home, [*options, *(kept.java_options() if kept else [])], wanted)
     log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
     life = _Life(gateway, kept)
     try:
