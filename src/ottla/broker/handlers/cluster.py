@@ -130,7 +130,7 @@ def _look_up(
         error = errors.InvalidTopicException
     return MetadataResponseTopic(
         error_code=error.code,
-        name=None if by_id else wanted.name,
+        name=None if by_id else wanted.name or "",
         topic_id=wanted.topic_id,
         topic_authorized_operations=NOT_ASKED if by_id else _topic_operations(request),
     )

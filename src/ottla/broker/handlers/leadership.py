@@ -102,7 +102,11 @@ async def list_partition_reassignments(
 
 
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
+    """Of a broker that is gone: one at work would lose its partitions with nobody to give them to."""
+    found = context.broker.image.brokers.get(request.broker_id)
     try:
+        if found is not None and not found.fenced:
+            raise errors.InvalidRequest(f"Broker {request.broker_id} is at work: stop it first")
         await context.broker.change(
             lambda image, config: brokers.unregister(request.broker_id, image, config)
         )

@@ -58,7 +58,7 @@ class Offsets:
         self, request: OffsetCommitRequest, check: PartitionCheck, now_ms: int
     ) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
         self._check_all(request.topics, check)
-        expires = now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
+        expires = min(now_ms + request.retention_time_ms, 2**63 - 1) if request.retention_time_ms >= 0 else -1
         records: list[OffsetCommit] = []
         topics = []
         for topic in request.topics:
