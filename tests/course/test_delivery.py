@@ -59,15 +59,17 @@ def run_with_crash(api: Api, topic: str, group: str, *, commit_first: bool) -> l
         with members(member):
             waiting = read(member, 10 if life == 1 else 10 - (api.committed(group, topic, 0) or 0))
             for record in waiting:
-                steps = [
-                    lambda r=record: member.commit_at(topic, 0, r.offset + 1),
-                    lambda r=record: done.append(r.value),
-                ]
-                first, second = steps if commit_first else steps[::-1]
-                first()
-                if life == 1 and record.offset == 4:
-                    break  # the crash
-                second()
+                crashes = life == 1 and record.offset == 4
+                if commit_first:
+                    member.commit_at(topic, 0, record.offset + 1)
+                    if crashes:
+                        break
+                    done.append(record.value)
+                else:
+                    done.append(record.value)
+                    if crashes:
+                        break
+                    member.commit_at(topic, 0, record.offset + 1)
     return done
 
 

@@ -1,0 +1,207 @@
+"""Hello world through the console commands, as printed in a course; and the device lab."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.homecare import lab
+from tests.conftest import Target
+from tests.course.faces import Api, Ours, members, read
+from tests.oracle.cluster import start_tool
+
+Unique = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bin")
+    assert main(["aliases", str(folder)]) == 0
+    return folder
+
+
+def run(command: str, folder: Path, stdin: str = "") -> str:
+    done = subprocess.run(
+        command,
+        shell=True,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": f"{folder}:/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_hello_world_with_the_commands_as_a_course_prints_them(
+    target: Target, unique: Unique, bin_folder: Path
+) -> None:
+    topic, server = unique("hello"), f"--bootstrap-server {target.bootstrap}"
+    created = run(
+        f"kafka-topics.sh --create --topic {topic} --partitions 1 --replication-factor 1 {server}", bin_folder
+    )
+    assert created == f"Created topic {topic}.\n"
+    assert topic in run(f"kafka-topics.sh --list {server}", bin_folder).splitlines()
+    described = run(f"kafka-topics.sh --describe --topic {topic} {server}", bin_folder).splitlines()
+    assert described[0].split("\t")[0] == f"Topic: {topic}"
+    assert (
+        described[1]
+        == f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: "
+    )
+    run(f"kafka-console-producer.sh --topic {topic} {server}", bin_folder, stdin="Hello World\nHello again\n")
+    shown = run(
+        f"kafka-console-consumer.sh --topic {topic} --from-beginning --max-messages 2 {server}", bin_folder
+    )
+    assert shown == "Hello World\nHello again\n"
+    assert run(f"kafka-get-offsets.sh --topic {topic} {server}", bin_folder) == f"{topic}:0:2\n"
+
+
+def test_what_the_console_wrote_the_client_reads_and_the_other_way_round(
+    api: Api, unique: Unique, bin_folder: Path
+) -> None:
+    topic, server = unique("hello"), f"--bootstrap-server {api.bootstrap}"
+    api.create(topic)
+    keyed = "--reader-property parse.key=true --reader-property key.separator=:"
+    run(f"kafka-console-producer --topic {topic} {keyed} {server}", bin_folder, stdin="k:Hello World\n")
+    api.produce(topic, [(None, "from the client")])
+    member = api.member(unique("g"), [topic])
+    with members(member):
+        assert [(e.key, e.value) for e in read(member, 2)] == [
+            ("k", "Hello World"),
+            (None, "from the client"),
+        ]
+    printed = "--formatter-property print.key=true --formatter-property print.offset=true"
+    shown = run(
+        f"kafka-console-consumer --topic {topic} --from-beginning --max-messages 2 {printed} {server}",
+        bin_folder,
+    )
+    assert shown == "Offset:0\tk\tHello World\nOffset:1\tnull\tfrom the client\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["kafka-topics", "--describe", "--topic", "{topic}"],
+        ["kafka-topics", "--describe", "--topic", "nowhere"],
+        ["kafka-topics", "--create", "--topic", "{topic}"],
+        ["kafka-topics", "--alter", "--topic", "{topic}", "--partitions", "1"],
+        ["kafka-get-offsets", "--topic", "{topic}"],
+        ["kafka-get-offsets", "--topic-partitions", "{topic}:0-2", "--time", "earliest"],
+        ["kafka-configs", "--entity-type", "topics", "--entity-name", "{topic}", "--describe"],
+        ["kafka-consumer-groups", "--describe", "--group", "{group}"],
+        ["kafka-consumer-groups", "--describe", "--group", "{group}", "--state"],
+        ["kafka-consumer-groups", "--describe", "--group", "nobody"],
+        ["kafka-consumer-groups", "--delete", "--group", "nobody"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:4]).replace("{", "").replace("}", ""),
+)
+def test_the_commands_print_what_apache_kafkas_own_print(
+    kafka: Target, arguments: list[str], capsys: pytest.CaptureFixture[str], told: dict[str, str]
+) -> None:
+    words = [each.format(**told) for each in arguments]
+    words[1:1] = ["--bootstrap-server", kafka.bootstrap]
+    main(words)
+    ours = capsys.readouterr().out
+    assert ours == java_output(words)
+
+
+def java_output(words: list[str]) -> str:
+    """Standard output alone: what Kafka's tools log besides is not compared."""
+    process = start_tool(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    out, _ = process.communicate(timeout=60)
+    return out
+
+
+@pytest.fixture(scope="module")
+def told(kafka: Target) -> dict[str, str]:
+    """A topic with three partitions and a setting, and a group that has read some of it."""
+    api, topic, group = Ours(kafka.bootstrap), "described", "readers"
+    api.create(topic, 3, {"retention.ms": "500000"})
+    api.produce(topic, [(str(i), str(i)) for i in range(10)])
+    member = api.member(group, [topic], **{"group.protocol": "classic"})
+    with members(member):
+        read(member, 10)
+        member.commit()
+    return {"topic": topic, "group": group}
+
+
+# -- the device lab --------------------------------------------------------------------------------
+
+
+def test_the_device_lab_prints_and_writes_what_the_course_shows(
+    target: Target, bin_folder: Path, unique: Unique
+) -> None:
+    words = [sys.executable, "-m", "ottla.cli.main", "homecare", "lab", "-b", target.bootstrap]
+    words += ["--speed", "40", "--duration", "240", "--seed", "3", "--group", unique("lab")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    names = lab.names(12)
+    expected = [device for at, device in _until(240, lab.schedule(names, random.Random(3)))]
+    produced = [
+        line.removeprefix("Produced heartbeat for device ") for line in lines if line.startswith("Produced")
+    ]
+    assert produced == expected
+    received = [line for line in lines if line.startswith("Received heartbeat from: ")]
+    assert len(received) >= len(expected) - 2  # the last ones may come after the end
+    shown = run(
+        "kafka-console-consumer.sh --topic device-event --from-beginning --timeout-ms 1500 "
+        f"--bootstrap-server {target.bootstrap}",
+        bin_folder,
+    ).splitlines()
+    back = [
+        line.removeprefix("Device back online: ") for line in lines if line.startswith("Device back online: ")
+    ]
+    assert (
+        back
+        and [f"{device} is back online" for device in back]
+        == [line for line in shown if line.endswith(" is back online")][-len(back) :]
+    )
+    offline = [line for line in shown if " offline since " in line]
+    assert offline and all(line.split(" offline since ")[0] in names for line in offline)
+
+
+def _until(end: float, beats: object) -> list[tuple[float, str]]:
+    found = []
+    for at, device in beats:  # type: ignore[attr-defined]
+        if at > end:
+            return found
+        found.append((at, device))
+    return found
+
+
+def test_one_event_for_each_change() -> None:
+    """On a clock of our own: every device that falls silent is told once, and once when it is back."""
+    listener = lab.Listener(silence_ms=30_000)
+    events: list[tuple[str, str]] = []
+    beats = _until(3_600, lab.schedule(lab.names(12), random.Random(1)))
+    heard: dict[str, float] = {}
+    second = 0
+    for at, device in beats:
+        while second < at:
+            events += [(device, "offline") for device, _ in listener.on_tick(second * 1000)]
+            second += 1
+        if listener.on_heartbeat(device, int(at * 1000)):
+            assert at - heard[device] > 30  # only after a silence
+            events.append((device, "online"))
+        heard[device] = at
+    for device in lab.names(12):
+        mine = [what for who, what in events if who == device]
+        assert mine == ["offline", "online"] * (len(mine) // 2) + ["offline"] * (len(mine) % 2)
+        assert mine
+
+
+def test_the_schedule_is_the_courses() -> None:
+    beats = _until(15_000, lab.schedule(["Scale 1"], random.Random(5)))
+    first = beats[0][0]
+    assert all((at - first) % 15 < 1e-6 or (at - first) % 15 > 15 - 1e-6 for at, _ in beats)
+    assert 450 < len(beats) < 550  # one half of a thousand
+    starts = [_until(60, lab.schedule(["Scale 1"], random.Random(seed))) for seed in range(50)]
+    assert all(each[0][0] % 15 >= 10 or each[0][0] % 15 <= 5 for each in starts if each)
