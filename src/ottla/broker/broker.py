@@ -8,6 +8,7 @@ from ottla.broker.channel import ControllerChannel
 from ottla.broker.context import Context
 from ottla.broker.followers import Followers
 from ottla.broker.groups import group_coordinator
+from ottla.broker.holds import Holds
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr import IsrKeeper
 from ottla.broker.metrics import Metrics
@@ -62,6 +63,7 @@ class Broker:
         self.followers = Followers(self.node_id, self.image, clock, self.peers, config)
         self.isr = IsrKeeper(self.node_id, self.image, clock, self.channel, replicas.partitions, config)
         self.producer_ids = ProducerIds(self.node_id, self.image, self.channel)
+        self.holds = Holds(self.clock)
         self.groups = group_coordinator(self)
         self.transactions = Transactions(self)
         self._is_joined = False
@@ -80,6 +82,7 @@ class Broker:
     def on_joined(self) -> None:
         """This broker is registered: leaders will know which incarnation of it follows them."""
         self._is_joined = True
+        self.replicas.join()
         for key, partition in self.replicas.partitions.items():
             self.followers.on_partition(key, partition)
         self.isr.start()

@@ -8,7 +8,14 @@ from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata.image import TOPIC_RESOURCE, Image
 from ottla.metadata.image import Partition as State
-from ottla.metadata.records import ConfigSet, PartitionChanged, PartitionCreated, Record, TopicDeleted
+from ottla.metadata.records import (
+    NO_LEADER,
+    ConfigSet,
+    PartitionChanged,
+    PartitionCreated,
+    Record,
+    TopicDeleted,
+)
 from ottla.ports import Clock, Jobs
 from ottla.replication.partition import Partition
 from ottla.storage.folder import LogFolder, Opening, duplicates
@@ -36,6 +43,7 @@ class Replicas:
         self._node_id, self._image, self._config = node_id, image, config
         self.folders, self._clock, self._jobs, self._new_unique = folders, clock, jobs, new_unique
         self.partitions: dict[Key, Partition] = {}
+        self._is_joined = False
         self.on_partition: Callable[[Key, Partition | None], None] = lambda key, partition: None
         self._by_topic: dict[bytes, set[Key]] = {}
         self._home: dict[Key, LogFolder] = {}
@@ -101,6 +109,21 @@ class Replicas:
                     self._ensure(state)
         self._image.watch(self.on_record)
 
+    def join(self) -> None:
+        """This broker's registration is in the metadata: what it leads from here on was decided after."""
+        self._is_joined = True
+        for key, partition in list(self.partitions.items()):
+            state = self._image.partition(*key)
+            if state is not None and state.leader == self._node_id:
+                partition.on_state(state)
+                self.on_partition(key, partition)
+
+    def _as_joined(self, state: State) -> State:
+        """Before that, a lead is one of its last life: it may have lost what it had then."""
+        if self._is_joined or state.leader != self._node_id:
+            return state
+        return state._replace(leader=NO_LEADER)
+
     # -- metadata --------------------------------------------------------------------------------
 
     def on_record(self, record: Record) -> None:
@@ -129,7 +152,7 @@ class Replicas:
                 self._remove(key)
             return
         partition = self._ensure(state)
-        partition.on_state(state)
+        partition.on_state(self._as_joined(state))
         self.on_partition(key, partition)
 
     def _ensure(self, state: State) -> Partition:
@@ -160,7 +183,9 @@ class Replicas:
         key = state.topic, state.index
         if opened is not None:
             opened.topic_id = state.topic_id
-        partition = Partition(self._node_id, state, opened, lambda due: self.on_flush_due(due))
+        partition = Partition(
+            self._node_id, self._as_joined(state), opened, lambda due: self.on_flush_due(due)
+        )
         self.partitions[key] = partition
         self._by_topic.setdefault(state.topic_id, set()).add(key)
         self.on_partition(key, partition)

@@ -63,6 +63,7 @@ class SharedLog:
         self._seen_lease: tuple[int | None, int] | None = None
         self._seen_members: dict[int, bytes] | None = None
         self._broker_id = -1
+        self._wanted: tuple[int, bytes] | None = None
         self.alive = False
         self.connected = True
         self._resigns = False  # to be done once there is a connection again
@@ -73,12 +74,15 @@ class SharedLog:
         self._listener = listener
         self._position = position
         self._seen_lease = self._seen_members = None
+        self._wanted = None
         self.alive = True
         if self not in self._shared.sessions:
             self._shared.sessions.append(self)
         self.news()
 
     def register(self, broker_id: int, registration: bytes) -> None:
+        self._wanted = broker_id, registration
+
         def at_the_ensemble() -> None:
             if self.alive and self.connected:
                 self._shared.members[broker_id] = (self, registration)
@@ -152,6 +156,9 @@ class SharedLog:
             if self._resigns:
                 self._resigns = False
                 self.resign()
+            if self._wanted is not None:  # it may have been asked for in vain
+                self.register(*self._wanted)
+            self._seen_lease = None
             self.news()
         else:
             self._shared.later(self._tell_lost)

@@ -29,6 +29,8 @@ Key = tuple[bytes, int]  # topic id and partition
 
 FETCH_VERSION = 17
 FIRST_PAUSE_MS = 20
+# The leader or we have not heard of an election yet.
+NOT_YET = errors.NotLeaderOrFollower, errors.UnknownLeaderEpoch, errors.FencedLeaderEpoch
 NO_SESSION, FIRST_EPOCH, LAST_EPOCH = 0, 0, 2**31 - 1
 
 
@@ -185,12 +187,14 @@ class Fetcher:
             or asked.leader_epoch != partition.state.leader_epoch
             or asked.offset != log.end_offset
         ):
-            return  # an answer to a question of another time
+            self._restart_session()  # an answer to a question of another time; what it told is not told again
+            return
         try:
             if data.error_code:
                 self._on_error(partition, log, data)
             elif data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
                 truncate(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+                self._restart_session()
             else:
                 if data.records:
                     log.append_replicated(data.records, now_ms=now_ms)
@@ -200,7 +204,7 @@ class Fetcher:
             self._pause(followed, now_ms)
         except ProtocolError as error:
             self._pause(followed, now_ms)
-            if not isinstance(error, errors.NotLeaderOrFollower | errors.UnknownLeaderEpoch):
+            if not isinstance(error, NOT_YET):
                 self._report(f"{partition.name}: following {self.leader_id} failed: {error}")
         else:
             followed.pause_ms = 0

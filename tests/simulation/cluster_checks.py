@@ -1,0 +1,120 @@
+"""What must hold in a cluster after every event, whatever befell it."""
+
+from ottla.metadata import codec
+from ottla.metadata.image import Image
+from ottla.wire import batch as batches
+from ottla.wire import records
+
+
+class Broken(AssertionError):
+    pass
+
+
+class Checks:
+    def __init__(self, world):
+        self._world = world
+        self.image = Image()  # of what the ensemble holds, whoever has heard of it
+        self._leaders = {}  # (partition, leader epoch) -> broker
+        self._watermarks = {}  # (member, partition, leader epoch) -> high watermark
+        self._exposed = {}  # partition -> {base offset: (next offset, leader epoch, value)}
+        self._seen = {}  # (member, partition) -> (high watermark, end) at the last look
+
+    def hold(self, condition, what):
+        if not condition:
+            raise Broken(self._world.told(what))
+
+    def committed_end(self, index):
+        found = self._exposed.get(index)
+        return max((next_offset for next_offset, *_ in found.values()), default=0) if found else 0
+
+    def after_event(self):
+        self._follow_log()
+        for member in self._world.members.values():
+            if member.broker is None:
+                continue
+            for (topic, index), partition in member.broker.replicas.partitions.items():
+                if topic == "t" and partition.log is not None:
+                    self._partition(member, index, partition)
+
+    # -- the metadata ----------------------------------------------------------------------------
+
+    def _follow_log(self):
+        shared = self._world.shared
+        while self.image.position < shared.end:
+            position = self.image.position
+            if position not in shared.entries:
+                at, body = shared.snapshot
+                self.image = Image()
+                self.image.apply_entry(at - 1, codec.decode(body))
+                continue
+            before = {(p.topic, p.index): p for p in self.image.partitions()}
+            self.image.apply_entry(position, codec.decode(shared.entries[position][1]))
+            for after in self.image.partitions():
+                self._rules(before.get((after.topic, after.index)), after)
+
+    def _rules(self, before, after):
+        name = f"{after.topic}-{after.index}: {after}"
+        self.hold(set(after.isr) <= set(after.replicas), f"the ISR is not of the replicas: {name}")
+        self.hold(not set(after.isr) & set(after.elr), f"in the ISR and eligible: {name}")
+        self.hold(after.leader < 0 or after.leader in after.isr, f"the leader is not in sync: {name}")
+        self.hold(len(after.isr) < 2 or not after.elr, f"eligible leaders beside a full ISR: {name}")
+        if before is not None and before != after:
+            self.hold(after.partition_epoch > before.partition_epoch, f"the partition epoch stands: {name}")
+            self.hold(after.leader_epoch >= before.leader_epoch, f"the leader epoch falls: {name}")
+            moved = after.leader not in (before.leader, -1)
+            self.hold(
+                not moved or after.leader_epoch > before.leader_epoch, f"an epoch of two leaders: {name}"
+            )
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def _partition(self, member, index, partition):
+        log, state = partition.log, partition.state
+        now = log.high_watermark, log.end_offset, state.leader_epoch, state.leader
+        key = member.number, index
+        before = self._seen.get(key)
+        if before == now:
+            return
+        self._seen[key] = now
+        self.hold(log.high_watermark <= log.end_offset, f"{index}: the high watermark is above the end")
+        if partition.is_leader:
+            leads = self._leaders.setdefault((index, state.leader_epoch), member.broker_id)
+            self.hold(leads == member.broker_id, f"{index}: two leaders of epoch {state.leader_epoch}")
+            term = member.number, index, state.leader_epoch
+            last = self._watermarks.get(term, -1)
+            self.hold(log.high_watermark >= last, f"{index}: the high watermark falls within an epoch")
+            self._watermarks[term] = log.high_watermark
+        start = 0 if before is None or log.end_offset < before[1] else before[0]
+        self._compare(member, index, log, start)
+
+    def _compare(self, member, index, log, start):
+        """What is shown here was never shown otherwise elsewhere, and what is new is known from now on."""
+        exposed = self._exposed.setdefault(index, {})
+        if log.high_watermark <= start:
+            return
+        taken = log.read(max(start, log.log_start_offset), max_bytes=1 << 30, up_to=log.high_watermark)
+        for position, header in batches.headers(taken.data):
+            value = int(records.read(taken.data, position)[0].value)
+            found = (header.next_offset, header.leader_epoch, value)
+            known = exposed.setdefault(header.base_offset, found)
+            self.hold(
+                known == found,
+                f"{index}: {header.base_offset} was shown as {known}, broker {member.broker_id} has {found}",
+            )
+
+    def at_the_end(self):
+        for member in self._world.members.values():
+            for index, exposed in self._exposed.items():
+                log = member.broker.replicas.partitions["t", index].log
+                taken = log.read(log.log_start_offset, max_bytes=1 << 30, up_to=log.end_offset)
+                there = {
+                    header.base_offset: int(records.read(taken.data, position)[0].value)
+                    for position, header in batches.headers(taken.data)
+                }
+                for offset, (_, _, value) in exposed.items():
+                    self.hold(there.get(offset) == value, f"{index}: {offset} was shown and is gone")
+                for (at, offset), value in self._world.acknowledged.items():
+                    if at == index:
+                        self.hold(
+                            there.get(offset) == value, f"{index}: {offset} was acknowledged and is gone"
+                        )

@@ -1,0 +1,520 @@
+"""Three brokers in a simulated world: the real controllers, leaders and followers; simulated network, clocks,
+disks, and an ensemble that keeps ZooKeeper's promises. Everything follows from the seed."""
+
+import itertools
+from dataclasses import replace
+from random import Random
+
+from ottla.broker.broker import Broker
+from ottla.broker.context import Client, Context
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.metrics import Metrics
+from ottla.broker.replicas import Replicas
+from ottla.broker.routes import ROUTES
+from ottla.broker.sessions import FetchSessions
+from ottla.broker.waits import Running
+from ottla.config.settings import Config
+from ottla.errors import NetworkException
+from ottla.metadata import membership
+from ottla.metadata.controller import Controller
+from ottla.metadata.decision import Decision
+from ottla.metadata.records import ClusterCreated, Endpoint
+from ottla.metadata.shared import Shared
+from ottla.storage.files import FileCache
+from ottla.storage.folder import LogFolder
+from ottla.storage.memory import MemoryDisk
+from ottla.testing.world.process import SimulatedJobs
+from ottla.testing.world.time import Time
+from ottla.wire import batch as batches
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.records import Record
+
+BROKERS = (1, 2, 3)
+SESSION_MS = 3000
+PARTITIONS = 2
+SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "300",
+    "replica.socket.timeout.ms": "2000",
+    "controller.socket.timeout.ms": "2000",
+    "ottla.metadata.snapshot.entries": "50",
+}
+
+
+class PausableClock:
+    """A process that is stopped runs nothing; when it goes on, all that was due comes at once."""
+
+    def __init__(self, time):
+        self._time = time
+        self.alive, self.paused = True, False
+        self._held = []
+
+    def now_ms(self):
+        return self._time.now_ms()
+
+    monotonic_ms = now_ms
+
+    def call_later(self, delay_ms, callback):
+        return self._time.call_later(delay_ms, lambda: self.run(callback))
+
+    def call_soon(self, callback):
+        self.call_later(0, callback)
+
+    def run(self, callback):
+        if self.alive and self.paused:
+            self._held.append(callback)
+        elif self.alive:
+            callback()
+
+    def resume(self):
+        self.paused = False
+        held, self._held = self._held, []
+        for callback in held:
+            self.run(callback)
+
+    def close(self):
+        self.alive = False
+
+
+class Call:
+    def __init__(self):
+        self.cancelled = False
+        self.running = None
+
+    def cancel(self):
+        self.cancelled = True
+
+
+class Member:
+    """A broker process, from its start to its end."""
+
+    def __init__(self, world, broker_id):
+        self.world, self.broker_id, self.random = world, broker_id, world.random
+        self.number = next(world.numbers)
+        self.disk = world.disks[broker_id]
+        self.clock = PausableClock(world.time)
+        self.jobs = SimulatedJobs(self.clock, self.random)
+        self.log = world.shared.session()
+        self.config = Config(SETTINGS | {"node.id": str(broker_id)})
+        self.folder = LogFolder(self.disk, "disk", files=FileCache(), report=lambda line: None)
+        self.controller = Controller(broker_id, self.log, self.config)
+        self.broker = None
+        self.registration = None
+        self.cut_until = 0
+        self.controller.open()
+        self._when(lambda: self.controller.is_caught_up and self._has_cluster(), self._open)
+
+    def _when(self, condition, then):
+        if condition():
+            then()
+        else:
+            self.clock.call_later(10, lambda: self._when(condition, then))
+
+    def _has_cluster(self):
+        image = self.controller.image
+        if not image.cluster_id and self.controller.epoch is not None:
+            self.controller.submit(
+                lambda image, config: Decision(() if image.cluster_id else (ClusterCreated("w" * 22),), None),
+                lambda answer: None,
+            )
+        return bool(image.cluster_id)
+
+    def _open(self):
+        unique = itertools.count()
+        replicas = Replicas(
+            self.broker_id,
+            self.controller.image,
+            self.config,
+            [self.folder],
+            self.clock,
+            self.jobs,
+            lambda: f"{self.world.time.exact_ms}-{next(unique)}",
+        )
+        for opening in replicas.openings():
+            opening.run()
+            replicas.adopt(opening)
+        replicas.start()
+        housekeeping = Housekeeping(replicas, self.config, self.clock, self.jobs, lambda: "x")
+        self.broker = Broker(
+            self.config,
+            self.clock,
+            self.controller,
+            replicas,
+            FetchSessions(100, 120_000, lambda: self.random.getrandbits(31)),
+            housekeeping,
+            Metrics(),
+            lambda: self.random.randbytes(16),
+            self,
+        )
+        self.jobs.at_once = False
+        housekeeping.start()
+        self.controller.on_session_over = lambda: self.clock.call_soon(self._new_session)
+        self._register(
+            membership.Registration(
+                self.broker_id,
+                self.random.randbytes(16),
+                (Endpoint("PLAINTEXT", "b", self.broker_id),),
+                clean=self.folder.was_clean,
+            )
+        )
+        self._when(self._is_registered, self._joined)
+
+    def _is_registered(self):
+        known = self.controller.image.brokers.get(self.broker_id)
+        return known is not None and known.incarnation == self.registration.incarnation
+
+    def _joined(self):
+        self.broker.on_joined()
+        self._register(replace(self.registration, ready=True, clean=True))
+
+    def _register(self, registration):
+        self.registration = registration
+        self.log.register(self.broker_id, membership.encode(registration))
+
+    def _new_session(self):
+        self.controller.open()
+        self._register(self.registration)
+
+    # The Peers port
+
+    def ask(self, broker_id, lane, request, version, answer, *, timeout_ms):
+        call = Call()
+        settled = []
+
+        def settle(value):
+            if not settled and not call.cancelled:
+                settled.append(value)
+                answer(value)
+
+        self.clock.call_later(timeout_ms, lambda: settle(NetworkException("silence")))
+        self.world.transmit(self, broker_id, request, version, call, settle)
+        return call
+
+    def serve(self, request, version, respond):
+        if self.broker is None:
+            respond(NetworkException("not there yet"))
+            return None
+        context = Context(self.broker, Client("", 0), "sim", version, lambda: None)
+
+        def finished(response, error):
+            respond(NetworkException(str(error)) if error is not None else response)
+
+        running = Running(ROUTES[request.API_KEY].handler(request, context), finished)
+        running.step()
+        return running
+
+    # What happens to it
+
+    def kill(self):
+        self.clock.close()
+        self.log.cut()
+        self.log._listener = None
+
+    def stop(self):
+        """Cleanly, if it got far enough."""
+        if self.broker is not None:
+            self.broker.close()
+            self.folder.close()
+        self.kill()
+
+    def pause(self):
+        self.clock.paused = True
+        self.log.cut()
+
+    def resume(self):
+        self.clock.resume()
+        self.clock.call_later(self.random.uniform(0, 20), self.log.reconnect)
+
+
+class World:
+    def __init__(self, seed, checks=None):
+        self.seed, self.random, self.time = seed, Random(seed), Time()
+        self.shared = Shared(lambda call: self.time.call_later(self.random.uniform(0.2, 3), call))
+        self.disks = {each: MemoryDisk(now_ms=self.time.now_ms) for each in BROKERS}
+        self.members = {}
+        self.blocked = set()  # pairs of brokers that do not hear each other
+        self.trace = []
+        self.acknowledged = {}  # (partition, offset) -> value
+        self.values = itertools.count()
+        self.numbers = itertools.count()
+        self.calm = False
+        self.fragile = False  # a machine has lost its power and is not back in sync
+        from tests.simulation.cluster_checks import Checks
+
+        self.checks = checks or Checks(self)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, duration_ms=8000):
+        for broker_id in BROKERS:
+            self.start(broker_id)
+        self.until(self._created, 10_000)
+        self._produce_later()
+        self._disaster_later()
+        self.go_on(duration_ms)
+        self.heal()
+
+    def go_on(self, duration_ms):
+        end = self.time.exact_ms + duration_ms
+        while self.time.exact_ms < end and self.time.next_event():
+            self.checks.after_event()
+
+    def until(self, condition, within_ms):
+        end = self.time.exact_ms + within_ms
+        while not condition():
+            assert self.time.exact_ms < end, self.told("it does not come to rest")
+            assert self.time.next_event()
+            self.checks.after_event()
+
+    def told(self, what):
+        return f"seed {self.seed}: {what}\n" + "\n".join(self.trace[-60:])
+
+    def note(self, line):
+        self.trace.append(f"{self.time.exact_ms - 1_700_000_000_000:9.1f} {line}")
+
+    def _created(self):
+        for member in self.members.values():
+            image = member.controller.image
+            if "t" in image.topics:
+                return True
+            if member.controller.is_active and sum(b.may_lead for b in image.brokers.values()) == 3:
+                wanted = [CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=3)]
+                request = CreateTopicsRequest(topics=wanted)
+                member.serve(request, 7, lambda response: None)
+        return False
+
+    # -- the network -----------------------------------------------------------------------------
+
+    def _delay(self):
+        slow = self.random.random() < 0.02
+        return self.random.uniform(0.1, 400 if slow else 4)
+
+    def _passes(self, one, other):
+        return frozenset((one, other)) not in self.blocked and self.random.random() > (
+            0 if self.calm else 0.01
+        )
+
+    def transmit(self, source, target_id, request, version, call, settle):
+        def arrive():
+            target = self.members.get(target_id)
+            if not self._passes(source.broker_id, target_id):
+                return
+            if target is None:
+                self.back(source, lambda: settle(NetworkException("refused")))
+                return
+            target.clock.run(lambda: serve(target))
+
+        def serve(target):
+            def respond(response):
+                if target.clock.alive and self._passes(source.broker_id, target_id):
+                    self.back(source, lambda: settle(response))
+
+            call.running = target.serve(request, version, respond)
+
+        self.time.call_later(self._delay(), arrive)
+
+    def back(self, source, then):
+        self.time.call_later(self._delay(), lambda: source.clock.run(then))
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    def _produce_later(self):
+        self.time.call_later(self.random.uniform(2, 60), self._produce)
+
+    def _produce(self):
+        """To whoever believes to lead: a client's metadata may be old."""
+        if not self.calm:
+            self._produce_later()
+        index = self.random.randrange(PARTITIONS)
+        leaders = [m for m in self.members.values() if self._leads(m, index)]
+        if not leaders:
+            return
+        member = self.random.choice(leaders)
+        value, acks = next(self.values), self.random.choice((-1, -1, -1, 1))
+        records = [Record(0, self.time.now_ms(), None, str(value).encode())]
+        data = PartitionProduceData(index=index, records=batches.build(records))
+        topic = TopicProduceData(name="t", partition_data=[data])
+        request = ProduceRequest(acks=acks, timeout_ms=1500, topic_data=[topic])
+
+        def answered(response):
+            if isinstance(response, NetworkException) or response is None:
+                return
+            told = response.responses[0].partition_responses[0]
+            if told.error_code == 0 and acks == -1:
+                self.acknowledged[index, told.base_offset] = value
+
+        self.time.call_later(
+            self._delay(), lambda: member.clock.run(lambda: member.serve(request, 12, answered))
+        )
+
+    def _leads(self, member, index):
+        if member.broker is None or member.clock.paused:
+            return False
+        found = member.broker.replicas.partitions.get(("t", index))
+        return found is not None and found.is_leader
+
+    # -- disasters -------------------------------------------------------------------------------
+
+    def _disaster_later(self):
+        self.time.call_later(self.random.uniform(100, 900), self._disaster)
+
+    def _disaster(self):
+        if self.calm:
+            return
+        self._disaster_later()
+        kind = self.random.choice(
+            ("kill", "kill", "power", "power", "stop", "pause", "pause", "cut", "part", "part", "isolate")
+        )
+        broker_id = self.random.choice(BROKERS)
+        member = self.members.get(broker_id)
+        if member is None:
+            return
+        if kind in ("kill", "power") and not self._may_die(kind):
+            return
+        self.note(f"{kind} {broker_id}")
+        getattr(self, f"_{kind}")(member)
+
+    def _may_die(self, kind):
+        """A loss of power takes what was not synced, and for all that the controller knows so does a kill.
+        With min.insync.replicas=2 one such loss is survived: so none comes on top of a loss of power."""
+        if self.fragile or kind == "power":
+            if not self.in_sync():
+                return False
+            self.fragile = kind == "power"
+        return True
+
+    def in_sync(self):
+        image = self.checks.image
+        topic = image.topics.get("t")
+        return topic is not None and all(
+            len(each.isr) == 3 and all(self._has_all(member, each) for member in BROKERS)
+            for each in topic.partitions
+        )
+
+    def _has_all(self, broker_id, state):
+        """Whether it has every record that was ever committed: being in the ISR promises no less."""
+        member = self.members.get(broker_id)
+        if member is None or member.broker is None or not self._is_known(member):
+            return False
+        found = member.broker.replicas.partitions.get((state.topic, state.index))
+        return (
+            found is not None
+            and found.log is not None
+            and found.log.end_offset >= self.checks.committed_end(state.index)
+        )
+
+    def _is_known(self, member):
+        """Whether the metadata has heard of this life of the broker."""
+        known = self.checks.image.brokers.get(member.broker_id)
+        return (
+            known is not None
+            and member.registration is not None
+            and known.incarnation == member.registration.incarnation
+        )
+
+    def start(self, broker_id):
+        self.note(f"start {broker_id}")
+        self.members[broker_id] = Member(self, broker_id)
+
+    def _gone(self, member, back_ms):
+        """Its session ends by itself, or at once when its port refuses; it comes back some time."""
+        del self.members[member.broker_id]
+        quick = self.random.random() < 0.5
+        self.time.call_later(self.random.uniform(1, 30) if quick else SESSION_MS, member.log.expire)
+        self.time.call_later(back_ms, lambda: self._start_if_away(member.broker_id))
+
+    def _start_if_away(self, broker_id):
+        if broker_id not in self.members:
+            self.start(broker_id)
+
+    def _kill(self, member):
+        member.kill()
+        self.disks[member.broker_id].crash(lose_unsynced=False)
+        self._gone(member, self.random.uniform(50, 2500))
+
+    def _power(self, member):
+        member.kill()
+        self.disks[member.broker_id].crash(lose_unsynced=True)
+        self._gone(member, self.random.uniform(50, 2500))
+
+    def _stop(self, member):
+        if member.broker is None or member.clock.paused:
+            return
+        member._register(replace(member.registration, stopping=True))
+
+        def stopped():
+            if self.members.get(member.broker_id) is member:
+                member.stop()
+                self._gone(member, self.random.uniform(50, 1500))
+
+        member.clock.call_later(300, stopped)
+
+    def _pause(self, member):
+        member.pause()
+
+        def expire():
+            if member.clock.paused and not member.log.connected:
+                member.log.expire()
+
+        self.time.call_later(SESSION_MS, expire)
+        self.time.call_later(self.random.uniform(100, 6000), lambda: self._resume(member))
+
+    def _resume(self, member):
+        if member.clock.alive and member.clock.paused:
+            self.note(f"resume {member.broker_id}")
+            member.resume()
+
+    def _cut(self, member):
+        """From the ensemble alone: the others are still in reach."""
+        member.log.cut()
+        until = self.random.uniform(100, 5000)
+        if until > SESSION_MS:
+            self.time.call_later(SESSION_MS, member.log.expire)
+        self.time.call_later(until, lambda: member.log.reconnect() if member.clock.alive else None)
+
+    def _part(self, member):
+        other = self.random.choice([each for each in BROKERS if each != member.broker_id])
+        self._block([(member.broker_id, other)])
+
+    def _isolate(self, member):
+        """From the other brokers, not from the ensemble."""
+        self._block([(member.broker_id, each) for each in BROKERS if each != member.broker_id])
+
+    def _block(self, pairs):
+        blocked = {frozenset(pair) for pair in pairs}
+        self.blocked |= blocked
+        self.time.call_later(self.random.uniform(100, 4000), lambda: self.blocked.difference_update(blocked))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def heal(self):
+        self.calm = True
+        self.note("heal")
+        self.go_on(100)
+        self.blocked.clear()
+        for broker_id in BROKERS:
+            member = self.members.get(broker_id)
+            if member is None:
+                self.start(broker_id)
+            elif member.clock.paused:
+                member.resume()
+            else:
+                member.log.reconnect()
+        self.until(self._is_whole, 60_000)
+        self.checks.at_the_end()
+
+    def _is_whole(self):
+        if len(self.members) < 3 or not self.in_sync():
+            return False
+        logs = [
+            member.broker.replicas.partitions["t", index].log
+            for member in self.members.values()
+            for index in range(PARTITIONS)
+        ]
+        ends = [{log.end_offset for log in logs[i::PARTITIONS]} for i in range(PARTITIONS)]
+        watermarks = [{log.high_watermark for log in logs[i::PARTITIONS]} for i in range(PARTITIONS)]
+        return all(len(each) == 1 for each in (*ends, *watermarks)) and ends == watermarks
