@@ -252,7 +252,7 @@ def test_a_power_cut_during_a_move_loses_nothing_acknowledged(seed):
 def test_deleted_records_and_the_high_watermark_survive(how):
     async def scenario():
         disk = MemoryDisk()
-        async with broker([disk], crash=how == "kill") as (node, client):
+        async with broker([disk], crash=how == "kill") as (_, client):
             await client.create("t")
             for number in range(10):
                 await client.produce("t", b"%d" % number)

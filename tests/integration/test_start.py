@@ -244,5 +244,25 @@ def test_ten_thousand_idle_connections_cost_little_and_hinder_nobody():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_connections_beyond_the_file_handles_are_refused_with_a_line(tmp_path):
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120)); "
+    code += "from ottla.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "start", "--port", "0", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    address = process.stdout.readline().split()[1]
+    host, port = address.rsplit(":", 1)
+    with Producer({"bootstrap.servers": address}) as producer:
+        producer.send("t", b"first").result(10)
+        others = [socket.create_connection((host, int(port)), 10) for _ in range(100)]
+        for number in range(10):
+            producer.send(f"t{number}", b"and files can be opened all the same").result(10)
+        for each in others:
+            each.close()
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "file handles of this process are nearly used up" in errors
+
+
 def resident_kib(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024

@@ -1,6 +1,7 @@
 """The log folders of a broker: locked, and offline from the start where the disk does not play along."""
 
 import logging
+import resource
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ class Folders:
     def open(cls, config: Config, disks: list[Disk] | None, on_offline: OnOffline) -> "Folders":
         """`disks` stand for the folders of the configuration. FolderInUse when another broker has one."""
         opened = cls()
-        files = FileCache(files_max=config.ottla_open_files_max)
+        handles, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = FileCache(files_max=max(1, min(config.ottla_open_files_max, handles // 4)))
         try:
             if disks is None:
                 for path in config.log_dirs_in_use():

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from ottla.server.connection import Connection
 
 log = logging.getLogger("ottla.server")
 SWEEP_MS = 10_000
+HANDLES_SPARED = 32  # for segments, syncs and checkpoints
 WRITE_BUFFER_BYTES = 1 << 20  # answers beyond this wait until the client has read some
 
 
@@ -36,6 +38,7 @@ class Listener:
             WRITE_BUFFER_BYTES, static.ottla_connection_responses_max_bytes
         )
         self._idle_ms_max: int = static.connections_max_idle_ms
+        self._handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._backlog: int = static.socket_listen_backlog_size
         self.connections: set[Connection] = set()
         self._stopped = False
@@ -71,6 +74,9 @@ class Listener:
         most = _per_address(config, host)
         if self._by_host[host] > most:
             return f"{host}: more than max.connections.per.ip={most} connections"
+        # The lowest free number is always given: a high one tells that few are left, and files need those.
+        if connection.fileno() >= self._handles_max - HANDLES_SPARED:
+            return f"{host}: the {self._handles_max} file handles of this process are nearly used up"
         return None
 
     def on_stalled(self, connection: Connection) -> None:
