@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from ottla.client import offsets, values
+from ottla.client.cluster import Cluster
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import GroupMetadata, OffsetAndMetadata
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
-MARKERS = TopicPartition("__consumer_offsets", 0)
+MARKERS = values.TopicPartition("__consumer_offsets", 0)
 
 
 @pytest.fixture
@@ -58,10 +64,15 @@ class Copied:
             (Path(self.checkpoint) / "commits" / name).unlink(missing_ok=True)
 
     def mark(self, task, offset, metadata):
-        admin = AdminClient({"bootstrap.servers": self.topics.bootstrap})
-        at = TopicPartition(MARKERS.topic, MARKERS.partition, offset, metadata=metadata)
-        changed = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group(task), [at])])
-        next(iter(changed.values())).result(30)
+        settings = ConsumerSettings.parse({"bootstrap.servers": self.topics.bootstrap})
+
+        async def commit():
+            cluster = Cluster(settings)
+            where = {MARKERS: OffsetAndMetadata(offset, metadata)}
+            await offsets.commit(cluster, GroupMetadata(self.group(task)), where)
+            await cluster.close()
+
+        asyncio.run(commit())
 
 
 def test_a_micro_batch_that_is_done_again_is_there_once(copied):

@@ -51,7 +51,7 @@ def test_a_million_distinct_keys_survive(topics, make_topic):
     frame = topics.spark.range(1_000_000).selectExpr("cast(id as string) key", "cast(id * 3 as string) value")
     topics.write(frame, topic)
     back = topics.read(topic, columns="key,value").selectExpr(
-        "cast(key as bigint) k", "cast(value as bigint) v"
+        "cast(cast(key as string) as bigint) k", "cast(cast(value as string) as bigint) v"
     )
     row = back.selectExpr("count(*) n", "count(distinct k) d", "sum(v - 3 * k) s").first()
     assert (row.n, row.d, row.s) == (1_000_000, 1_000_000, 0)
