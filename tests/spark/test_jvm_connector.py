@@ -25,8 +25,9 @@ def with_servers(builder):
     return builder.option("kafka.bootstrap.servers", servers)
 def read(kind, topic):
     return with_servers(spark.read.format(kind)).option("subscribe", topic).option("includeHeaders", "true").load()
-rows = spark.range(5000).selectExpr("encode(cast(id as string), 'UTF-8') key", "if(id % 10 = 0, null, encode(cast(id as string), 'UTF-8')) value",
-    "if(id % 3 = 0, array(named_struct('key', 'h', 'value', encode(cast(id as string), 'UTF-8'))), null) headers")
+text = "encode(cast(id as string), 'UTF-8')"
+rows = spark.range(5000).selectExpr(f"{text} key", f"if(id % 10 = 0, null, {text}) value",
+    f"if(id % 3 = 0, array(named_struct('key', 'h', 'value', {text})), null) headers")
 with_servers(rows.write.format("kafka")).option("topic", names[0]).option("includeHeaders", "true").save()
 def stream(kind, sink, source, target, folder):
     reader = with_servers(spark.readStream.format(kind)).option("startingOffsets", "earliest")
