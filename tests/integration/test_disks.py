@@ -120,7 +120,10 @@ def test_a_disk_that_is_full_for_a_moment_at_any_step_loses_nothing():
             await client.create("t", internal_segment_bytes=14_000, flush_messages=3)
             for number in range(400):
                 operation = chance.choice(["open", "append", "write_at", "write_whole", "none", "none"])
-                disk.fail(operation, full, after=chance.randrange(3), times=chance.randrange(1, 4))
+                half = chance.randrange(60) if operation == "append" else 0  # a short write, then nothing
+                disk.fail(
+                    operation, full, after=chance.randrange(3), times=chance.randrange(1, 4), partial=half
+                )
                 value = b"%d " % number + bytes(chance.randrange(3000))
                 answer = await client.produce("t", value)
                 if answer.error_code == 0:
@@ -137,6 +140,29 @@ def test_a_disk_that_is_full_for_a_moment_at_any_step_loses_nothing():
         disk.crash(lose_unsynced=False)
         async with broker([disk]) as (node, client):
             assert await client.read_all("t") == acknowledged
+
+    run(scenario())
+
+
+def test_metadata_that_cannot_be_written_is_refused_and_records_go_on():
+    async def scenario():
+        disks = [MemoryDisk(), MemoryDisk()]
+        async with broker(disks, crash=True) as (_, client):
+            await client.create("t", partitions=2)
+            for operation, error in (("append", errno.ENOSPC), ("sync", errno.EIO)):
+                disks[0].fail(operation, OSError(error, "no"), path_part="metadata/")
+                with pytest.raises(AssertionError, match="error_code=56"):
+                    await client.create("u")
+                assert (await client.produce("t", b"v", partition=0)).error_code == 0
+                assert (await client.produce("t", b"v", partition=1)).error_code == 0
+                disks[0].clear_faults()
+            await client.create("u")
+            assert (await client.produce("u", b"v")).error_code == 0
+        for disk in disks:
+            disk.crash(lose_unsynced=False)
+        async with broker(disks) as (_, client):
+            assert await client.read_all("u") == [b"v"]
+            assert await client.read_all("t", 0) == [b"v", b"v"]
 
     run(scenario())
 
