@@ -1,6 +1,7 @@
-"""Records gathered into batches, by partition, within a bound of memory. No I/O; time is an argument."""
+"""Records gathered into batches, by partition, within a bound of memory. No I/O."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -55,7 +56,15 @@ class Queue:
 class Accumulator:
     """Callers append from any thread; the sender takes away on its own. One lock, held briefly."""
 
-    def __init__(self, *, batch_size: int, linger_ms: int, memory_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger_ms: int,
+        memory_max: int,
+        now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
+    ) -> None:
+        self._now_ms = now_ms
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._memory_max = memory_max
@@ -71,7 +80,6 @@ class Accumulator:
         partition: TopicPartition,
         row: Row,
         size: int,
-        now_ms: int,
         callback: Callable[..., Any] | None,
         wait_ms: int,
     ) -> tuple[Delivery, bool] | None:
@@ -92,7 +100,7 @@ class Accumulator:
                 queue.waiting.append(batch)
                 batch, wake = None, True
             if batch is None:
-                batch = queue.filling = Batch(partition, now_ms)
+                batch = queue.filling = Batch(partition, self._now_ms())
                 self._unsettled += 1
                 wake = True
             self._memory += size

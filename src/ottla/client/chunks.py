@@ -40,6 +40,17 @@ class Chunk:
             if header.next_offset > self.fetch_offset:
                 yield header, view[position : position + header.size]
 
+    def payloads(self) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Headers with the records of their batches, decompressed and walked once for safety by who reads."""
+        for position, header in self._visible():
+            if header.next_offset <= self.fetch_offset:
+                continue
+            try:
+                data = batches.payload(self.data, position, header, limit=records.DECOMPRESSED_BYTES_MAX)
+                yield header, bytes(data)
+            except CorruptMessage as error:
+                raise self._corrupt(header, error) from error
+
     def records(self) -> Iterator[tuple[BatchHeader, Record]]:
         for position, header in self._visible():
             if header.next_offset <= self.fetch_offset:

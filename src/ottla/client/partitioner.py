@@ -14,21 +14,26 @@ class Partitioner(Protocol):
 
 
 class Default:
-    """Keys by murmur2; without a key one partition until `batch_size` bytes went there, then another."""
+    """Keys by murmur2; without a key one partition until `batch_size` bytes went there, then another.
+
+    Threads that share it may each add to a count that another has just begun anew: the change then comes a
+    record earlier or later, which harms nobody.
+    """
 
     def __init__(self, batch_size: int, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
         self._batch_size = batch_size
         self._choose = choose
-        self._sticky: dict[str, tuple[int, int]] = {}
+        self._sticky: dict[str, list[int]] = {}  # topic -> [partition, bytes that may still go there]
 
     def partition(self, topic: Topic, key: bytes | None, size: int) -> int:
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % len(topic.partitions)
-        current, sent = self._sticky.get(topic.name, (-1, self._batch_size))
-        if sent >= self._batch_size or current not in topic.partitions:
-            current, sent = self._another(topic, current), 0
-        self._sticky[topic.name] = (current, sent + size)
-        return current
+        sticky = self._sticky.get(topic.name)
+        if sticky is None or sticky[1] <= 0 or sticky[0] not in topic.partitions:
+            current = self._another(topic, -1 if sticky is None else sticky[0])
+            sticky = self._sticky[topic.name] = [current, self._batch_size]
+        sticky[1] -= size
+        return sticky[0]
 
     def _another(self, topic: Topic, current: int) -> int:
         """Partitions without a leader would only gather records that wait."""

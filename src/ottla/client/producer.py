@@ -3,29 +3,37 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.accumulator import Accumulator
 from ottla.client.cluster import Cluster, Topic
-from ottla.client.deliveries import Delivery, row_size
+from ottla.client.deliveries import ROW_OVERHEAD_BYTES, Delivery, headers_size
 from ottla.client.engine import Engine
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
 from ottla.client.identity import Identity
 from ottla.client.partitioner import partitioner_for
 from ottla.client.sender import Sender
-from ottla.client.serializers import serializer_for
+from ottla.client.serializers import by_type, serializer_for
 from ottla.client.settings import ProducerSettings
 from ottla.client.transactions import Transactions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import MessageTooLarge, UnknownTopicOrPartition
-from ottla.wire.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     from ottla.client.arrow import ArrowDelivery, ArrowSender
 
+ROUTE_S = 1.0
 Headers = Iterable[tuple[str, bytes | None]]
+
+
+class Route(NamedTuple):
+    """Where records of a topic may go, as of lately."""
+
+    topic: Topic
+    partitions: dict[int, TopicPartition]
+    until: float
 
 
 class Producer:
@@ -35,7 +43,8 @@ class Producer:
         self.settings = ProducerSettings.parse(settings or {}, **more)
         self._key_bytes = serializer_for(self.settings.key_serializer)
         self._value_bytes = serializer_for(self.settings.value_serializer)
-        self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size)
+        self._key_plain, self._value_plain = self._key_bytes is by_type, self._value_bytes is by_type
+        self._partition = partitioner_for(self.settings.partitioner, self.settings.batch_size).partition
         self._accumulator = Accumulator(
             batch_size=self.settings.batch_size,
             linger_ms=self.settings.linger_ms,
@@ -46,8 +55,8 @@ class Producer:
         self._identity = (Transactions if transactional else Identity)(self._cluster, self._accumulator)
         self._sender: Sender | None = None
         self._engine = Engine("producer")
-        self._topics: dict[str, Topic] = {}
-        self._topics_until = 0.0
+        self._routes: dict[str, Route] = {}
+        self._transactional = transactional
         self._arrow: ArrowSender | None = None
         self._engine.run(self._start())
 
@@ -68,30 +77,37 @@ class Producer:
 
         Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
         """
-        known = self._topic(topic)
-        key_bytes = self._key_bytes(key)
-        row = Record(
-            -1,
-            int(time.time() * 1000) if timestamp is None else timestamp,
-            key_bytes,
-            self._value_bytes(value),
-            tuple(headers),
-        )
-        size = row_size(row)
+        now = time.time()
+        route = self._routes.get(topic)
+        if route is None or now > route.until:
+            route = self._route(topic)
+        # A call for each record is the dearest part of it: what is bytes already is not asked about.
+        if type(value) is not bytes or not self._value_plain:
+            value = self._value_bytes(value)
+        size = ROW_OVERHEAD_BYTES + (0 if value is None else len(value))
+        if key is not None:
+            if type(key) is not bytes or not self._key_plain:
+                key = self._key_bytes(key)
+            size += 0 if key is None else len(key)
+        kept = tuple(headers) if headers else ()
+        if kept:
+            size += headers_size(kept)
         if size > self.settings.max_request_size:
             raise MessageTooLarge(
                 f"the record takes {size} bytes, max.request.size is {self.settings.max_request_size}"
             )
         if partition is None:
-            partition = self._partitioner.partition(known, key_bytes, size)
-        elif partition not in known.partitions:
+            partition = self._partition(route.topic, key, size)
+        elif partition not in route.partitions:
             raise UnknownTopicOrPartition(
-                f"{topic} has {len(known.partitions)} partitions, not one {partition}"
+                f"{topic} has {len(route.partitions)} partitions, not one {partition}"
             )
-        if isinstance(self._identity, Transactions):
-            self._identity.ensure_open()
+        if self._transactional:
+            self._transactions_open()
+        stamp = int(now * 1000) if timestamp is None else timestamp
+        row = (-1, stamp, key, value, kept)
         appended = self._accumulator.append(
-            TopicPartition(topic, partition), row, size, _now_ms(), callback, self.settings.max_block_ms
+            route.partitions[partition], row, size, callback, self.settings.max_block_ms
         )
         if appended is None:
             limits = f"buffer.memory={self.settings.buffer_memory}, max.block.ms={self.settings.max_block_ms}"
@@ -103,7 +119,8 @@ class Producer:
 
     def would_block(self, topic: str) -> bool:
         """Whether `send` would wait: for news of the topic, or for room."""
-        known = topic in self._topics and time.monotonic() <= self._topics_until
+        route = self._routes.get(topic)
+        known = route is not None and time.time() <= route.until
         return not known or self._accumulator.memory * 2 > self.settings.buffer_memory
 
     def send_batch(self, rows: "pa.RecordBatch | pa.Table", topic: str | None = None) -> "ArrowDelivery":
@@ -221,13 +238,19 @@ class Producer:
         return self._identity
 
     def _topic(self, name: str) -> Topic:
-        now = time.monotonic()
-        if now > self._topics_until:
-            self._topics, self._topics_until = {}, now + 1.0
-        found = self._topics.get(name)
-        if found is None:
-            found = self._topics[name] = self._engine.run(self._look_up(name))
-        return found
+        route = self._routes.get(name)
+        return (self._route(name) if route is None or time.time() > route.until else route).topic
+
+    def _route(self, name: str) -> "Route":
+        """Looked up now and then: a topic may have grown."""
+        topic = self._engine.run(self._look_up(name))
+        partitions = {index: TopicPartition(name, index) for index in topic.partitions}
+        route = self._routes[name] = Route(topic, partitions, time.time() + ROUTE_S)
+        return route
+
+    def _transactions_open(self) -> None:
+        assert isinstance(self._identity, Transactions)
+        self._identity.ensure_open()
 
     async def _look_up(self, name: str) -> Topic:
         create = self.settings.allow_auto_create_topics
@@ -260,7 +283,3 @@ class Producer:
         self._task.cancel()
         await self._cluster.close()
         await self._drop(IllegalState("the producer was closed"))
-
-
-def _now_ms() -> int:
-    return int(time.monotonic() * 1000)

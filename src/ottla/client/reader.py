@@ -1,5 +1,6 @@
 """Turns chunks into records, in order, and knows how far the user has got. No I/O."""
 
+import struct
 from collections import deque
 from collections.abc import Iterable
 
@@ -8,6 +9,12 @@ from ottla.client.errors import ClientError
 from ottla.client.serializers import Deserializer
 from ottla.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ottla.errors import CorruptMessage, OttlaError
+from ottla.wire import kernel
+from ottla.wire.batch import BatchHeader
+from ottla.wire.corruption import BadRecord
+from ottla.wire.records import headers_at
+
+_ROWS = struct.Struct(f"{kernel.INDEX_FIELDS}q")
 
 
 class Unreadable(ClientError):
@@ -21,15 +28,25 @@ class Unreadable(ClientError):
         self.offset = offset
 
 
+class Run:
+    """The records of one chunk, those handed out before `at`; `end` is behind the chunk, markers and all."""
+
+    __slots__ = ("at", "end", "partition", "records")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.records: list[ConsumerRecord] = []
+        self.at = 0
+        self.end: OffsetAndMetadata | None = None  # None: the rest cannot be read
+
+
 class Reader:
     """What arrived and was not handed out yet, and the positions behind what was."""
 
     def __init__(self, key: Deserializer | None = None, value: Deserializer | None = None) -> None:
         self._key, self._value = key, value
-        self._records: deque[ConsumerRecord] = deque()
+        self._runs: deque[Run] = deque()
         self._chunks: deque[Chunk] = deque()
-        self._opened_to: dict[TopicPartition, int] = {}  # behind the last record that was opened
-        self._ends: dict[TopicPartition, tuple[int, OffsetAndMetadata]] = {}
         self._problem: Unreadable | None = None
         self.positions: dict[TopicPartition, OffsetAndMetadata] = {}
 
@@ -38,23 +55,35 @@ class Reader:
 
     @property
     def has_records(self) -> bool:
-        return bool(self._records)
+        return any(run.at < len(run.records) for run in self._runs)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records. Raises `Unreadable` once everything before it was handed out."""
-        while self._problem is None and len(self._records) < limit and self._chunks:
-            self._open(self._chunks.popleft())
-        taken = [self._records.popleft() for _ in range(min(limit, len(self._records)))]
-        for record in taken:
-            # The last of each partition stays: this is cheaper than asking which that is.
-            partition = TopicPartition(record[0], record[1])
-            self.positions[partition] = OffsetAndMetadata(record[2] + 1, "", record[8])
-        if self._ends:
-            self._skip_gaps()
+        taken: list[ConsumerRecord] = []
+        while len(taken) < limit:
+            if not self._runs:
+                if self._problem is not None or not self._chunks:
+                    break
+                self._open(self._chunks.popleft())
+            self._take_from(self._runs[0], limit, taken)
         if not taken and self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem
         return taken
+
+    def _take_from(self, run: Run, limit: int, taken: list[ConsumerRecord]) -> None:
+        part = run.records[run.at : run.at + limit - len(taken)]
+        if part:
+            taken += part
+            run.at += len(part)
+            self.positions[run.partition] = OffsetAndMetadata(part[-1][2] + 1, "", part[-1][8])
+        if run.at < len(run.records):
+            return
+        self._runs.popleft()
+        at = self.positions.get(run.partition)
+        # Behind the last record may lie markers: the lag is 0 only when they are passed too.
+        if run.end is not None and (at is None or at.offset < run.end.offset):
+            self.positions[run.partition] = run.end
 
     def take_chunks(self) -> list[Chunk]:
         """Everything as it came; it counts as read."""
@@ -68,9 +97,7 @@ class Reader:
     def place(self, partition: TopicPartition, at: OffsetAndMetadata | None) -> None:
         """The user is elsewhere now: what was read ahead is of no use."""
         self.positions.pop(partition, None)
-        self._ends.pop(partition, None)
-        self._opened_to.pop(partition, None)
-        self._records = deque(r for r in self._records if (r.topic, r.partition) != partition)
+        self._runs = deque(run for run in self._runs if run.partition != partition)
         self._chunks = deque(c for c in self._chunks if c.partition != partition)
         if self._problem is not None and self._problem.partition == partition:
             self._problem = None
@@ -86,8 +113,9 @@ class Reader:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where each partition begins that has something in store: opened as records, or at all."""
         found: dict[TopicPartition, int] = {}
-        for record in self._records:
-            found.setdefault(TopicPartition(record[0], record[1]), record[2])
+        for run in self._runs:
+            if run.at < len(run.records):
+                found.setdefault(run.partition, run.records[run.at][2])
         if not opened_only:
             for chunk in self._chunks:
                 found.setdefault(chunk.partition, chunk.fetch_offset)
@@ -95,42 +123,59 @@ class Reader:
         return {p: self.positions.get(p, OffsetAndMetadata(found[p])) for p in chosen}
 
     def _open(self, chunk: Chunk) -> None:
-        topic, partition = chunk.partition
-        key_of, value_of, append = self._key, self._value, self._records.append
-        at = chunk.fetch_offset
+        """As one run. What cannot be read ends it, and is told when everything before it was handed out."""
+        run = Run(chunk.partition)
+        self._runs.append(run)
         try:
-            for header, (offset, timestamp, key, value, headers) in chunk.records():
-                at = offset
-                append(
-                    ConsumerRecord(
-                        topic,
-                        partition,
-                        offset,
-                        timestamp,
-                        key if key is None or key_of is None else key_of(key),
-                        value if value is None or value_of is None else value_of(value),
-                        headers,
-                        int(header.log_append_time),
-                        header.leader_epoch,
-                    )
-                )
-                self._opened_to[chunk.partition] = offset + 1
-        except CorruptMessage as error:
-            self._problem = Unreadable(chunk.partition, self._opened_to.get(chunk.partition, at), error)
-        except Exception as error:  # the user's own function: whatever it raises
-            self._problem = Unreadable(chunk.partition, at, error)
+            for header, payload in chunk.payloads():
+                _add(run.records, chunk, header, payload)
+        except (CorruptMessage, BadRecord) as error:
+            behind = run.records[-1][2] + 1 if run.records else chunk.fetch_offset
+            self._problem = Unreadable(chunk.partition, behind, error)
         else:
             end, epoch = chunk.end()
-            self._ends[chunk.partition] = (
-                self._opened_to.get(chunk.partition, 0),
-                OffsetAndMetadata(end, "", epoch),
-            )
+            run.end = OffsetAndMetadata(end, "", epoch)
+        if self._key is not None or self._value is not None:
+            self._deserialize(run)
 
-    def _skip_gaps(self) -> None:
-        """Behind the last record may lie markers: the lag is 0 only when they are passed too."""
-        for partition, (opened_to, end) in list(self._ends.items()):
-            at = self.positions.get(partition)
-            if opened_to == 0 or (at is not None and at.offset >= opened_to):
-                del self._ends[partition]
-                if at is None or at.offset < end.offset:
-                    self.positions[partition] = end
+    def _deserialize(self, run: Run) -> None:
+        key_of, value_of = self._key or bytes, self._value or bytes
+        done: list[ConsumerRecord] = []
+        try:
+            for record in run.records:
+                key = None if record.key is None else key_of(record.key)
+                value = None if record.value is None else value_of(record.value)
+                done.append(record._replace(key=key, value=value))
+        except Exception as error:  # the user's own function: whatever it raises
+            self._problem = Unreadable(run.partition, run.records[len(done)][2], error)
+            run.end = None
+        run.records = done
+
+
+def _add(found: list[ConsumerRecord], chunk: Chunk, header: BatchHeader, payload: bytes) -> None:
+    """The batch's records from the chunk's first offset on. Written for speed: a consumer lives here."""
+    topic, partition = chunk.partition
+    base, stamp, epoch = header.base_offset, header.base_timestamp, header.leader_epoch
+    kind = int(header.log_append_time)
+    make = tuple.__new__  # what a named tuple's own constructor does, without its detour
+    rows = _ROWS.iter_unpack(kernel.index(payload, header.count))
+    records = [
+        make(
+            ConsumerRecord,
+            (
+                topic,
+                partition,
+                base + offset,
+                header.max_timestamp if kind else stamp + delta,
+                None if key < 0 else payload[key:key_end],
+                None if value < 0 else payload[value:value_end],
+                () if end - headers == 1 else headers_at(payload, headers),
+                kind,
+                epoch,
+            ),
+        )
+        for offset, delta, key, key_end, value, value_end, headers, _, end in rows
+    ]
+    if base < chunk.fetch_offset:
+        records = [record for record in records if record[2] >= chunk.fetch_offset]
+    found += records

@@ -221,7 +221,7 @@ def build(
 ) -> bytes:
     """A batch of records. Their offsets count from `base_offset` and rise; -1 is the one after the last."""
     rows = records if isinstance(records, Sequence) else tuple(records)
-    base_timestamp = rows[0].timestamp if rows else NO_TIMESTAMP
+    base_timestamp = rows[0][1] if rows else NO_TIMESTAMP
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms
     encoded, count, last_offset_delta, max_timestamp = kernel.encode(rows, base_offset, base_timestamp)

@@ -41,11 +41,11 @@ def iterate(
             header.max_timestamp if header.log_append_time else base_timestamp + delta,
             None if key_start < 0 else payload[key_start:key_end],
             None if value_start < 0 else payload[value_start:value_end],
-            () if end - headers_start == 1 else _headers(payload, headers_start),
+            () if end - headers_start == 1 else headers_at(payload, headers_start),
         )
 
 
-def _headers(payload: bytes, position: int) -> tuple[Header, ...]:
+def headers_at(payload: bytes, position: int) -> tuple[Header, ...]:
     """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
     count, position = _varint(payload, position)
     found: list[Header] = []

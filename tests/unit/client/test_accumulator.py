@@ -15,7 +15,8 @@ def row(size: int = 10) -> Record:
 
 
 def append(accumulator: Accumulator, record: Record, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
-    return accumulator.append(P, record, row_size(record), now_ms, None, wait_ms)
+    accumulator._now_ms = lambda: now_ms
+    return accumulator.append(P, record, row_size(record), None, wait_ms)
 
 
 def a_batch(sequence: int) -> Batch:
