@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
         self._show(begun)
-        end = self._until or self._found(begun, wait=True)
+        end = self._found(begun) if self._until is None else self._bounded(begun, self._until)
         end = self._kept_back(begun, end)
         if isinstance(limit, ReadMaxRows):
             end = end.at(planning.limited(starts(begun, end), end.positions, limit.max_rows))
@@ -171,11 +171,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._topics = Topics(self._options, client_settings(self._options))
         return self._topics
 
-    def _found(self, begun: Offsets, *, wait: bool) -> Offsets:
+    def _bounded(self, begun: Offsets, until: Offsets) -> Offsets:
+        """AvailableNow: the ends as they were at the start of the query, if they still mean the same."""
+        return until.at(self._checked(begun, until.positions))
+
+    def _found(self, begun: Offsets) -> Offsets:
         """The ends as they are now; if there is nothing new, a moment later."""
         self.topics.look()
         ends = self._checked(begun, self.topics.ends())
-        if wait and ends == begun.positions and self.topics.ids == begun.ids:
+        if ends == begun.positions and self.topics.ids == begun.ids:
             self.topics.wait(ends)
             self.topics.look()
             ends = self._checked(begun, self.topics.ends())
@@ -190,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _checked(self, begun: Offsets, ends: Positions) -> Positions:
         """Ends that do not fit what was read mean that records are gone."""
-        if any(ends.get(p, -1) < at for p, at in begun.positions.items()):
+        if self._until is None and any(ends.get(p, -1) < at for p, at in begun.positions.items()):
             self.topics.look(fresh=True)
             ends = self.topics.ends()
         checked = dict(ends)
@@ -232,7 +236,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _show(self, begun: Offsets) -> None:
         if begun.group and begun.positions != self._shown:
             self._shown = begun.positions
-            self.topics.commit(begun.group, begun.positions)
+            # The process of a query that ends by itself does not live to see what it has begun.
+            self.topics.commit(begun.group, begun.positions, wait=self._until is not None)
 
 
 def _new_life(begun: Offsets, end: Offsets, partition: Any) -> bool:

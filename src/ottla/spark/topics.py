@@ -72,9 +72,9 @@ class Topics:
         """Returns when one of the partitions has more than that, or after a second."""
         self._engine.run(self._wait(positions))
 
-    def commit(self, group: str, positions: Positions) -> None:
-        """Shows progress to every tool that can read group offsets; never holds up the query."""
-        self._engine.run(self._commit_soon(group, positions))
+    def commit(self, group: str, positions: Positions, *, wait: bool = False) -> None:
+        """Shows progress to every tool that can read group offsets. It holds up a query only if asked to."""
+        self._engine.run((self._commit if wait else self._commit_soon)(group, positions))
 
     def close(self) -> None:
         if not self._engine.is_closed:
