@@ -84,7 +84,8 @@ class SharedLog:
         self._wanted = broker_id, registration
 
         def at_the_ensemble() -> None:
-            if self.alive and self.connected:
+            if self.alive and self.connected and self._wanted is not None:
+                broker_id, registration = self._wanted  # a session's wishes do not overtake each other
                 self._shared.members[broker_id] = (self, registration)
                 self._shared.tell_all()
 
