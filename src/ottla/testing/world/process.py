@@ -1,6 +1,7 @@
 """A broker process in the world: every part of the real one but sockets, threads and the event loop."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
 from ottla.config.settings import Config
+from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
 from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
@@ -113,7 +115,8 @@ class Process:
     def stop(self) -> None:
         """Cleanly."""
         self.broker.close()
-        self.folder.close()
+        with suppress(KafkaStorageError):  # then it was not clean, and the next start will see that
+            self.folder.close()
         self.kill()
 
     def kill(self) -> None:
