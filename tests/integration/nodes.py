@@ -6,6 +6,7 @@ import struct
 
 from ottla.broker.routes import ROUTES
 from ottla.config.settings import Config
+from ottla.server.disk import ThreadJobs
 from ottla.server.node import Node
 from ottla.storage.memory import MemoryDisk
 from ottla.wire import batch, codec, records
@@ -46,9 +47,32 @@ def run(scenario, timeout_s=30):
     return asyncio.run(asyncio.wait_for(scenario, timeout_s))
 
 
-def a_node(disks=None, **settings):
+class SlowJobs:
+    """Syncing takes its time, as it does on real disks: what is not waited for is not there yet."""
+
+    delay_s = 0.03
+
+    def __init__(self, loop):
+        self._loop = loop
+
+    def submit(self, job, done):
+        def run():
+            try:
+                result = job()
+            except Exception as error:
+                result = error
+            done(result)
+
+        self._loop.call_later(self.delay_s, run)
+
+    def close(self):
+        pass
+
+
+def a_node(disks=None, slow=False, **settings):
     texts = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    return Node(Config({**SETTINGS, **texts}), disks=disks)
+    make_jobs = SlowJobs if slow else ThreadJobs
+    return Node(Config({**SETTINGS, **texts}), disks=disks, make_jobs=make_jobs)
 
 
 @contextlib.asynccontextmanager
