@@ -189,7 +189,7 @@ def normalise(value: Plain, field: str = "") -> Plain:
     if isinstance(value, dict):
         return {key: normalise(each, key) for key, each in value.items()}
     if isinstance(value, list):
-        return _in_order([normalise(each, field) for each in value])
+        return _in_order([normalise(each, field) for each in value], field)
     if isinstance(value, bytes):
         return [_comparable(each) for each in batches.read(value)] or value
     if field in _FREE_TEXT:
@@ -209,7 +209,9 @@ def _comparable(found: batches.Batch) -> batches.Batch:
     return found._replace(base_timestamp=0, max_timestamp=0) if found.is_control else found
 
 
-def _in_order(values: list[Plain]) -> list[Plain]:
+def _in_order(values: list[Plain], field: str) -> list[Plain]:
+    if field == "partitions" and all(isinstance(each, int) for each in values):
+        return sorted(values)
     if values and all(isinstance(each, dict) for each in values):
         by = [name for name in _SORT_BY if name in values[0]]
         return sorted(values, key=lambda each: [str(each[name]).rjust(12) for name in by])

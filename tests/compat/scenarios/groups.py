@@ -292,8 +292,8 @@ def _ready(s: Session, body: dict[str, Any], version: int) -> None:
 def _joining(group: str) -> dict[str, Any]:
     return {
         "group_id": group,
-        "session_timeout": 10_000,
-        "rebalance_timeout": 10_000,
+        "session_timeout": 6000,
+        "rebalance_timeout": 6000,
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": _PROTOCOLS,

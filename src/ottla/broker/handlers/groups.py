@@ -94,10 +94,18 @@ async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupRe
 
 
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
-    response: HeartbeatResponse = await context.broker.groups.call(
-        request.group_id,
-        lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms),
+    """Answered when there is news, or after a moment: `broker.holds` says why."""
+    broker = context.broker
+    shard = broker.groups.shard_of(request.group_id)
+    response: HeartbeatResponse = await shard.call(
+        lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms)
     )
+    if response.error_code == errors.NONE:
+        hold_ms = shard.machine.heartbeat_hold_ms(request.group_id, request.member_id)
+        if hold_ms > 0:
+            context.appended()  # from here on, whatever comes next is heard
+            if await broker.holds.hold(request.group_id, hold_ms, context.when_next):
+                response.error_code = errors.RebalanceInProgress.code
     return response
 
 
