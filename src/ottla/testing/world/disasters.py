@@ -139,8 +139,11 @@ class Disasters:
         return found
 
     def _clean_restart(self) -> None:
+        process = self._world.process
+        assert process is not None
         self._world.stop(Process.stop)
-        self._world.disk.crash(lose_unsynced=self._world.random.random() < 0.5)
+        power_fails = process.stopped_cleanly and self._world.random.random() < 0.5
+        self._world.disk.crash(lose_unsynced=power_fails)
 
     # -- the disk ----------------------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ class Process:
         self.clock = ProcessClock(time)
         self.jobs = SimulatedJobs(self.clock, random)
         self.reports: list[str] = []
+        self.stopped_cleanly = False
         self.folder = LogFolder(
             disk, "disk", files=FileCache(), report=self.reports.append, on_offline=self._on_offline
         )
@@ -117,6 +118,7 @@ class Process:
         self.broker.close()
         with suppress(KafkaStorageError):  # then it was not clean, and the next start will see that
             self.folder.close()
+            self.stopped_cleanly = True
         self.kill()
 
     def kill(self) -> None:
