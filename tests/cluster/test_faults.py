@@ -1,0 +1,45 @@
+"""Processes over ZooKeeper under load: kills, pauses longer than a session, cut networks, ZooKeeper away."""
+
+import random
+import time
+
+import pytest
+
+from ottla.server.zookeeper.ensemble import why_not
+from tests.cluster.faults import Faults
+from tests.cluster.load import Load, create
+from tests.cluster.processes import ProcessCluster
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+
+
+@pytest.mark.timeout(240)
+def test_ten_faults_at_random_lose_and_double_nothing():
+    with ProcessCluster(3) as cluster:
+        create(cluster.bootstrap)
+        faults = Faults(cluster, random.Random(11))
+        with Load(cluster.bootstrap, pause_s=0.005) as load:
+            load.wait_for(100)
+            for _ in range(10):
+                faults.one()
+                load.wait_for(50, timeout=60)
+            faults.heal()
+            cluster.until_in_sync()
+        load.check()
+        cluster.replicas_agree()
+
+
+@pytest.mark.timeout(120)
+def test_produce_and_consume_go_on_without_zookeeper():
+    with ProcessCluster(3, session_ms=2000) as cluster:
+        create(cluster.bootstrap)
+        with Load(cluster.bootstrap) as load:
+            load.wait_for(100)
+            cluster.zookeepers.kill()
+            began = time.monotonic()
+            while time.monotonic() - began < 5:  # longer than any session
+                load.wait_for(100, timeout=5)
+            cluster.zookeepers.restart()
+            load.wait_for(100)
+        load.check()
+        create(cluster.bootstrap, "afterwards")
