@@ -54,6 +54,11 @@ class View:
         self.jobs = {name: Figures() for name in _JOBS}
         self.simulator = Figures()
 
+    @property
+    def batches(self) -> int:
+        """Micro-batches of the pipeline that has done the fewest."""
+        return min(figures.batches for figures in self.jobs.values())
+
     def on_simulator(self, told: dict[str, Any]) -> None:
         if "sent" in told:
             self.simulator.latest = told
