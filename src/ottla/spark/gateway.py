@@ -46,8 +46,9 @@ class Gateway:
             "pyspark-shell",
         ]
         environment = {
-            **os.environ,
-            "SPARK_HOME": str(spark_home),
+            # Without SPARK_HOME workers import the installed PySpark, which is compiled. With it they would take
+            # the zip beside the jars and compile it in every process: 0.7 s of processor time each.
+            **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
             "JAVA_HOME": str(java.home),
             "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
