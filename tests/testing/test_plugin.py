@@ -195,3 +195,34 @@ def test_shared(ottla_session_broker, ottla_topic, turn):
         outcome={"passed": 8},
         apart=True,
     )
+
+
+def test_a_thousand_tests_with_a_broker_each_leave_nothing_behind(run):
+    run(
+        """
+import gc
+import os
+import threading
+import pytest
+
+BEFORE = {}
+
+def resident_mb():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+@pytest.mark.parametrize("number", range(1000))
+def test_own_broker(ottla_broker, number):
+    ottla_broker.create_topic("t")
+    if number == 100:  # caches are warm
+        BEFORE.update(handles=len(os.listdir("/proc/self/fd")), mb=resident_mb())
+
+def test_nothing_is_left():
+    gc.collect()
+    assert [each.name for each in threading.enumerate() if each.name.startswith("ottla")] == []
+    assert len(os.listdir("/proc/self/fd")) <= BEFORE["handles"]
+    assert resident_mb() - BEFORE["mb"] < 40  # pytest itself keeps some of every test
+""",
+        outcome={"passed": 1001},
+        apart=True,
+    )
