@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import struct
 
 from ottla.broker.routes import ROUTES
@@ -50,10 +51,9 @@ def run(scenario, timeout_s=30):
 class SlowJobs:
     """Syncing takes its time, as it does on real disks: what is not waited for is not there yet."""
 
-    delay_s = 0.03
-
     def __init__(self, loop):
         self._loop = loop
+        self._chance = random.Random(1)
 
     def submit(self, job, done):
         def run():
@@ -63,7 +63,7 @@ class SlowJobs:
                 result = error
             done(result)
 
-        self._loop.call_later(self.delay_s, run)
+        self._loop.call_later(self._chance.choice((0.005, 0.01, 0.06)), run)
 
     def close(self):
         pass
