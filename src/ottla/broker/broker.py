@@ -6,6 +6,7 @@ from typing import TypeVar
 from ottla import errors
 from ottla.broker.channel import ControllerChannel
 from ottla.broker.context import Context
+from ottla.broker.duties import Duties
 from ottla.broker.followers import Followers
 from ottla.broker.groups import group_coordinator
 from ottla.broker.holds import Holds
@@ -62,6 +63,7 @@ class Broker:
         self.channel = ControllerChannel(self, self.peers)
         self.followers = Followers(self.node_id, self.image, clock, self.peers, config)
         self.isr = IsrKeeper(self.node_id, self.image, clock, self.channel, replicas.partitions, config)
+        self.duties = Duties(controller, clock, config)
         self.producer_ids = ProducerIds(self.node_id, self.image, self.channel)
         self.holds = Holds(self.clock)
         self.groups = group_coordinator(self)
@@ -86,10 +88,12 @@ class Broker:
         for key, partition in self.replicas.partitions.items():
             self.followers.on_partition(key, partition)
         self.isr.start()
+        self.duties.start()
 
     def close(self) -> None:
         self.followers.close()
         self.isr.close()
+        self.duties.close()
         self.housekeeping.close()
 
     # -- partitions ------------------------------------------------------------------------------

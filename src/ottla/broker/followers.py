@@ -30,10 +30,8 @@ class Followers:
         """Follow its leader, if it is here and another broker leads it."""
         before = self._followed.get(name)
         leader = partition.state.leader if partition is not None and partition.log is not None else -1
-        if leader < 0 or leader == self._node_id or partition is None:
-            now = None
-        else:
-            now = key_of(partition), leader
+        follows = partition is not None and leader not in (-1, self._node_id)
+        now = (key_of(partition), leader) if follows and partition is not None else None
         if before is not None and before != now:
             del self._followed[name]
             self._pumps[before[1]].leave(before[0])

@@ -95,6 +95,7 @@ _TABLE = (
     _controller("AlterPartitionReassignments", "leadership", "alter_partition_reassignments"),
     _route("ListPartitionReassignments", "leadership", "list_partition_reassignments"),
     _controller("UnregisterBroker", "leadership", "unregister_broker"),
+    _route("DescribeQuorum", "leadership", "describe_quorum"),
     _between("AlterPartition", "replication", "alter_partition"),
     _between("AllocateProducerIds", "replication", "allocate_producer_ids"),
     _route("DescribeAcls", "security", "describe_acls"),

@@ -1,8 +1,8 @@
-"""`ottla cluster`: start one to try out; brokers, folders, features, API versions."""
+"""`ottla cluster`: start one to try out, describe it, move replicas; folders, features, API versions."""
 
 import argparse
 
-from ottla.cli import cluster_start
+from ottla.cli import cluster_moves, cluster_start
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show, show_json, table
 
@@ -10,6 +10,7 @@ from ottla.cli.tables import show, show_json, table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     cluster_start.add_arguments(commands)
+    cluster_moves.add_arguments(commands)
     add_command(commands, "info", "cluster id, controller, brokers, features")
     folders = add_command(commands, "log-dirs", "folders of every broker and what they hold")
     folders.add_argument("-t", "--topic", action="append", help="sizes of these topics' partitions")
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "start":
         return cluster_start.run(arguments)
+    if arguments.command in ("describe", "move", "elect"):
+        return cluster_moves.run(arguments)
     from ottla.client import Admin
 
     with Admin(client_settings(arguments)) as admin:

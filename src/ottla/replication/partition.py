@@ -107,6 +107,16 @@ class Partition:
             raise errors.KafkaStorageError(f"The disk of {self.name} is offline")
         return self.log
 
+    def readable_log(self, leader_epoch: int = -1) -> Log:
+        """For a consumer that reads from the nearest replica: the log here, whoever leads."""
+        if self.is_leader or self.state.leader < 0:
+            return self.leader_log(leader_epoch)
+        if leader_epoch >= 0 and leader_epoch != self.state.leader_epoch:
+            self._check_epoch(leader_epoch)
+        if self.log is None:
+            raise errors.KafkaStorageError(f"The disk of {self.name} is offline")
+        return self.log
+
     def _check_epoch(self, leader_epoch: int) -> None:
         if leader_epoch < self.state.leader_epoch:
             raise errors.FencedLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
+from ottla.broker.nearest import nearest_replica
 from ottla.broker.sessions import Key, Turn, Wanted
 from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
@@ -25,6 +26,7 @@ from ottla.wire.messages.fetch import (
 )
 
 TOPIC_IDS_FROM = 13
+RACKS_FROM = 11
 REPLICA_STATE_FROM = 15
 READ_COMMITTED = 1
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
@@ -38,6 +40,7 @@ class _Reader:
     broker_epoch: int
     read_committed: bool
     now_ms: int  # when it asked
+    reads_anywhere: bool  # from version 11 on a consumer may be at a replica that does not lead
     is_heard: bool = False  # a follower's progress counts once, when it asks
 
     @property
@@ -48,6 +51,11 @@ class _Reader:
         if self.is_follower:
             return log.end_offset
         return partition.visible_end(log, read_committed=self.read_committed)
+
+    def log_of(self, partition: Partition, leader_epoch: int) -> Log:
+        if self.is_follower or not self.reads_anywhere:
+            return partition.leader_log(leader_epoch)
+        return partition.readable_log(leader_epoch)
 
     def sees_beyond(self, end: int, partition: Partition) -> bool:
         return partition.log is not None and self.visible_end(partition, partition.log) > end
@@ -98,7 +106,13 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
 def _reader(request: FetchRequest, version: int, now_ms: int) -> _Reader:
     state = request.replica_state
     replica_id = state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
-    return _Reader(replica_id, state.replica_epoch, request.isolation_level == READ_COMMITTED, now_ms)
+    return _Reader(
+        replica_id,
+        state.replica_epoch,
+        request.isolation_level == READ_COMMITTED,
+        now_ms,
+        version >= RACKS_FROM,
+    )
 
 
 async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Context) -> bool:
@@ -129,8 +143,12 @@ def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) 
         key = wanted.topic, wanted.partition
         try:
             partition = _partition(wanted, context)
-            log = partition.leader_log(wanted.current_leader_epoch)
-            data = _read(partition, log, wanted, reader, left, found.size == 0)
+            log = reader.log_of(partition, wanted.current_leader_epoch)
+            nearest = nearest_replica(partition, wanted.fetch_offset, request.rack_id, context.broker)
+            if nearest is not None and not reader.is_follower:
+                data = _elsewhere(wanted, log, nearest)
+            else:
+                data = _read(partition, log, wanted, reader, left, found.size == 0)
         except errors.ProtocolError as error:
             data = _failed(wanted, error, context)
         else:
@@ -138,10 +156,22 @@ def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) 
         if data.records:
             found.size += len(data.records)
             left -= len(data.records)
-        if data.error_code or data.diverging_epoch.epoch >= 0:
+        if data.error_code or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
             found.urgent = True
         found.data[key] = data
     return found
+
+
+def _elsewhere(wanted: Wanted, log: Log, replica: int) -> PartitionData:
+    """A replica in the consumer's own rack has it too."""
+    return PartitionData(
+        partition_index=wanted.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        preferred_read_replica=replica,
+        records=b"",
+    )
 
 
 def _partition(wanted: Wanted, context: Context) -> Partition:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.metadata import brokers
+from ottla.metadata.names import CLUSTER_METADATA
 from ottla.metadata.partitions import ElectionType
 from ottla.metadata.partitions import elect_leaders as decide_leaders
 from ottla.metadata.reassignment import Move, alter_reassignments, reassignments
@@ -13,6 +14,15 @@ from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+)
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
 )
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -113,3 +123,41 @@ async def unregister_broker(request: UnregisterBrokerRequest, context: Context) 
     except errors.ProtocolError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
     return UnregisterBrokerResponse()
+
+
+async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+    """The metadata log is not kept by the brokers, so nobody votes on it by fetching. Told as it is: the
+    controller leads, every living broker may become controller, and how far the log is as known here."""
+    image = context.broker.image
+    living = [each for each in image.brokers.values() if not each.fenced]
+    told = ResponsePartitionData(
+        leader_id=image.controller_id,
+        leader_epoch=image.controller_epoch,
+        high_watermark=image.position,
+        current_voters=[
+            ReplicaState(
+                replica_id=each.broker_id,
+                log_end_offset=image.position if each.broker_id == context.broker.node_id else -1,
+            )
+            for each in living
+        ],
+    )
+    topics = []
+    for topic in request.topics:
+        if topic.topic_name != CLUSTER_METADATA:
+            unknown = errors.UnknownTopicOrPartition.code
+            partitions = [
+                ResponsePartitionData(partition_index=each.partition_index, error_code=unknown)
+                for each in topic.partitions
+            ]
+        else:
+            partitions = [told]
+        topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+    nodes = [
+        Node(
+            node_id=each.broker_id,
+            listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in each.endpoints],
+        )
+        for each in living
+    ]
+    return DescribeQuorumResponse(topics=topics, nodes=nodes)

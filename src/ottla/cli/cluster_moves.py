@@ -1,0 +1,160 @@
+"""`ottla cluster describe|move|elect`: where leaders and replicas are, and how they get elsewhere."""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.options import UsageError, add_command, client_settings
+from ottla.cli.tables import show
+
+if TYPE_CHECKING:
+    from ottla.client import Admin
+    from ottla.client.values import TopicPartition
+
+BAR = 30
+LOOK_S = 0.5
+
+
+def add_arguments(commands: Any) -> None:
+    add_command(commands, "describe", "leaders and replicas of each broker, and what is amiss")
+    move = add_command(commands, "move", "move the replicas of topics to other brokers")
+    move.add_argument("topics", nargs="+", metavar="TOPIC[:PARTITION]")
+    move.add_argument("--to", metavar="ID,...", help="the brokers to spread them over (default: all)")
+    move.add_argument("--replicas", type=int, metavar="N", help="how many of each (default: as many as now)")
+    move.add_argument("--cancel", action="store_true", help="give a move up that is under way")
+    move.add_argument("--no-wait", action="store_true", help="do not wait for the end")
+    elect = add_command(commands, "elect", "give preferred leaders their partitions back")
+    elect.add_argument("topics", nargs="*", metavar="TOPIC[:PARTITION]", help="default: all")
+    elect.add_argument(
+        "--unclean", action="store_true", help="any replica that lives rather than none: may lose records"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ottla.client import Admin
+
+    with Admin(client_settings(arguments)) as admin:
+        if arguments.command == "describe":
+            return _describe(admin, arguments)
+        if arguments.command == "move":
+            return _move(admin, arguments)
+        return _elect(admin, arguments)
+
+
+def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
+    info = admin.describe_cluster()
+    topics = admin.describe_topics(admin.list_topics())
+    partitions = [(name, each) for name, topic in topics.items() for each in topic.partitions.values()]
+    rows = []
+    for broker in info.brokers:
+        held = [each for _, each in partitions if broker.id in each.replicas]
+        rows.append(
+            (
+                broker.id,
+                f"{broker.host}:{broker.port}",
+                broker.rack,
+                "yes" if broker.id == info.controller else "no",
+                sum(each.leader == broker.id for each in held),
+                len(held),
+                sum(broker.id not in each.isr for each in held),
+            )
+        )
+    show(arguments, ("BROKER", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "OUT-OF-SYNC"), rows)
+    amiss = 0
+    for name, each in partitions:
+        if each.leader < 0 or len(each.isr) < len(each.replicas):
+            amiss += 1
+            state = "has no leader" if each.leader < 0 else f"in sync are only {_ids(each.isr)}"
+            print(f"{name}-{each.index}: {state}, of {_ids(each.replicas)}", file=sys.stderr)
+    for where, move in sorted(admin.reassignments().items()):
+        print(f"{where.topic}-{where.partition}: on the move to {_ids(move.adding)}", file=sys.stderr)
+    return 1 if amiss else 0
+
+
+def _move(admin: "Admin", arguments: argparse.Namespace) -> int:
+    now = _chosen(admin, arguments.topics)
+    if arguments.cancel:
+        admin.reassign(dict.fromkeys(now))
+        return 0
+    known = [each.id for each in admin.describe_cluster().brokers]
+    brokers = [int(each) for each in arguments.to.split(",")] if arguments.to else sorted(known)
+    targets = spread(now, brokers, arguments.replicas)
+    admin.reassign(targets)
+    for where, replicas in targets.items():
+        print(f"{where.topic}-{where.partition}: {_ids(now[where])} -> {_ids(replicas)}", file=sys.stderr)
+    if not arguments.no_wait:
+        _wait(admin, targets)
+    return 0
+
+
+def spread(
+    now: "Mapping[TopicPartition, Sequence[int]]", brokers: Sequence[int], replicas: int | None
+) -> "dict[TopicPartition, list[int]]":
+    """One broker after the other leads; replicas follow on the next ones."""
+    targets = {}
+    for number, (where, before) in enumerate(sorted(now.items())):
+        count = replicas or len(before)
+        if count > len(brokers):
+            raise UsageError(f"{count} replicas need as many brokers, there are {len(brokers)}")
+        targets[where] = [brokers[(number + step) % len(brokers)] for step in range(count)]
+    return targets
+
+
+def _wait(admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]") -> None:
+    """A bar of the bytes that new replicas have of what their leaders have."""
+    while True:
+        moving = admin.reassignments(targets)
+        done, whole = _bytes(admin, moving)
+        share = 1 - len(moving) / len(targets) * (1 - done / whole if whole else 1) if moving else 1.0
+        filled = round(share * BAR)
+        line = f"[{'#' * filled}{'.' * (BAR - filled)}] {len(targets) - len(moving)}/{len(targets)} moved"
+        if sys.stderr.isatty():
+            print(f"\r{line}", end="" if moving else "\n", file=sys.stderr, flush=True)
+        if not moving:
+            if not sys.stderr.isatty():
+                print(line, file=sys.stderr)
+            return
+        time.sleep(LOOK_S)
+
+
+def _bytes(admin: "Admin", moving: "Mapping[TopicPartition, Any]") -> tuple[int, int]:
+    sizes = {(f.broker, where): size for f in admin.log_dirs() for where, size in f.sizes.items()}
+    done = whole = 0
+    for where, move in moving.items():
+        largest = max((sizes.get((each, where), 0) for each in move.replicas), default=0)
+        whole += largest * len(move.adding)
+        done += sum(sizes.get((each, where), 0) for each in move.adding)
+    return done, whole
+
+
+def _elect(admin: "Admin", arguments: argparse.Namespace) -> int:
+    wanted = list(_chosen(admin, arguments.topics)) if arguments.topics else None
+    failed = 0
+    for where, error in sorted(admin.elect_leaders(wanted, unclean=arguments.unclean).items()):
+        told = "elected" if error is None else str(error)
+        needless = error is not None and type(error).__name__ == "ElectionNotNeeded"
+        failed += error is not None and not needless
+        print(f"{where.topic}-{where.partition}: {told}")
+    return 1 if failed else 0
+
+
+def _chosen(admin: "Admin", texts: Sequence[str]) -> "dict[TopicPartition, Sequence[int]]":
+    """Partitions by name, with their replicas."""
+    from ottla.client.values import TopicPartition
+
+    found: dict[TopicPartition, Sequence[int]] = {}
+    for text in texts:
+        name, colon, number = text.rpartition(":")
+        name, only = (name, int(number)) if colon else (text, None)
+        for index, each in admin.describe_topics([name])[name].partitions.items():
+            if only in (None, index):
+                found[TopicPartition(name, index)] = each.replicas
+    if not found:
+        raise UsageError("there is no such partition")
+    return found
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "nobody"

@@ -1,0 +1,92 @@
+"""Moving replicas and leaders, reading from the nearest replica, a broker more."""
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla.client import Admin
+from ottla.client.values import TopicPartition as At
+from tests.cluster.load import QUIET, Load, create
+from tests.cluster.local import LocalCluster
+
+
+def move(cluster, targets, topic="t"):
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.reassign({At(topic, index): replicas for index, replicas in targets.items()})
+
+
+def test_a_fourth_broker_takes_partitions_under_load():
+    with LocalCluster(3) as cluster:
+        create(cluster.bootstrap)
+        with Load(cluster.bootstrap) as load:
+            load.wait_for(300)
+            cluster.start(4)
+            move(cluster, {0: (4, 1, 2), 1: (4, 2, 3), 2: (1, 3, 4)})
+
+            def is_done():
+                states = cluster.any().image.topics["t"].partitions
+                return [s.replicas for s in states] == [(4, 1, 2), (4, 2, 3), (1, 3, 4)]
+
+            cluster.until(is_done)
+            load.wait_for(300)
+            cluster.until_in_sync()
+        load.check()
+        cluster.replicas_agree()
+        gone = [each for each in (1, 2, 3) if ("t", 0) in cluster.nodes[each].broker.replicas.partitions]
+        assert gone == [1, 2], "what was moved away is not there any more"
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack():
+    racks = {1: "a", 2: "b", 3: "c"}
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with LocalCluster(3, racks=racks, replica_selector_class=selector) as cluster:
+        create(cluster.bootstrap, partitions=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
+        for number in range(100):
+            producer.produce("t", str(number).encode())
+        producer.flush(10)
+        leader = cluster.leader()
+        other = next(each for each in racks if each != leader)
+        before = fetches(cluster, other)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "g",
+                "client.rack": racks[other],
+                "auto.offset.reset": "earliest",
+                **QUIET,
+            }
+        )
+        consumer.assign([TopicPartition("t", 0, 0)])
+        found = []
+        for _ in range(100):
+            found += [each for each in consumer.consume(100, 0.1) if each.error() is None]
+            if len(found) == 100:
+                break
+        consumer.close()
+        assert len(found) == 100
+        assert fetches(cluster, other) > before, "nobody came to read here"
+
+
+def fetches(cluster, broker_id):
+    """Fetches of consumers: those of followers have a version of their own."""
+    requests = cluster.nodes[broker_id].broker.metrics.requests
+    return sum(count for (key, version), count in requests.items() if key == 1 and version != 17)
+
+
+@pytest.mark.parametrize("which", ["leader", "all"])
+def test_latest_is_not_told_before_it_is_known(which):
+    with LocalCluster(3) as cluster:
+        create(cluster.bootstrap, partitions=1)
+        with Load(cluster.bootstrap, partitions=1) as load:
+            load.wait_for(100)
+            if which == "leader":
+                cluster.kill(cluster.leader())
+            else:
+                for each in (1, 2, 3):
+                    cluster.stop(each)
+                for each in (1, 2, 3):
+                    cluster.start(each)
+        last = max(offset for offset, _ in load.acknowledged[0])
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", **QUIET})
+        assert consumer.get_watermark_offsets(TopicPartition("t", 0), 20)[1] > last
+        consumer.close()
