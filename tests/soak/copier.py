@@ -76,6 +76,47 @@ def confluent(bootstrap: str, source: str, target: str, group: str, name: str, c
             rewind()
 
 
+def ottla(bootstrap: str, source: str, target: str, group: str, name: str, chance: random.Random) -> None:
+    """Our own API."""
+    from ottla import Consumer, OttlaError, Producer
+
+    settings = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200}
+    producer = Producer(settings, transactional_id=name, transaction_timeout_ms=10_000, linger_ms=2)
+    consumer = Consumer(
+        settings,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    producer.init_transactions()
+    consumer.subscribe(source)
+
+    def rewind() -> None:
+        committed = consumer.committed()
+        for each in consumer.assignment():
+            consumer.seek(each, committed[each].offset if each in committed else 0)
+
+    while True:
+        records = consumer.poll(0.2, max_records=_BATCH)
+        if not records:
+            continue
+        try:
+            producer.begin_transaction()
+            for each in records:
+                producer.send(target, each.value, partition=each.partition)
+            positions = {p: consumer.position(p) for p in consumer.assignment()}
+            producer.send_offsets_to_transaction(positions, consumer.group_metadata())
+            if chance.random() < _ABORTS:
+                producer.abort_transaction()
+                rewind()
+            else:
+                producer.commit_transaction()
+        except OttlaError:
+            producer.abort_transaction()  # raises where there is no going on: the supervisor starts another
+            rewind()
+
+
 def kafka_python(
     bootstrap: str, source: str, target: str, group: str, name: str, chance: random.Random
 ) -> None:
@@ -158,13 +199,14 @@ async def _aiokafka(
 
 
 CLIENTS: dict[str, Callable[[str, str, str, str, str, random.Random], None]] = {
+    "ottla": ottla,
     "confluent-kafka": confluent,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
 }
 # aiokafka sends offsets without a generation, which cannot fence a copier that lost its partitions meanwhile.
 JAVA = "java"  # its copier is a program of its own: Copier.java
-COPIERS = {"confluent-kafka": 2, "kafka-python": 2, "aiokafka": 1, JAVA: 2}
+COPIERS = {"ottla": 2, "confluent-kafka": 2, "kafka-python": 2, "aiokafka": 1, JAVA: 2}
 
 
 if __name__ == "__main__":

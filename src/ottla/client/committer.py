@@ -68,7 +68,13 @@ class Committer:
 
     def commit_async(self, offsets: Exact, callback: Callback | None) -> None:
         """One try: a second one could undo a later commit. The callback is called by the next `poll`."""
-        who = self._who()
+        try:
+            who = self._who()
+        except OttlaError as error:
+            if callback is None:
+                raise
+            self._answered.append((callback, offsets, error))
+            return
 
         def begin() -> None:
             earlier = set(self._pending)
@@ -91,7 +97,7 @@ class Committer:
             self._next_auto = now + self._settings.auto_commit_interval_ms / 1000
             changed = self._changed(None)
             if changed:
-                self.commit_async(changed, None)
+                self.commit_async(changed, _warn)
 
     def commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
         """On the way out a failed commit means that records come again, which at-least-once allows."""
@@ -132,8 +138,8 @@ class Committer:
             error = failure
         if callback is not None:
             self._answered.append((callback, offsets, error))
-        elif error is not None:
-            log.warning("offsets were not committed: %s", error)
+        else:
+            _warn(offsets, error)
 
     async def _send(self, who: GroupMetadata, offsets: Exact, *, once: bool) -> None:
         tries = EPOCH_TRIES
@@ -154,3 +160,8 @@ class Committer:
                 raise
         self._counts.commits += 1
         self._known.update(offsets)
+
+
+def _warn(offsets: Exact, error: Exception | None) -> None:
+    if error is not None:
+        log.warning("offsets were not committed: %s", error)

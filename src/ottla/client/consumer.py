@@ -58,7 +58,7 @@ class Consumer:
         self._places = Places(self._engine, self._cluster, self._reader)
         self._places.fetcher.counts = self._counts
         self._committer = Committer(
-            self._engine, self._cluster, self._places.positions, self.group_metadata, self._counts, clock
+            self._engine, self._cluster, self._places.positions, self._committing_as, self._counts, clock
         )
         self._membership = Membership(
             self._engine, self._cluster, self._places, self._committer, self._counts
@@ -296,6 +296,9 @@ class Consumer:
         if self._committer.is_automatic:
             self._committer.maybe_auto_commit()
         self._membership.see_to(deadline)
+
+    def _committing_as(self) -> GroupMetadata:
+        return self._membership.committing_as() or GroupMetadata(self._group_id())
 
     def _take(self, limit: int) -> list[ConsumerRecord]:
         try:

@@ -12,9 +12,11 @@ from ottla.client.engine import Engine
 from ottla.client.errors import NotSupported
 from ottla.client.group.member import Member
 from ottla.client.metrics import ConsumerCounts
+from ottla.client.offsets import left_group
 from ottla.client.places import Places
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import UnknownMemberId
 
 Listener = Callable[[frozenset[TopicPartition]], Any]
 STEP_S = 0.5  # how long one wait lasts at most: Ctrl-C gets a look
@@ -76,6 +78,13 @@ class Membership:
 
     def metadata(self) -> GroupMetadata | None:
         return self._member.metadata() if self._member is not None else None
+
+    def committing_as(self) -> GroupMetadata | None:
+        """As whom to commit. Who has left must not: the broker would take it for somebody outside."""
+        member = self._member
+        if member is not None and (member.lost or not member.is_member):
+            raise UnknownMemberId(left_group(member.group))
+        return self.metadata()
 
     def subscribe(
         self, topics: frozenset[str], pattern: str | re.Pattern[str] | None, listeners: Listeners

@@ -165,15 +165,19 @@ async def commit(
         raise
 
 
+def left_group(group: str) -> str:
+    return (
+        f"this consumer is no longer the member of group {group} that it was; its records may be somebody "
+        "else's by now; poll to rejoin. If processing takes long, raise max.poll.interval.ms or lower "
+        "max.poll.records"
+    )
+
+
 def _refusal(code: int, group: str, partition: str) -> OttlaError:
     """A commit that comes too late: what happened, and what to do."""
     error = error_for(code)
     if isinstance(error, _OUTDATED):
-        return type(error)(
-            f"{partition}: this consumer is no longer the member of group {group} that it was; its records "
-            "may be somebody else's by now; poll to rejoin. If processing takes long, raise "
-            "max.poll.interval.ms or lower max.poll.records"
-        )
+        return type(error)(f"{partition}: {left_group(group)}")
     return error_for(code, f"{partition}: {NAMES.get(code, code)}")
 
 

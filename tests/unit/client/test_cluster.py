@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from ottla import errors
-from ottla.client.cluster import Cluster, Image
+from ottla.client.cluster import Broker, Cluster, Image, Partition, Topic
 from ottla.client.errors import BrokersUnreachable, TimedOut
 from ottla.client.settings import Settings
 from ottla.wire.messages.metadata import (
@@ -12,6 +12,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.wire.messages.produce import NodeEndpoint
 from tests.unit.client.scripted import ScriptedBroker
 
 ID, OTHER_ID = b"a" * 16, b"b" * 16
@@ -89,3 +90,15 @@ def test_nobody_reachable_is_told_with_every_address_and_given_up_in_time() -> N
         await cluster.close()
 
     asyncio.run(scenario())
+
+
+def test_a_hint_of_a_new_leader_is_taken_if_it_is_newer() -> None:
+    image = Image(brokers={1: Broker(1, "a", 1)})
+    image.topics["t"] = Topic("t", bytes(16), False, {0: Partition(0, 1, 5, (1, 2), (1, 2))})
+    endpoint = NodeEndpoint(node_id=2, host="b", port=2)
+    assert not image.moved(("t", 0), 2, 6)  # nobody has said where broker 2 is
+    image.add_brokers([endpoint])
+    assert not image.moved(("t", 0), 2, 5)  # old news
+    assert image.moved(("t", 0), 2, 6)
+    assert image.leader_of("t", 0).leader == 2
+    assert not image.moved(("t", 1), 2, 9) and not image.moved(("u", 0), 2, 9)

@@ -37,6 +37,7 @@ class ClassicMember(Member):
         self._needs_join = False
         self._joining: asyncio.Task[None] | None = None
         self._heart: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._target: frozenset[TopicPartition] | None = None
         self._counts: dict[str, int] = {}
 
@@ -48,6 +49,10 @@ class ClassicMember(Member):
     def must_revoke_all(self) -> bool:
         return self._needs_join and self._joining is None and not self._cooperative and bool(self.owned)
 
+    @property
+    def is_member(self) -> bool:
+        return self.generation >= 0
+
     def metadata(self) -> GroupMetadata:
         return GroupMetadata(self.group, self.generation, self.member_id, self._settings.group_instance_id)
 
@@ -57,6 +62,7 @@ class ClassicMember(Member):
             self._needs_join = True
         if self._heart is None:
             self._heart = self._start(asyncio.ensure_future(self._beat()))
+            self._watch = self._start(asyncio.ensure_future(self._watch_polls()))
 
     @property
     def is_settled(self) -> bool:
@@ -88,10 +94,10 @@ class ClassicMember(Member):
             self._notify()
 
     async def leave(self) -> None:
-        for task in (self._heart, self._joining):
+        for task in (self._heart, self._joining, self._watch):
             if task is not None:
                 task.cancel()
-        self._heart = self._joining = None
+        self._heart = self._joining = self._watch = None
         if self.member_id and self._settings.group_instance_id is None:
             member = MemberIdentity(member_id=self.member_id)
             member.group_instance_id = None
@@ -182,11 +188,6 @@ class ClassicMember(Member):
             if self.generation < 0 or joining or self.lost:
                 continue
             try:
-                if self.is_late:
-                    self._too_late()
-                    await self._leave_late()
-                    self._notify()
-                    continue
                 await self._watch_counts()
                 await self._heartbeat()
             except OttlaError as error:
@@ -224,11 +225,14 @@ class ClassicMember(Member):
             self._notify()
 
     async def _leave_late(self) -> None:
+        if self._settings.group_instance_id is not None:
+            self._forget()  # a static member is expected back: its session ends by itself
+            return
         member = MemberIdentity(member_id=self.member_id)
         member.group_instance_id = None
         request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[member])
-        await self._cluster.ask_coordinator(GROUP, self.group, request)
         self._forget()
+        await self._cluster.ask_coordinator(GROUP, self.group, request, timeout_ms=5_000)
 
     def _forget(self) -> None:
         self.member_id, self.generation = "", -1

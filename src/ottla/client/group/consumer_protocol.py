@@ -31,6 +31,11 @@ class ConsumerMember(Member):
         self._told: tuple[object, ...] | None = None
         self._beat = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return self.epoch > 0
 
     def metadata(self) -> GroupMetadata:
         return GroupMetadata(self.group, self.epoch, self.member_id, self._settings.group_instance_id)
@@ -40,6 +45,7 @@ class ConsumerMember(Member):
         self._beat.set()
         if self._task is None:
             self._task = self._start(asyncio.ensure_future(self._run()))
+            self._watch = self._start(asyncio.ensure_future(self._watch_polls()))
 
     @property
     def is_settled(self) -> bool:
@@ -60,13 +66,18 @@ class ConsumerMember(Member):
         self._beat.set()
 
     async def leave(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-        if self.epoch > 0:
+        for task in (self._task, self._watch):
+            if task is not None:
+                task.cancel()
+        self._task = self._watch = None
+        await self._leave_late()
+
+    async def _leave_late(self) -> None:
+        joined, self.epoch = self.epoch > 0, 0
+        self._told = None
+        if joined:
             static = self._settings.group_instance_id is not None
             await self._send_leave(LEAVE_STATIC if static else LEAVE)
-        self.epoch = 0
 
     async def _run(self) -> None:
         while self.failure is None:
@@ -81,11 +92,6 @@ class ConsumerMember(Member):
 
     async def _once(self) -> None:
         try:
-            if self.is_late and self.epoch > 0:
-                await self._send_leave(LEAVE)
-                self._too_late()
-                self._notify()
-                return
             await self._heartbeat()
         except (errors.FencedMemberEpoch, errors.UnknownMemberId):
             self._told = None
@@ -110,6 +116,8 @@ class ConsumerMember(Member):
         answer = await self._cluster.ask_coordinator(
             GROUP, self.group, request, at_least=1 if self.pattern is not None else 0
         )
+        if self.lost or request.member_epoch != self.epoch:
+            return  # this member has left or was fenced since: the answer speaks of its former life
         check(answer)
         self._told = told
         self.epoch = answer.member_epoch

@@ -1,6 +1,7 @@
 """What both protocols' members share: the consumer asks for a target and says when it is reached."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import PollTooLate
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import OttlaError
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,11 @@ class Member:
     def must_revoke_all(self) -> bool:
         """Whether everything must be let go before the target can come (the eager way)."""
         return False
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group knows this member, as far as we know."""
+        raise NotImplementedError
 
     def metadata(self) -> GroupMetadata:
         raise NotImplementedError
@@ -67,6 +74,21 @@ class Member:
         """Whether the user has not polled for too long to be trusted with partitions."""
         silent_s = asyncio.get_running_loop().time() - self._last_poll
         return silent_s * 1000 > self._settings.max_poll_interval_ms
+
+    async def _watch_polls(self) -> None:
+        """On its own, as a broker may keep a heartbeat for a while before it answers."""
+        pause_s = min(1.0, self._settings.max_poll_interval_ms / 4000)
+        while self.failure is None:
+            await asyncio.sleep(pause_s)
+            if self.is_late and not self.lost and self.owned:
+                self._too_late()
+                with contextlib.suppress(OttlaError):  # the session will end by itself
+                    await self._leave_late()
+                self._notify()
+
+    async def _leave_late(self) -> None:
+        """Tells the group that what is owned here should be somebody else's."""
+        raise NotImplementedError
 
     def _too_late(self) -> None:
         log.warning(

@@ -1,0 +1,245 @@
+"""`ottla.Consumer` on a real broker: listeners, commits, pauses, threads, patterns, Arrow."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ottla
+from ottla.client.errors import IllegalState, WakeUp
+from ottla.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    settings = {"group.consumer.min.heartbeat.interval.ms": 100, "group.consumer.heartbeat.interval.ms": 200}
+    with Broker(settings, offsets_topic_num_partitions=2) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = f"t{abs(hash(request.node.name)) % 10**9}"
+    broker.create_topic(name, 2)
+    with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for i in range(10):
+            producer.send(name, str(i), partition=0)
+    return name
+
+
+def a_consumer(broker: Broker, group: str | None = None, **more: object) -> ottla.Consumer:
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, **more}
+    if group is not None:
+        settings["group.id"] = group
+    return ottla.Consumer(settings, bootstrap_servers=broker.bootstrap)
+
+
+def read(consumer: ottla.Consumer, count: int) -> list[int]:
+    seen: list[int] = []
+    deadline = time.monotonic() + 20
+    while len(seen) < count and time.monotonic() < deadline:
+        seen += [record.offset for record in consumer.poll(0.2)]
+    return seen
+
+
+def test_a_listener_may_commit_what_it_loses(broker: Broker, topic: str) -> None:
+    consumer = a_consumer(broker, topic)
+    kept: list[object] = []
+    consumer.subscribe(topic, on_revoked=lambda _: kept.append(consumer.commit()))
+    assert read(consumer, 10) == list(range(10))
+    consumer.close()
+    assert kept
+    with a_consumer(broker, topic) as again:
+        assert again.committed([(topic, 0)])[ottla.TopicPartition(topic, 0)].offset == 10
+
+
+def test_asynchronous_commits_stay_in_order_and_call_back_inside_poll(broker: Broker, topic: str) -> None:
+    where = ottla.TopicPartition(topic, 0)
+    told: list[tuple[int, str]] = []
+
+    def callback(offsets: dict[ottla.TopicPartition, ottla.OffsetAndMetadata], error: object) -> None:
+        assert error is None
+        told.append((offsets[where].offset, threading.current_thread().name))
+
+    with a_consumer(broker, topic) as consumer:
+        consumer.subscribe(topic)
+        read(consumer, 10)
+        for offset in (1, 2, 3):
+            consumer.commit_async({where: offset}, callback)
+        consumer.commit({where: 7})  # waits for those before it
+        assert [offset for offset, _ in told] == [1, 2, 3]
+        assert {name for _, name in told} == {threading.current_thread().name}
+        assert consumer.committed([where])[where].offset == 7
+
+
+def test_an_asynchronous_commit_that_fails_tells_so_and_is_not_tried_again(
+    broker: Broker, topic: str
+) -> None:
+    told: list[Exception | None] = []
+    with a_consumer(broker, topic) as consumer:
+        consumer.subscribe(topic)
+        read(consumer, 10)
+        broker.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+        consumer.commit_async(callback=lambda offsets, error: told.append(error))
+        deadline = time.monotonic() + 10
+        while not told and time.monotonic() < deadline:
+            consumer.poll(0.05)
+        assert told[0] is not None
+        assert consumer.metrics()["failed-commit-total"] == 1
+        assert not consumer.committed([(topic, 0)])
+
+
+def test_a_commit_in_a_loop_covers_exactly_the_records_seen(broker: Broker, topic: str) -> None:
+    with a_consumer(broker, topic) as consumer:
+        consumer.subscribe(topic)
+        for record in consumer:
+            if record.offset == 3:
+                break
+        assert consumer.commit()[ottla.TopicPartition(topic, 0)].offset == 4
+
+
+def test_two_threads_are_told_apart(broker: Broker, topic: str) -> None:
+    with a_consumer(broker) as consumer:
+        consumer.assign([(topic, 1)])
+        begun = threading.Event()
+        failures: list[BaseException] = []
+
+        def other() -> None:
+            begun.set()
+            consumer.poll(1.0)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        begun.wait()
+        deadline = time.monotonic() + 5
+        while not failures and time.monotonic() < deadline and thread.is_alive():
+            try:
+                consumer.commit({})
+            except IllegalState as error:
+                failures.append(error)
+        thread.join()
+        assert "another thread" in str(failures[0])
+        consumer.poll(0)  # and afterwards it is free again
+
+
+def test_wakeup_ends_a_poll(broker: Broker, topic: str) -> None:
+    with a_consumer(broker) as consumer:
+        consumer.assign([(topic, 1)])
+        threading.Timer(0.1, consumer.wakeup).start()
+        begun = time.monotonic()
+        with pytest.raises(WakeUp):
+            consumer.poll(30)
+        assert time.monotonic() - begun < 10
+        assert consumer.poll(0) == []
+
+
+def test_what_is_paused_is_not_handed_out_even_if_it_was_fetched_already(broker: Broker, topic: str) -> None:
+    with a_consumer(broker) as consumer:
+        consumer.assign([(topic, 0)])
+        while not (first := consumer.poll(0.5, max_records=4)):
+            pass
+        assert [record.offset for record in first] == [0, 1, 2, 3]
+        consumer.pause()
+        assert consumer.paused() == {(topic, 0)}
+        assert consumer.poll(0.3) == []
+        assert consumer.position((topic, 0)) == 4
+        consumer.resume()
+        assert read(consumer, 6) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_pattern_given_as_text_is_the_brokers_to_evaluate(broker: Broker, topic: str) -> None:
+    with a_consumer(broker, topic) as consumer:
+        consumer.subscribe(pattern=f"{topic}.*")
+        assert read(consumer, 10) == list(range(10))
+        consumer.subscribe(pattern="(")  # what is no regular expression is refused by the broker
+        with pytest.raises(ottla.OttlaError):
+            for _ in range(50):
+                consumer.poll(0.1)
+
+
+def test_a_compiled_pattern_is_ours(broker: Broker, topic: str) -> None:
+    import re
+
+    with a_consumer(broker, topic) as consumer:
+        consumer.subscribe(pattern=re.compile(f"(?={topic}).*"))  # RE2 knows no look-ahead
+        assert read(consumer, 10) == list(range(10))
+        assert consumer.subscription() == {topic}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_polls_too_late_loses_its_partitions_and_comes_back(
+    broker: Broker, topic: str, protocol: str
+) -> None:
+    lost: list[frozenset[ottla.TopicPartition]] = []
+    settings = {"max.poll.interval.ms": 400, "heartbeat.interval.ms": 100, "group.protocol": protocol}
+    with a_consumer(broker, f"{topic}-{protocol}", **settings) as consumer:
+        consumer.subscribe(topic, on_lost=lost.append)
+        read(consumer, 10)
+        time.sleep(1.0)
+        with pytest.raises(ottla.OttlaError, match=r"max\.poll\.interval\.ms"):
+            consumer.commit()
+        assert read(consumer, 10) == list(range(10))  # nothing was committed
+        assert lost and (topic, 0) in lost[0]
+
+
+def test_static_members_keep_their_partitions_over_a_restart(broker: Broker, topic: str) -> None:
+    settings = {"group.instance.id": "one"}
+    first = a_consumer(broker, topic, **settings)
+    first.subscribe(topic)
+    read(first, 10)
+    first.close()
+    seen: list[int] = []
+    with a_consumer(broker, topic, **settings) as second:
+        second.subscribe(topic)
+        seen = read(second, 10)
+    assert seen == list(range(10))
+
+
+def test_seek_by_time(broker: Broker, topic: str) -> None:
+    now = int(time.time() * 1000)
+    with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for i in range(3):
+            producer.send(topic, "old", partition=1, timestamp=now - 10_000 + i)
+    with a_consumer(broker) as consumer:
+        consumer.assign([(topic, 1)])
+        consumer.seek_to_time(now - 10_000 + 1)
+        assert read(consumer, 2) == [1, 2]
+        consumer.seek_to_time(now + 60_000)  # nothing is as young as that: the end
+        assert consumer.position((topic, 1)) == 3
+
+
+def test_arrow_and_records_may_be_mixed(broker: Broker, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    with a_consumer(broker) as consumer:
+        consumer.assign([(topic, 0)])
+        while not (first := consumer.poll(0.5, max_records=3)):
+            pass
+        rows = consumer.poll_arrow(10)
+        assert rows.column("offset").to_pylist() == list(range(len(first), 10))
+        assert rows.column("value").to_pylist() == [str(i).encode() for i in range(len(first), 10)]
+        assert consumer.position((topic, 0)) == 10
+        assert consumer.poll_arrow(0).num_rows == 0
+
+
+def test_errors_say_what_to_do() -> None:
+    with pytest.raises(ottla.OttlaError, match=r"did you mean group\.id"):
+        ottla.Consumer({"grup.id": "x"})
+    with ottla.Consumer(bootstrap_servers="127.0.0.1:1") as consumer:
+        with pytest.raises(IllegalState, match=r"needs the setting group\.id"):
+            consumer.subscribe("t")
+        with pytest.raises(IllegalState, match="is not assigned"):
+            consumer.seek(("t", 0), 1)
+
+
+def test_importing_ottla_imports_no_client(run_python: Callable[[str], str]) -> None:
+    code = "import sys, ottla; print(any(name.startswith('ottla.client') for name in sys.modules))"
+    assert run_python(code) == "False"
+
+
+@pytest.fixture
+def run_python() -> Callable[[str], str]:
+    import subprocess
+    import sys
+
+    return lambda code: subprocess.check_output([sys.executable, "-c", code], text=True).strip()
