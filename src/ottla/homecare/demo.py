@@ -61,6 +61,7 @@ class Demo:
         self._simulator: Process | None = None
         self._pipelines: Process | None = None
         self._bootstrap = arguments.bootstrap or ""
+        self._drawn = 0.0
         self._chaos_over = threading.Event()
         self._ending = threading.Event()
 
@@ -127,12 +128,11 @@ class Demo:
 
     def _watch_until(self, is_over: Callable[[], bool]) -> None:
         every = _LIVE_S if self._view.is_live else _PLAIN_S
-        drawn = time.monotonic()
         while not is_over():
             time.sleep(0.1)
             self._check_alive()
-            if time.monotonic() - drawn >= every:
-                drawn = time.monotonic()
+            if time.monotonic() - self._drawn >= every:
+                self._drawn = time.monotonic()
                 self._view.draw()
 
     def _check_alive(self) -> None:
