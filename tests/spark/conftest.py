@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ class Topics:
     def values(self, topic: str, **options: object) -> list[str]:
         rows = self.read(topic, columns="value", **options).collect()
         return sorted(bytes(row.value).decode() for row in rows)
+
+    def shows(self, topic: str, numbers: Iterable[int]) -> None:
+        """Apache Kafka answers the end of a transaction some moments before its records can be read."""
+        expected = sorted(map(str, numbers))
+        deadline = time.monotonic() + 60
+        while (found := self.values(topic)) != expected:
+            assert len(found) <= len(expected) and time.monotonic() < deadline, (found, expected)
 
     def _with(self, builder: Any, options: dict[str, object]) -> Any:
         builder = builder.option("kafka.bootstrap.servers", self.bootstrap)
