@@ -7,10 +7,12 @@ import random
 
 import pytest
 
+from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.server.gauges import health
+from ottla.server.node import Node
 from ottla.storage.memory import MemoryDisk
-from tests.integration.nodes import BROKER, TOPIC, broker, connected, power_cut, run, running, until
+from tests.integration.nodes import BROKER, SETTINGS, TOPIC, broker, connected, power_cut, run, running, until
 
 STORAGE_ERROR = KafkaStorageError.code
 
@@ -486,5 +488,83 @@ def test_a_topic_deleted_while_it_is_synced_moved_or_compacted_harms_no_folder()
                 await produced
             await asyncio.sleep(0.05)
             assert not any(folder.is_offline for folder in node.broker.replicas.folders)
+
+    run(scenario())
+
+
+class HeldJobs:
+    """Jobs wait until the test lets them run."""
+
+    def __init__(self, loop):
+        self.waiting = []
+        self.held = lambda job: False
+
+    def submit(self, job, done):
+        self.waiting.append((job, done))
+        asyncio.get_running_loop().call_soon(self.run_others)
+
+    def run_others(self):
+        for each in [each for each in self.waiting if not self.held(each[0])]:
+            self.waiting.remove(each)
+            job, done = each
+            try:
+                result = job()
+            except Exception as error:
+                result = error
+            done(result)
+
+    def close(self):
+        pass
+
+
+def test_what_is_synced_in_the_old_place_alone_is_not_acknowledged_when_a_partition_is_about_to_move():
+    """The new place is synced one last time; what comes meanwhile is copied behind it, unsynced."""
+
+    async def scenario():
+        disks, held = [MemoryDisk(), MemoryDisk()], []
+        node = Node(
+            Config(SETTINGS), disks=disks, make_jobs=lambda loop: held.append(HeldJobs(loop)) or held[0]
+        )
+        await node.start()
+        async with connected(node) as client, connected(node) as other:
+            await client.create("t", flush_messages=1)
+            await client.produce("t", b"before")
+            replicas = node.broker.replicas
+            source = replicas.home(("t", 0)).path
+            jobs = held[0]
+
+            def syncs_the_copy(job):
+                return "-future" in getattr(getattr(job, "__self__", None), "folder", "")
+
+            async def next_sync_of_the_copy():
+                found = await until(lambda: [each for each in jobs.waiting if syncs_the_copy(each[0])])
+                return found[0]
+
+            jobs.held = syncs_the_copy
+            await client.move("t", "memory-1" if source == "memory-0" else "memory-0")
+            job, done = await next_sync_of_the_copy()
+            assert (await client.produce("t", b"meanwhile")).error_code == 0
+            jobs.waiting.remove((job, done))
+            job()
+            done(None)
+            await next_sync_of_the_copy()  # the last one
+            late = asyncio.create_task(client.produce("t", b"late"))
+            await until(lambda: node.broker.partition("t", 0).log.end_offset == 3)
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            told = late.done()
+            jobs.held = lambda job: homes(node, "t")[0] != source  # the last sync, the switch, and no more
+            jobs.run_others()
+            await until(lambda: homes(node, "t")[0] != source)
+            told = told or late.done()
+            cut = [power_cut(disk.copy()) for disk in disks]
+            jobs.held = lambda job: False
+            jobs.run_others()
+            assert (await late).error_code == 0
+            assert await other.read_all("t") == [b"before", b"meanwhile", b"late"]
+        await node.crash()
+        async with broker(cut) as (_, client):
+            found = await client.read_all("t")
+            assert found[:2] == [b"before", b"meanwhile"] and (b"late" in found or not told)
 
     run(scenario())
