@@ -46,13 +46,12 @@ def test_every_column_of_every_record_arrives(topics, make_topic):
     assert bytes(found[2, 0].value) == b"x" * 1_000_000
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_what_is_written_with_any_codec_is_read_back(topics, make_topic, codec):
+def test_what_is_written_compressed_is_read_back(topics, make_topic):
     topic = make_topic()
     frame = topics.spark.range(5000).selectExpr(
         "encode(cast(id as string), 'UTF-8') key", "repeat(cast(id as string), 5) value"
     )
-    topics.write(frame, topic, **{"kafka.compression.type": codec})
+    topics.write(frame, topic, **{"kafka.compression.type": "zstd"})
     back = topics.read(topic).selectExpr("key", "cast(value as string) value")
     assert back.exceptAll(frame).count() == 0 and back.count() == 5000
 
