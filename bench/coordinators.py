@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from bench.groups import many_groups
 from bench.measure import (
     Benchmark,
     Measured,
     Metric,
     Peer,
     Scale,
-    cpu_seconds,
     make_topic,
-    memory_mb,
     percentile,
 )
-from tests.compat.raw import Raw
 
 _MEMBERS = 5
 _PARTITIONS = 10
@@ -86,61 +83,6 @@ class _Group:
             consumer.poll(0.02)
             self._owned[index] = len(consumer.assignment())
         consumer.close()
-
-
-def many_groups(peer: Peer, scale: Scale) -> Measured:
-    """Groups of three members that only send heartbeats, one every three seconds each."""
-    groups, seconds = scale(1000, 50), 9
-    with peer.running({"group.initial.rebalance.delay.ms": 0}) as server, Raw(server.bootstrap) as raw:
-        members = [
-            member for i in range(groups) for member in _form_group(server.bootstrap, raw, f"group-{i}")
-        ]
-        frames = [_frame(raw, *each) for each in members]
-        before, memory = cpu_seconds(server.pid()), memory_mb(server.pid())
-        begun = time.perf_counter()
-        for turn in range(seconds // 3):
-            for i, frame in enumerate(frames):
-                raw.send_bytes(frame)
-                raw.receive_frame()
-                due = begun + 3 * (turn + i / len(frames))
-                if (wait := due - time.perf_counter()) > 0.002:
-                    time.sleep(wait)
-        share = (cpu_seconds(server.pid()) - before) / (time.perf_counter() - begun)
-    return {
-        Metric(f"{groups} groups of 3 heartbeating, broker CPU", "% of a core", "lower"): share * 100,
-        Metric(f"{groups} groups of 3 heartbeating, memory", "MB", "lower"): memory,
-    }
-
-
-def _form_group(bootstrap: str, raw: Raw, group: str) -> list[tuple[str, str, int]]:
-    """Three members through one generation; the old join needs no id first."""
-    joining = {"group_id": group, "session_timeout": 30_000, "rebalance_timeout": 5000, "member_id": "",
-               "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}]}  # fmt: skip
-    connections = [Raw(bootstrap) for _ in range(3)]
-    try:
-        while raw.call("find_coordinator", 2, {"key": group, "key_type": 0})["error_code"] != "NONE":
-            pass
-        while (first := connections[0].call("join_group", 2, joining))["error_code"] != "NONE":
-            pass
-        for each in connections[1:]:
-            each.send("join_group", 2, joining)
-        connections[0].send("join_group", 2, {**joining, "member_id": first["member_id"]})
-        joined = [each.receive("join_group", 2) for each in connections]
-        latest = max(each["generation_id"] for each in joined)
-        for each, member in zip(connections, joined, strict=True):
-            who = {"group_id": group, "generation_id": latest, "member_id": member["member_id"]}
-            each.send("sync_group", 1, {**who, "assignments": []})
-        for each in connections:
-            each.receive("sync_group", 1)
-        return [(group, member["member_id"], latest) for member in joined]
-    finally:
-        for each in connections:
-            each.close()
-
-
-def _frame(raw: Raw, group: str, member: str, generation: int) -> bytes:
-    frame = raw.frame("heartbeat", 1, {"group_id": group, "generation_id": generation, "member_id": member})
-    return struct.pack(">i", len(frame)) + frame
 
 
 def transactions(peer: Peer, scale: Scale) -> Measured:
