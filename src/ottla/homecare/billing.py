@@ -20,7 +20,9 @@ WINDOW = 64
 _SERVICE = pa.struct(
     [("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64()), ("rendered", pa.int64())]
 )
-_SCHEMA = pa.schema([("total", pa.string()), ("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64())])
+_SCHEMA = pa.schema(
+    [("total", pa.string()), ("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64())]
+)
 
 
 class Total(NamedTuple):
@@ -135,5 +137,3 @@ def parse_totals(rows: pa.RecordBatch) -> pa.Table:
     services, cents = values.flatten()
     keys = rows.column("key").cast(pa.string())
     return pa.table({"key": keys, "services": services, "cents": cents})
-
-

@@ -19,7 +19,9 @@ COMMANDS = {
     "billing": Command("ottla.homecare.run", "totals by patient and month, exactly once", ("billing",)),
     "pipelines": Command("ottla.homecare.run", "all three in one driver", ("technician", "nurse", "billing")),
     "table": Command("ottla.homecare.table", "the billing totals as a Parquet table"),
-    "size": Command("ottla.homecare.size", "topics, brokers, cores, disk and network for a number of patients"),
+    "size": Command(
+        "ottla.homecare.size", "topics, brokers, cores, disk and network for a number of patients"
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """`ottla homecare demo`: a broker, devices, pipelines, trouble if wanted, and a verdict against what is true."""
 
 import argparse
+import contextlib
 import shutil
 import tempfile
 import threading
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan(parser)
     parser.add_argument("--chaos", action="store_true", help="kill the broker and the driver in the middle")
     parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
-    parser.add_argument("--clean", action="store_true", help="with --bootstrap: delete what an earlier run left")
+    parser.add_argument(
+        "--clean", action="store_true", help="with --bootstrap: delete what an earlier run left"
+    )
     parser.add_argument("--master", help="a Spark master (default: Spark in a process of this machine)")
     parser.add_argument("--partitions", type=int, default=4, help="of the topics with the most records")
     parser.add_argument("--keep", metavar="DIR", help="keep data, logs, truth and table in this folder")
@@ -68,11 +71,14 @@ class Demo:
     def run(self) -> Verdict:
         plan = self._plan
         self._view.say(
-            f"{plan.devices:,} devices, {plan.rate:g} messages a second each, {plan.seconds:g} seconds, seed {plan.seed}"
+            f"{plan.devices:,} devices, {plan.rate:g} messages a second each, "
+            f"{plan.seconds:g} seconds, seed {plan.seed}"
         )
         self._start_broker()
         topics.create(self._bootstrap, self._arguments.partitions)
-        self._view.say(f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send")
+        self._view.say(
+            f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send"
+        )
         self._start_pipelines()
         self._start_simulator()
         if self._arguments.chaos:
@@ -115,7 +121,15 @@ class Demo:
 
     def _start_simulator(self) -> None:
         plan = self._plan
-        command = ["homecare", "simulate", "--bootstrap", self._bootstrap, "--json", "--truth", str(self._truth_file)]
+        command = [
+            "homecare",
+            "simulate",
+            "--bootstrap",
+            self._bootstrap,
+            "--json",
+            "--truth",
+            str(self._truth_file),
+        ]
         for name in ("devices", "rate", "seconds", "seed"):
             command += [f"--{name}", str(getattr(plan, name))]
         log = self._folder / "simulator.log"
@@ -229,10 +243,10 @@ def _prepare(bootstrap: str, clean: bool) -> None:
         if not there:
             return
         if not clean:
-            raise OttlaError(f"{bootstrap} has topics of an earlier run ({', '.join(there)}): --clean deletes them")
+            raise OttlaError(
+                f"{bootstrap} has topics of an earlier run ({', '.join(there)}): --clean deletes them"
+            )
         admin.delete_topics(there)
         for group in ("technician", "nurse", "billing"):
-            try:
+            with contextlib.suppress(OttlaError):  # there may be none
                 admin.delete_group(f"homecare-{group}")
-            except OttlaError:
-                pass  # there was none

@@ -55,7 +55,12 @@ def windows(readings: Iterable[pa.RecordBatch], window_ms: int) -> pa.Table:
         # A reading that cannot be read says nothing: neither good nor bad.
         bad, known = _is_out_of_range(values), values.is_valid()
         window = pc.divide(milliseconds(rows), window_ms)
-        columns = [rows.column("key").cast(pa.string()), window, pc.and_(known, pc.invert(bad)), pc.and_(known, bad)]
+        columns = [
+            rows.column("key").cast(pa.string()),
+            window,
+            pc.and_(known, pc.invert(bad)),
+            pc.and_(known, bad),
+        ]
         batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
     table = pa.Table.from_batches(batches, schema)
     found = table.group_by(["patient", "window"]).aggregate([("good", "any"), ("bad", "any")])
@@ -214,7 +219,9 @@ class Nurse:
         bad_since[ill] = np.where(bad_since[ill] == 0, at, bad_since[ill])
         good_since[ill] = 0
         lasted = at - bad_since[ill]
-        reached = np.where(lasted >= rules.escalate_ms, _CRITICAL, np.where(lasted >= rules.sustained_ms, _WARNING, _NONE))
+        reached = np.where(
+            lasted >= rules.escalate_ms, _CRITICAL, np.where(lasted >= rules.sustained_ms, _WARNING, _NONE)
+        )
         raised = reached > level[ill]
         for row, to in zip(ill[raised].tolist(), reached[raised].tolist(), strict=True):
             alerts.append(self._alert(row, to, int(bad_since[row]), at))

@@ -66,8 +66,13 @@ class Once:
                 self._producer.write(rows, topic)
         saved = dict(state)
         if saved:
-            columns: list[Any] = [pa.array(list(saved), pa.string()), pa.array(list(saved.values()), pa.binary())]
-            self._producer.write(pa.RecordBatch.from_arrays(columns, names=["key", "value"]), self._state_topic)
+            columns: list[Any] = [
+                pa.array(list(saved), pa.string()),
+                pa.array(list(saved.values()), pa.binary()),
+            ]
+            self._producer.write(
+                pa.RecordBatch.from_arrays(columns, names=["key", "value"]), self._state_topic
+            )
         self._producer.flush()
         marker = OffsetAndMetadata(batch + 1, query)
         offsets: dict[TopicPartition, OffsetAndMetadata | int] = {

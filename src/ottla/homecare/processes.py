@@ -18,7 +18,11 @@ class Process:
     """A command of ours in a group of its own, so that a kill takes its children (a JVM, say) with it."""
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, hear: Callable[[dict[str, Any]], None] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        hear: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.name, self.log = name, log
         self._command = [sys.executable, "-m", "ottla.cli.main", *command]

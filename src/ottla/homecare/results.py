@@ -38,5 +38,3 @@ class Results:
             keys, values = rows.column("key").to_pylist(), rows.column("value").to_pylist()
             yield from zip(map(bytes.decode, keys), values, strict=True)
         self._read.update(ends)
-
-

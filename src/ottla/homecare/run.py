@@ -17,8 +17,12 @@ from ottla.homecare.simulator import add_rules, rules_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
-    parser.add_argument("--master", help="a Spark master, for example spark://host:7077 (default: this machine)")
-    parser.add_argument("--checkpoints", metavar="DIR", help="where Spark keeps its progress (default: a new folder)")
+    parser.add_argument(
+        "--master", help="a Spark master, for example spark://host:7077 (default: this machine)"
+    )
+    parser.add_argument(
+        "--checkpoints", metavar="DIR", help="where Spark keeps its progress (default: a new folder)"
+    )
     parser.add_argument("--trigger", default="500 milliseconds", help="time between micro-batches")
     parser.add_argument("--rows-max", type=int, default=1_000_000, help="records in a micro-batch at most")
     parser.add_argument("--partitions", type=int, default=4, help="of the topics, if they are to be made")
@@ -27,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, names: tuple[str, ...] = tuple(JOBS)) -> int:
-    logging.basicConfig(level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     stopping = []
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: stopping.append(True))
@@ -45,7 +51,9 @@ def run(arguments: argparse.Namespace, names: tuple[str, ...] = tuple(JOBS)) -> 
         rows_max=arguments.rows_max,
     )
     try:
-        run_stream(spark, names, settings, _tell_json if arguments.json else _tell_plainly, lambda: bool(stopping))
+        run_stream(
+            spark, names, settings, _tell_json if arguments.json else _tell_plainly, lambda: bool(stopping)
+        )
     finally:
         spark.stop()
     return 0

@@ -38,8 +38,12 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rules(parser: argparse.ArgumentParser, rules: Rules) -> None:
-    parser.add_argument("--timeout-ms", type=int, default=rules.timeout_ms, help="a longer silence is offline")
-    parser.add_argument("--lateness-ms", type=int, default=rules.lateness_ms, help="how late records may come")
+    parser.add_argument(
+        "--timeout-ms", type=int, default=rules.timeout_ms, help="a longer silence is offline"
+    )
+    parser.add_argument(
+        "--lateness-ms", type=int, default=rules.lateness_ms, help="how late records may come"
+    )
 
 
 def rules_of(arguments: argparse.Namespace) -> Rules:
@@ -75,8 +79,15 @@ def simulate(
         max_block_ms=120_000,
     )
     with producer:
-        world = World(plan, _now_ms())
-        tell({"planned_rate": round(messages_a_second(plan)), "devices": plan.devices, "start_ms": world.start_ms})
+        # Flat out is history that is told at once: it must not lie in the future.
+        world = World(plan, _now_ms() - (int(plan.seconds * 1000) if flat_out else 0))
+        tell(
+            {
+                "planned_rate": round(messages_a_second(plan)),
+                "devices": plan.devices,
+                "start_ms": world.start_ms,
+            }
+        )
         producer.write(world.roster(), topics.ROSTER)
         producer.flush()
         _send(producer, world, tell, flat_out)
@@ -87,7 +98,9 @@ def simulate(
     return world
 
 
-def _send(producer: ColumnarProducer, world: World, tell: Callable[[dict[str, Any]], None], flat_out: bool) -> None:
+def _send(
+    producer: ColumnarProducer, world: World, tell: Callable[[dict[str, Any]], None], flat_out: bool
+) -> None:
     plan = world.plan
     end_ms = world.start_ms + int(plan.seconds * 1000)
     told = time.monotonic()
@@ -126,7 +139,9 @@ def _tell_plainly(told: dict[str, Any]) -> None:
     if "sent" in told:
         rate = told["sent"] / max(told["elapsed_s"], 0.001)
         word = "done" if told["done"] else "simulate"
-        print(f"{word}: {told['elapsed_s']:.0f} s, {told['sent']:,} messages, {rate:,.0f} a second", flush=True)
+        print(
+            f"{word}: {told['elapsed_s']:.0f} s, {told['sent']:,} messages, {rate:,.0f} a second", flush=True
+        )
     else:
         print(" ".join(f"{name} {value}" for name, value in told.items()), file=sys.stderr, flush=True)
 

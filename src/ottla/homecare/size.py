@@ -21,7 +21,9 @@ class Measured:
 
     broker_mb_s: float = 200.0  # a broker takes in, acks=all, one copy: bound by one core
     broker_read_mb_s: float = 500.0  # and gives out
-    partition_mb_s: float = 20.0  # one partition, so that its reader keeps up: below what one Spark task reads
+    partition_mb_s: float = (
+        20.0  # one partition, so that its reader keeps up: below what one Spark task reads
+    )
     technician_rows_s: float = 250_000.0  # a core of Spark
     nurse_rows_s: float = 100_000.0
     billing_rows_s: float = 50_000.0
@@ -128,7 +130,9 @@ def _rounded(partitions: int) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patients", type=int, default=1_000_000, help="default: 1,000,000")
-    parser.add_argument("--rate", type=float, default=10.0, help="messages a second and patient (default: 10)")
+    parser.add_argument(
+        "--rate", type=float, default=10.0, help="messages a second and patient (default: 10)"
+    )
     parser.add_argument("--messages-per-second", type=float, help="instead of patients and rate")
     parser.add_argument("--bytes-per-second", type=float, help="bytes in all, where they are known")
     parser.add_argument("--json", action="store_true")
@@ -136,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         for each in fields(kind):
             word = "assumed" if kind is Assumed else "measured"
             option = f"--{each.name.replace('_', '-')}"
-            parser.add_argument(option, type=float, help=f"{word}: {each.default:g}")  # type: ignore[str-format]
+            parser.add_argument(option, type=float, help=f"{word}: {each.default:g}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -162,7 +166,8 @@ def lines(answer: Answer, measured: Measured, assumed: Assumed) -> list[str]:
     return [
         f"load          {answer.messages_s:,.0f} messages, {answer.mb_s:,.0f} MB a second; "
         f"{answer.wire_mb_s:,.0f} MB compressed",
-        f"partitions    {answer.partitions:,} for each wide topic (vitals, heartbeats, billing), a quarter for the others",
+        f"partitions    {answer.partitions:,} for each wide topic (vitals, heartbeats, billing), "
+        "a quarter for the others",
         f"brokers       {answer.brokers:,}, because of {answer.brokers_because} ({needs})",
         f"disk          {answer.disk_tb:,.1f} TB in all, {answer.disk_tb_each:,.1f} TB a broker",
         f"network       {answer.network_in_mb_s:,.0f} MB/s in, {answer.network_out_mb_s:,.0f} MB/s out a broker",

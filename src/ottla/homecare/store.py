@@ -15,7 +15,9 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 CHUNK = 16_384
 IDS = "ids"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
-Groups = Mapping[str, Mapping[str, Any]]  # group -> column -> numpy dtype; a tuple (dtype, n) is n numbers a row
+Groups = Mapping[
+    str, Mapping[str, Any]
+]  # group -> column -> numpy dtype; a tuple (dtype, n) is n numbers a row
 
 
 class Store:
@@ -58,7 +60,9 @@ class Store:
 
     def touch(self, group: str, rows: Any | None = None) -> None:
         """These rows (or all) of the group have changed."""
-        chunks = range(-(-len(self) // CHUNK)) if rows is None else np.unique(np.asarray(rows) // CHUNK).tolist()
+        chunks = (
+            range(-(-len(self) // CHUNK)) if rows is None else np.unique(np.asarray(rows) // CHUNK).tolist()
+        )
         self._changed[group].update(chunks)
 
     # -- saving and loading ------------------------------------------------------------------------

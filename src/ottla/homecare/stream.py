@@ -1,5 +1,6 @@
 """Runs the pipelines on Spark: sources, ticks, micro-batches, and a new start when one fails."""
 
+import contextlib
 import json
 import logging
 import time
@@ -140,7 +141,8 @@ class Pipeline:
 
     def _current_ends(self) -> dict[tuple[str, int], int]:
         try:
-            return dict(self._ends.end_offsets(self._partitions))
+            found = self._ends.end_offsets(self._partitions)
+            return {(where.topic, where.partition): at for where, at in found.items()}
         except OttlaError as error:
             log.info("%s: the ends are not known (%s): time waits", self._job.name, error)
             return {}
@@ -159,7 +161,9 @@ class Pipeline:
         self._batches += 1
         now_ms = _now_ms()
         read = self._clock.positions()
-        ages = sorted(now_ms - int(at.timestamp() * 1000) for at in moments["at"].to_pylist()) if moments else []
+        ages = (
+            sorted(now_ms - int(at.timestamp() * 1000) for at in moments["at"].to_pylist()) if moments else []
+        )
         self._report(
             {
                 "job": self._job.name,
@@ -206,10 +210,8 @@ def _wait(spark: Any, seconds: float) -> None:
     """Returns early when a query ends; which one, and why, is asked of the queries."""
     from pyspark.errors import StreamingQueryException  # type: ignore[import-not-found,unused-ignore]
 
-    try:
+    with contextlib.suppress(StreamingQueryException):
         spark.streams.awaitAnyTermination(seconds)
-    except StreamingQueryException:
-        pass
     spark.streams.resetTerminated()
 
 

@@ -27,7 +27,9 @@ _SCHEMA = pa.schema(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
-    parser.add_argument("--folder", default="billing-table", help="where the table is (default: billing-table)")
+    parser.add_argument(
+        "--folder", default="billing-table", help="where the table is (default: billing-table)"
+    )
     parser.add_argument("--rebuild", action="store_true", help="forget the table and read everything again")
 
 
@@ -36,10 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.rebuild:
         (folder / FILE).unlink(missing_ok=True)
     table = update(arguments.bootstrap, folder)
-    by_month = table.group_by("month").aggregate([("patient", "count"), ("services", "sum"), ("cents", "sum")])
+    by_month = table.group_by("month").aggregate(
+        [("patient", "count"), ("services", "sum"), ("cents", "sum")]
+    )
     for row in by_month.sort_by("month").to_pylist():
         euros = row["cents_sum"] / 100
-        print(f"{row['month']}: {row['patient_count']:,} patients, {row['services_sum']:,} services, {euros:,.2f}")
+        print(
+            f"{row['month']}: {row['patient_count']:,} patients, {row['services_sum']:,} services, {euros:,.2f}"
+        )
     print(f"{folder / FILE}: {table.num_rows:,} rows")
     return 0
 
@@ -66,7 +72,9 @@ def merge(table: pa.Table, changes: pa.Table) -> pa.Table:
     columns = [pc.list_element(parts, 0), pc.list_element(parts, 1), changes["services"], changes["cents"]]
     fresh = pa.Table.from_arrays(columns, schema=_SCHEMA)
     kept = table.join(fresh.select(["patient", "month"]), ["patient", "month"], join_type="left anti")
-    return pa.concat_tables([kept.select(_SCHEMA.names), fresh]).sort_by([("patient", "ascending"), ("month", "ascending")])
+    return pa.concat_tables([kept.select(_SCHEMA.names), fresh]).sort_by(
+        [("patient", "ascending"), ("month", "ascending")]
+    )
 
 
 def load(folder: Path) -> tuple[pa.Table, Ends]:

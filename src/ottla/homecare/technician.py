@@ -54,7 +54,11 @@ def _cut(beats: pa.Table, timeout_ms: int) -> pa.Table:
     device, at = devices.indices.to_numpy(), beats["at"].to_numpy()
     begins = np.flatnonzero(np.r_[True, (device[1:] != device[:-1]) | (np.diff(at) > timeout_ms)])
     ends = np.r_[begins[1:], len(at)] - 1
-    columns = [beats["device"].take(pa.array(begins)), pa.chunked_array([at[begins]]), pa.chunked_array([at[ends]])]
+    columns = [
+        beats["device"].take(pa.array(begins)),
+        pa.chunked_array([at[begins]]),
+        pa.chunked_array([at[ends]]),
+    ]
     return pa.Table.from_arrays(columns, names=["device", "first", "last"])
 
 

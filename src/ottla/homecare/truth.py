@@ -125,7 +125,10 @@ class Truth:
                     continue
                 found.append((patient_id(patient), level, bad_since, at, self._nurse(patient, at)))
             elif good:
-                good_since, bad_since = at if good_since is None else good_since, None if not level else bad_since
+                good_since, bad_since = (
+                    at if good_since is None else good_since,
+                    None if not level else bad_since,
+                )
                 if level and at - good_since >= rules.clear_ms:
                     found.append((patient_id(patient), "clear", good_since, at, self._nurse(patient, at)))
                     level, bad_since = "", None

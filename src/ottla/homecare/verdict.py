@@ -28,9 +28,7 @@ class Finding:
 
     def lines(self) -> list[str]:
         word = "all right" if self.is_right else "WRONG"
-        counts = (
-            f"missing {len(self.missing)}, double {len(self.double)}, unexpected {len(self.unexpected)}"
-        )
+        counts = f"missing {len(self.missing)}, double {len(self.double)}, unexpected {len(self.unexpected)}"
         found = [f"{self.name:<14} expected {self.expected:>8,}  seen {self.seen:>8,}  {counts}: {word}"]
         for kind in ("missing", "double", "unexpected"):
             found += [f"    {kind}: {example}" for example in getattr(self, kind)[:_SHOWN]]
@@ -59,7 +57,9 @@ def judge(
 ) -> Verdict:
     """Takes the values of the result topics as they are; `totals` with their keys, `table` if there is one."""
     seen_events = [(e["device"], e["state"], e["at"]) for e in map(json.loads, events)]
-    seen_alerts = [(a["patient"], a["level"], a["since"], a["at"], a["nurse"]) for a in map(json.loads, alerts)]
+    seen_alerts = [
+        (a["patient"], a["level"], a["since"], a["at"], a["nurse"]) for a in map(json.loads, alerts)
+    ]
     findings = [
         compare("device events", expected.events, seen_events),
         compare("nurse alerts", expected.alerts, seen_alerts),

@@ -102,7 +102,9 @@ class View:
         match name:
             case "technician":
                 offline = told["offline"]
-                outcome = f"online {told['devices'] - offline:,}  offline {offline:,}  events {told['written']:,}"
+                outcome = (
+                    f"online {told['devices'] - offline:,}  offline {offline:,}  events {told['written']:,}"
+                )
             case "nurse":
                 outcome = f"alerting {told['alerting']:,}  alerts {told['written']:,}"
             case _:

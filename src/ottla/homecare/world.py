@@ -66,7 +66,9 @@ class World:
     def __init__(self, plan: Plan, start_ms: int) -> None:
         self.plan, self.start_ms = plan, start_ms
         self.now_ms = start_ms
-        self.sent: dict[str, int] = dict.fromkeys((topics.HEARTBEAT, topics.VITALS, topics.BILLING, topics.ROSTER), 0)
+        self.sent: dict[str, int] = dict.fromkeys(
+            (topics.HEARTBEAT, topics.VITALS, topics.BILLING, topics.ROSTER), 0
+        )
         self.repeated = self.late = 0
         self.truth = Truth(plan.devices, plan.rules, start_ms)
         self._random = np.random.default_rng(plan.seed)
@@ -165,7 +167,9 @@ class World:
         """Each device counts its own services from 1 on."""
         order = np.argsort(device, kind="stable")
         ordered = device[order]
-        begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.array([], int)
+        begins = (
+            np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.array([], int)
+        )
         lengths = np.diff(np.r_[begins, len(ordered)])
         rank = np.empty(len(device), np.int64)
         rank[order] = np.arange(len(ordered)) - np.repeat(begins, lengths)
@@ -217,7 +221,9 @@ class World:
             now = message.due < to_ms
             if not now.all():
                 left = np.flatnonzero(~now)
-                self._waiting.append(Message(message.topic, message.due[left], message.rows.take(pa.array(left))))
+                self._waiting.append(
+                    Message(message.topic, message.due[left], message.rows.take(pa.array(left)))
+                )
             rows = message.rows if now.all() else message.rows.filter(pa.array(now))
             if rows.num_rows:
                 self.sent[message.topic] += rows.num_rows
@@ -233,9 +239,10 @@ class World:
         for share, length in ((plan.silent_share, long), (plan.silent_share, short)):
             begins = self.start_ms + self._random.uniform(0.05, 0.7, count) * span
             chosen = self._random.random(count) < share
-            yield np.where(chosen, begins, _FAR).astype(np.int64), np.where(
-                chosen, begins + length, _FAR
-            ).astype(np.int64)
+            yield (
+                np.where(chosen, begins, _FAR).astype(np.int64),
+                np.where(chosen, begins + length, _FAR).astype(np.int64),
+            )
 
     def _is_silent(self, device: Ints, at: Ints) -> Any:
         silent = np.zeros(len(device), bool)
@@ -305,5 +312,6 @@ def step_ms(plan: Plan) -> int:
 
 def _rows(ids: pa.Array, chosen: Ints, values: pa.Array, at: Ints) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
-        [ids.take(pa.array(chosen)), values.cast(pa.binary()), pa.array(at, pa.int64())], names=["key", "value", "timestamp"]
+        [ids.take(pa.array(chosen)), values.cast(pa.binary()), pa.array(at, pa.int64())],
+        names=["key", "value", "timestamp"],
     )

@@ -20,7 +20,8 @@ def rows(*values: tuple[str, str, int, int, int]) -> pa.RecordBatch:
         for _, d, n, c, r in values
     ]
     return pa.RecordBatch.from_arrays(
-        [pa.array([v[0].encode() for v in values], pa.binary()), pa.array(texts, pa.binary())], names=["key", "value"]
+        [pa.array([v[0].encode() for v in values], pa.binary()), pa.array(texts, pa.binary())],
+        names=["key", "value"],
     )
 
 

@@ -53,7 +53,9 @@ def test_a_sustained_lapse_warns_once_then_escalates_once() -> None:
 
 def test_a_blip_calls_nobody() -> None:
     view = Nurse(RULES)
-    assert watch(view, range(1, 5), BAD) + watch(view, range(5, 7), GOOD) + watch(view, range(7, 11), BAD) == []
+    assert (
+        watch(view, range(1, 5), BAD) + watch(view, range(5, 7), GOOD) + watch(view, range(7, 11), BAD) == []
+    )
 
 
 def test_all_clear_takes_a_while_and_a_relapse_begins_it_anew_without_another_alert() -> None:
@@ -81,12 +83,15 @@ def test_the_nurse_of_the_moment_is_called_though_the_roster_has_changed_since()
     table = windows([rows(*[("p", at * 1_000, BAD) for at in range(10, 24)])], 1_000)
     roster(view, ("p", "berta", 16_000), ("p", "clara", 100_000))
     found = view.step(table, 24_000)
-    assert [(a.level, a.at, a.nurse) for a in found] == [("warning", 15_000, "anna"), ("critical", 22_000, "berta")]
+    assert [(a.level, a.at, a.nurse) for a in found] == [
+        ("warning", 15_000, "anna"),
+        ("critical", 22_000, "berta"),
+    ]
 
 
 def test_what_comes_after_its_window_was_judged_is_counted_not_used() -> None:
     view = Nurse(RULES)
-    watch(view, range(0, 3), GOOD)
+    watch(view, range(3), GOOD)
     assert view.step(windows([rows(("p", 500, BAD))], 1_000), 3_000) == []
     assert view.too_late == 1
 

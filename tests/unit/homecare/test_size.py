@@ -37,11 +37,16 @@ def test_a_small_start_is_as_many_brokers_as_copies() -> None:
 
 
 def test_a_slower_machine_needs_more() -> None:
-    assert size(10**7, 10**6, Measured(nurse_rows_s=10_000)).spark_cores["nurse"] > size(10**7, 10**6).spark_cores["nurse"]
+    assert (
+        size(10**7, 10**6, Measured(nurse_rows_s=10_000)).spark_cores["nurse"]
+        > size(10**7, 10**6).spark_cores["nurse"]
+    )
 
 
 def test_the_command_answers_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.run("size", ["--patients", "1000", "--rate", "10"]) == 0
     assert "brokers       3" in capsys.readouterr().out
-    assert commands.run("size", ["--messages-per-second", "13e6", "--bytes-per-second", "2.75e9", "--json"]) == 0
+    assert (
+        commands.run("size", ["--messages-per-second", "13e6", "--bytes-per-second", "2.75e9", "--json"]) == 0
+    )
     assert json.loads(capsys.readouterr().out)["mb_s"] == 2_750

@@ -16,7 +16,9 @@ def changes(*totals: tuple[str, int, int]) -> pa.Table:
 
 
 def test_the_last_total_of_a_key_wins() -> None:
-    one = table.merge(table._SCHEMA.empty_table(), changes(("p/2026-11", 1, 5), ("q/2026-11", 1, 7), ("p/2026-11", 2, 9)))
+    one = table.merge(
+        table._SCHEMA.empty_table(), changes(("p/2026-11", 1, 5), ("q/2026-11", 1, 7), ("p/2026-11", 2, 9))
+    )
     two = table.merge(one, changes(("q/2026-11", 3, 30)))
     assert table.as_totals(two) == {"p/2026-11": (2, 9), "q/2026-11": (3, 30)}
 

@@ -16,7 +16,8 @@ T = 8_000
 def beats(*moments: tuple[str, int]) -> pa.RecordBatch:
     keys, times = zip(*moments, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array([k.encode() for k in keys], pa.binary()), pa.array(times, pa.int64())], names=["key", "timestamp"]
+        [pa.array([k.encode() for k in keys], pa.binary()), pa.array(times, pa.int64())],
+        names=["key", "timestamp"],
     )
 
 

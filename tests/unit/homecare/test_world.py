@@ -113,7 +113,9 @@ def test_a_total_that_is_written_twice_is_found() -> None:
 def test_a_seed_gives_the_same_world() -> None:
     plan = Plan(devices=30, seconds=5)
     one, two = (list(World(plan, START).advance(START + 5_000)) for _ in range(2))
-    assert [(topic, rows.to_pylist()) for topic, rows in one] == [(topic, rows.to_pylist()) for topic, rows in two]
+    assert [(topic, rows.to_pylist()) for topic, rows in one] == [
+        (topic, rows.to_pylist()) for topic, rows in two
+    ]
 
 
 def test_late_messages_are_within_the_lateness() -> None:
