@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.soak import churn, copier, fuzz, groups, histories, kills, streams, transactions
+from tests.soak import churn, copier, fuzz, groups, histories, kills, streams, suites, transactions
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
 _MARK = "<!-- runs: newest first, written by `make soak` -->"
@@ -41,6 +41,10 @@ def _every_server(seed: int) -> list[Any]:
     return [spark_exactly_once.run(50, seed, _say, server) for server in spark_exactly_once.SERVERS]
 
 
+def _every_suite() -> list[Any]:
+    return [suites.run(name, _say) for name in suites.runnable()]
+
+
 PARTS: dict[str, Callable[[int, float], list[Any]]] = {
     "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
     "groups": lambda seed, _: [groups.run(50, seed, _say)],
@@ -50,6 +54,7 @@ PARTS: dict[str, Callable[[int, float], list[Any]]] = {
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
     "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
     "spark": lambda seed, _: _every_server(seed),
+    "suites": lambda _seed, _: _every_suite(),
 }
 
 

@@ -1,0 +1,343 @@
+"""Other clients' own test suites against Ottla: fetched with their package tools, built, run, never kept here.
+
+    python -m tests.soak.suites [franz-go] [kafka-go] [kafka-python] [librdkafka]
+
+Needs Go, Cargo (it brings librdkafka's source) and a C compiler for theirs. A test that fails and is not listed
+in `EXPECTED`, with its reason, is wrong. docs/compatibility.md tells what was found, and what Kafka answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.oracle.ottla import Ottla
+
+FRANZ_GO, KAFKA_GO, KAFKA_PYTHON, RDKAFKA_SYS = "v1.22.2", "v0.4.51", "3.0.12", "4.10.0"
+RECORDS = 20_000  # of each chain of franz-go's group and transaction tests
+KAFKA_GO_PORT = 9092  # in its source
+
+_ACLS = "no authorizer"
+_SASL = "no SASL listener"
+_SMALL_SEGMENTS = "segment.bytes below 1 MiB: Kafka 4 refuses it too"
+_SUITE_PANICS = "the suite's own helper has no connect function: it panics with any broker"
+EXPECTED: dict[str, dict[str, str]] = {
+    "franz-go": {},
+    "kafka-go": {
+        "TestClientAlterClientQuotas": "no quotas",
+        "TestAlterUserScramCredentials": _SASL,
+        "TestDescribeUserScramCredentials": _SASL,
+        "TestUnsupportedSASLMechanism": _SASL,
+        "TestWriter": _SASL,
+        "TestWriter/writing_a_message_with_SASL_Plain_authentication": _SASL,
+        "TestClientCreateACLs": _ACLS,
+        "TestClientDeleteACLs": _ACLS,
+        "TestClientDescribeACLs": _ACLS,
+        "TestConn": "its two subtests below",
+        "TestConn/test_delete_topics": "a topic asked for is created before the answer, not after it",
+        "TestConn/test_delete_topics_with_an_invalid_topic": "the same",
+        "TestReaderReadCompactedMessage": _SMALL_SEGMENTS,
+    },
+    "kafka-python": {
+        "test_create_describe_delete_acls": _ACLS,
+        "test_describe_metadata_quorum": "no KRaft quorum: DescribeQuorum is not served",
+    },
+    "librdkafka": {
+        "0077": _SMALL_SEGMENTS,
+        "0081": _ACLS,
+        "0103": "asks for three replicas",
+        "0109": _ACLS,
+        "0129": _SMALL_SEGMENTS,
+    },
+}
+
+
+@dataclass(slots=True)
+class Report:
+    suite: str = ""
+    passed: int = 0
+    skipped: int = 0
+    expected: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return self.passed > 0 and not self.wrong
+
+    def count(self, test: str, outcome: str) -> None:
+        match outcome:
+            case "PASS":
+                self.passed += 1
+            case "SKIP":
+                self.skipped += 1
+            case _ if test in EXPECTED[self.suite]:
+                self.expected.append(test)
+            case _:
+                self.wrong.append(test)
+
+
+def runnable() -> list[str]:
+    """Those whose tools are installed."""
+    needs = {"franz-go": "go", "kafka-go": "go", "librdkafka": "cargo"}
+    return [name for name in _SUITES if shutil.which(needs.get(name, sys.executable))]
+
+
+def run(name: str, say: Callable[[str], None] = print) -> Report:
+    report = Report(name)
+    _SUITES[name](report, say)
+    return report
+
+
+# franz-go and kafka-go
+
+
+def _franz_go(report: Report, say: Callable[[str], None]) -> None:
+    source = _go_module("github.com/twmb/franz-go", FRANZ_GO)
+    with Ottla(settings={"auto.create.topics.enable": "true"}) as broker:
+        environment = {
+            "KGO_SEEDS": broker.bootstrap,
+            "KGO_TEST_RF": "1",
+            "KGO_TEST_RECORDS": str(RECORDS),
+            "KGO_TEST_MAX_TOPIC_PARTS": "7",
+            "KGO_LOG_LEVEL": "none",
+        }
+        _go_test(source, ["./pkg/kgo/"], environment, report, say)
+
+
+def _kafka_go(report: Report, say: Callable[[str], None]) -> None:
+    source = _go_module("github.com/segmentio/kafka-go", KAFKA_GO)
+    settings = {
+        "message.max.bytes": 200_000_000,
+        "auto.create.topics.enable": "true",
+        "advertised.listeners": f"PLAINTEXT://localhost:{KAFKA_GO_PORT}",
+    }
+    say(_SUITE_PANICS + ": those subtests are left out")
+    leave_out = "TestReaderConsumerGroup/(commits|interval|offset)"
+    with Ottla(KAFKA_GO_PORT, settings=settings):
+        _go_test(source, ["-mod=mod", "-skip", leave_out, "."], {"KAFKA_VERSION": "3.7.0"}, report, say)
+
+
+def _go_module(path: str, version: str) -> Path:
+    """A writable copy: the module cache is read-only, and kafka-go's go.mod wants to be updated."""
+    target = _cache() / f"{path.rsplit('/', 1)[1]}-{version}"
+    if not target.exists():
+        answer = _output(["go", "mod", "download", "-json", f"{path}@{version}"], _cache())
+        shutil.copytree(json.loads(answer)["Dir"], target, copy_function=shutil.copyfile)
+        for each in [target, *target.rglob("*")]:
+            each.chmod(each.stat().st_mode | 0o600)
+    return target
+
+
+def _go_test(
+    source: Path, options: list[str], environment: dict[str, str], report: Report, say: Callable[[str], None]
+) -> None:
+    """`go test -v` writes a line `--- PASS: TestName (0.1s)` for every test and, indented, every subtest."""
+    command = ["go", "test", "-p=1", "-v", "-count=1", "-timeout=40m", *options]
+    output = _output(command, source, environment)
+    for indent, outcome, test in re.findall(r"^( *)--- (PASS|FAIL|SKIP): (\S+)", output, re.MULTILINE):
+        if not indent or outcome == "FAIL":
+            report.count(test, outcome)
+    if "\npanic: " in output:
+        report.wrong.append("panic")
+    say(f"{report.suite}: {report.passed} passed")
+
+
+# kafka-python
+
+_SERVICE = """
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+    def open(self): ...
+    def close(self): ...
+
+
+class SpawnedService(ExternalService): ...
+"""
+
+
+def _kafka_python(report: Report, say: Callable[[str], None]) -> None:
+    folder = _cache() / f"kafka_python-{KAFKA_PYTHON}"
+    if not folder.exists():
+        wanted = ["--no-deps", "--no-binary", ":all:", f"kafka-python=={KAFKA_PYTHON}"]
+        _output([sys.executable, "-m", "pip", "download", "-q", "-d", str(_cache()), *wanted], _cache())
+        with tarfile.open(_cache() / f"{folder.name}.tar.gz") as archive:
+            archive.extractall(_cache(), filter="data")
+        (folder / "test" / "__init__.py").touch()  # the archive leaves these two out
+        (folder / "test" / "service.py").write_text(_SERVICE)
+    port = _free_port()
+    settings = {
+        "num.partitions": 4,
+        "node.id": 0,
+        "group.min.session.timeout.ms": 1000,
+        "auto.create.topics.enable": "true",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",  # a test looks where the value comes from
+    }
+    with Ottla(port, settings=settings) as broker:
+        environment = {
+            "KAFKA_URI": f"kafka://{broker.bootstrap}",
+            "KAFKA_VERSION": "4.3.0",
+            "KAFKA_ROOT": str(folder),
+            "PYTHONPATH": str(folder),
+        }
+        tests = [f"test/integration/test_{name}_integration.py" for name in ("admin", "consumer", "producer")]
+        found = folder / "outcome.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "--timeout=90", f"--junitxml={found}", *tests]
+        _output(command, folder, environment)
+    for case in ElementTree.parse(found).iter("testcase"):
+        kinds = {each.tag for each in case}
+        outcome = "FAIL" if kinds & {"failure", "error"} else "SKIP" if "skipped" in kinds else "PASS"
+        report.count(str(case.get("name")), outcome)
+    say(f"{report.suite}: {report.passed} passed")
+
+
+# librdkafka
+
+# Its own unit tests and its mock broker, what needs SASL or ACLs throughout, and one that measures speed.
+_NOT_OURS = re.compile(
+    "00(00|04|06|25|38|58|59|66|72|78|80|97)|01(15|19|24|26|28|33|34|35|42)|.*mock",
+)
+_OUTCOMES = {"PASSED": "PASS", "SKIPPED": "SKIP"}
+
+
+def _librdkafka(report: Report, say: Callable[[str], None]) -> None:
+    tests = _built_librdkafka() / "tests"
+    numbers = {each.name[:4] for each in tests.glob("0*-*.c*") if not _NOT_OURS.match(each.name)}
+    # Its tests assume four partitions, and that members which start together are assigned together.
+    settings = {"num.partitions": 4, "group.initial.rebalance.delay.ms": 3000}
+    with Ottla(settings={**settings, "auto.create.topics.enable": "true"}) as broker:
+        (tests / "test.conf").write_text(f"bootstrap.servers={broker.bootstrap}\n")
+        environment = {"LD_LIBRARY_PATH": "../src:../src-cpp", "TEST_KAFKA_VERSION": "4.3.0"}
+        _provide_topics_tool(tests, broker.bootstrap, environment)
+        for number in sorted(numbers):
+            output = _output(["./test-runner", "-Q", "-p1"], tests, {**environment, "TESTS": number}, 180)
+            outcomes = re.findall(rf"\| {number}_\S+ +\| +([A-Z]+)", output)
+            said = "PASSED" if "PASSED" in outcomes else outcomes[-1] if outcomes else ""
+            report.count(number, _OUTCOMES.get(said, "FAIL"))
+            say(f"{report.suite}: {number} {said or 'FAILED'}")
+
+
+def _built_librdkafka() -> Path:
+    target = _cache() / f"librdkafka-{RDKAFKA_SYS}"
+    if not (target / "tests" / "test-runner").exists():
+        crate = _cache() / "crate"
+        crate.mkdir(exist_ok=True)
+        (crate / "lib.rs").touch()
+        (crate / "Cargo.toml").write_text(
+            '[package]\nname = "suite"\nversion = "0.0.0"\nedition = "2021"\n[lib]\npath = "lib.rs"\n'
+            f'[dependencies]\nrdkafka-sys = "={RDKAFKA_SYS}"\n'
+        )
+        found = json.loads(_output(["cargo", "metadata", "-q", "--format-version=1"], crate))["packages"]
+        manifest = next(each["manifest_path"] for each in found if each["name"] == "rdkafka-sys")
+        shutil.copytree(Path(manifest).parent / "librdkafka", target, dirs_exist_ok=True)
+        for command, folder in (
+            (["./configure", "--disable-sasl"], target),
+            (["make", "-j2", "libs"], target),
+            (["make", "-j2", "build"], target / "tests"),
+        ):
+            _output(command, folder)
+    return target
+
+
+def _provide_topics_tool(tests: Path, bootstrap: str, environment: dict[str, str]) -> None:
+    """Some tests create topics with Kafka's command: ours takes the same options, and starts faster."""
+    tool = tests / "tool" / "bin" / "kafka-topics.sh"
+    tool.parent.mkdir(parents=True, exist_ok=True)
+    project = Path(__file__).parents[2]
+    tool.write_text(
+        f'#!/bin/sh\ncd {project} && exec {sys.executable} -m tests.soak.suites --kafka-topics -- "$@"\n'
+    )
+    tool.chmod(0o755)
+    environment |= {"KAFKA_PATH": str(tests / "tool"), "BROKERS": bootstrap}
+
+
+def _kafka_topics(given: list[str]) -> int:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap-server")
+    parser.add_argument("--create", action="store_true")
+    parser.add_argument("--topic")
+    parser.add_argument("--partitions", type=int, default=-1)
+    parser.add_argument("--replication-factor", type=int, default=-1)
+    parser.add_argument("--config", action="append", default=[])
+    options = parser.parse_args(given)
+    config = dict(each.split("=", 1) for each in options.config)
+    topic = NewTopic(options.topic, options.partitions, options.replication_factor, config=config)
+    admin = AdminClient({"bootstrap.servers": options.bootstrap_server})
+    for made in admin.create_topics([topic]).values():
+        made.result()
+    return 0
+
+
+_SUITES: dict[str, Callable[[Report, Callable[[str], None]], None]] = {
+    "franz-go": _franz_go,
+    "kafka-go": _kafka_go,
+    "kafka-python": _kafka_python,
+    "librdkafka": _librdkafka,
+}
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "ottla-suites"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _output(
+    command: list[str], folder: Path, environment: dict[str, str] | None = None, timeout_s: float = 3600
+) -> str:
+    """What it wrote, without colours. A suite's exit code says less than its lines."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=None if command[0] in ("cargo", "go") else subprocess.STDOUT,
+            timeout=timeout_s,
+            text=True,
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--kafka-topics"]:
+        return _kafka_topics(sys.argv[3:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suites", nargs="*", choices=[[], *_SUITES], metavar="SUITE", help=", ".join(_SUITES))
+    clean = True
+    for name in parser.parse_args().suites or runnable():
+        report = run(name)
+        summary = {each: getattr(report, each) for each in report.__slots__}
+        print(json.dumps({**summary, "clean": report.is_clean}), flush=True)
+        clean = clean and report.is_clean
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
