@@ -347,10 +347,10 @@ def test_a_decompression_bomb_is_refused_within_a_bound(codec):
             [memory_disk()], message_max_bytes=90 << 20, ottla_batch_uncompressed_max_bytes=8 << 20
         ) as (node, client):
             await client.create("t", max_message_bytes=len(bomb) + 1)
-            before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+            before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
             answer = (await client.call(a_request("t", bomb))).responses[0].partition_responses[0]
             assert answer.error_code == CorruptMessage.code, answer
-            assert time.monotonic() - begun < 3
+            assert time.process_time() - begun < 3
             grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
             assert grown_kib < (4 * len(bomb) >> 10) + (64 << 10)
             assert await works(node)

@@ -65,7 +65,7 @@ def test_a_signal_stops_it_cleanly_and_soon_whatever_clients_are_doing(number):
         parked.kill()
         parked.wait()
         assert code == 0, errors
-        assert seconds < 2.5  # a second, and some for a machine that is busy
+        assert seconds < 5  # a second, and more for a machine that is busy
         assert "Traceback" not in errors
         for each in silent:
             assert each.recv(1) == b""
@@ -167,7 +167,7 @@ def test_metrics_and_health_over_http():
         host, port = base.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))):  # says nothing
             code, seconds, errors = broker.stop()
-            assert code == 0 and seconds < 2.5, errors
+            assert code == 0 and seconds < 5, errors
 
 
 def test_the_doctor_finds_a_healthy_broker_well(tmp_path):
@@ -237,7 +237,7 @@ def test_ten_thousand_idle_connections_cost_little_and_hinder_nobody():
             grown = resident_kib(broker.process.pid) - before
             assert grown / count < 20, f"{grown / count} KiB each"
             code, seconds, errors = broker.stop()
-            assert code == 0 and seconds < 5, errors[-500:]
+            assert code == 0 and seconds < 10, errors[-500:]
     finally:
         for each in idle:
             each.close()
