@@ -16,7 +16,7 @@ from ottla.effects import Effects
 from ottla.metadata.image import Image
 from ottla.ports import Buffer, Clock
 from ottla.replication.partition import ACKS_ALL, Partition
-from ottla.storage.log import Log, Origin
+from ottla.storage.log import Origin
 from ottla.wire import batch as batches
 from ottla.wire import records as wire_records
 from ottla.wire.records import Record
@@ -159,7 +159,7 @@ class LocalShard:
 
     def load(self) -> None:
         if self.partition.log is not None:
-            self._load_from(self.partition.log, self.partition.log.log_start_offset)
+            self._load_from(self.partition.log.log_start_offset)
 
     def replay_all(self) -> None:
         """At once, without taking up anything."""
@@ -171,22 +171,20 @@ class LocalShard:
                 self._replay(taken.data, position, header)
             offset = taken.next_offset
 
-    def _load_from(self, source: Log, offset: int) -> None:
-        """One step; the next one follows after whatever else the loop has to do."""
-        if self._closed or self.partition.log is not source:
+    def _load_from(self, offset: int) -> None:
+        """One step; the next one follows after whatever else the loop has to do, on the log as it is then: it
+        may have moved to another folder."""
+        source = self.partition.log
+        if self._closed or source is None:
             return
         end = source.end_offset
-        if offset < end:
-            taken = source.read(offset, max_bytes=LOAD_STEP_BYTES, up_to=end)
-            for position, header in batches.headers(taken.data):
-                self._replay(taken.data, position, header)
-            if taken.next_offset > offset:
-                if taken.next_offset >= end:
-                    self._loaded()
-                else:
-                    self._clock.call_soon(lambda: self._load_from(source, taken.next_offset))
-                return
-        self._loaded()
+        taken = source.read(offset, max_bytes=LOAD_STEP_BYTES, up_to=end)
+        for position, header in batches.headers(taken.data):
+            self._replay(taken.data, position, header)
+        if offset < taken.next_offset < end:
+            self._clock.call_soon(lambda: self._load_from(taken.next_offset))
+        else:
+            self._loaded()
 
     def _loaded(self) -> None:
         self.is_loaded = True
