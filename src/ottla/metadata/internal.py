@@ -6,6 +6,8 @@ from ottla.config.settings import Config
 from ottla.metadata.image import Image
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 
+SEGMENT_BYTES_MIN = 1 << 20  # a topic takes no less; the broker's setting may say less
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -35,7 +37,7 @@ def topic_by_itself(name: str, image: Image, config: Config) -> NewTopic:
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "producer",
-                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                    "segment.bytes": str(max(config.offsets_topic_segment_bytes, SEGMENT_BYTES_MIN)),
                 }
             ),
         )
@@ -49,7 +51,7 @@ def topic_by_itself(name: str, image: Image, config: Config) -> NewTopic:
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "uncompressed",
-                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "segment.bytes": str(max(config.transaction_state_log_segment_bytes, SEGMENT_BYTES_MIN)),
                     "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
                     "unclean.leader.election.enable": "false",
                 }
