@@ -257,6 +257,15 @@ class Cluster:
             raise errors.BrokerNotAvailable(f"broker {node} is not in the cluster")
         return await self._connect((broker.host, broker.port), patient)
 
+    async def reach(self, node: int, topics: Iterable[str], *, patient: bool = False) -> Connection:
+        """The connection to a leader of these topics. If it cannot be had they may have another by now."""
+        try:
+            return await self.connection(node, patient=patient)
+        except errors.ProtocolError as error:
+            self.forget_stale(error)
+            await self.refresh(topics)
+            raise
+
     def open_connection(self, node: int) -> Connection | None:
         """The connection to a broker, if it is open; does not wait."""
         broker = self.image.brokers.get(node)

@@ -205,8 +205,12 @@ class Fetcher:
         self, node: int, wanted: dict[TopicPartition, Wanted], versions: dict[TopicPartition, int]
     ) -> None:
         session = self._sessions.setdefault(node, FetchSession())
-        connection = await self._cluster.connection(node, patient=True)
-        topic_ids = {topic: self._cluster.image.topics[topic].id for topic, _ in wanted}
+        topics = {topic for topic, _ in wanted}
+        connection = await self._cluster.reach(node, topics, patient=True)
+        known = self._cluster.image.topics
+        if not topics <= known.keys():
+            return  # one was deleted meanwhile: the next round asks for what is left
+        topic_ids = {topic: known[topic].id for topic in topics}
         send, forget = session.plan(wanted, topic_ids)
         request = self._request(session, send, forget)
         # Ids came with version 13; a broker that does not tell them must be asked by name.
@@ -217,8 +221,10 @@ class Fetcher:
             answer = await connection.ask(request, at_most=at_most, timeout_ms=timeout_ms)
             if answer.error_code:
                 raise error_for(answer.error_code)
-        except OttlaError:
+        except OttlaError as error:
             session.reset()
+            if isinstance(error, errors.NetworkException):
+                await self._cluster.refresh(topics)  # its partitions may have another leader by now
             raise
         session.answered(answer.session_id)
         self.counts.fetches += 1

@@ -130,7 +130,8 @@ class Sender:
         """Sends at most one batch of each partition; whether anything left."""
         connection = self._cluster.open_connection(node)
         if connection is None:
-            self._once(node, lambda: self._cluster.connection(node))
+            topics = {batch.partition.topic for _, batch in ready}
+            self._once(node, lambda: self._cluster.reach(node, topics))
             return False
         size = 0
         sent: list[tuple[Queue, Batch]] = []

@@ -108,7 +108,7 @@ def test_memory_is_bounded_while_the_broker_is_away() -> None:
         tracemalloc.start()
         sent = 0
         with pytest.raises(BufferFull, match=r"buffer\.memory=200000"):
-            for sent in range(100_000):
+            for sent in range(100_000):  # noqa: B007
                 producer.send("t", b"x" * 100)
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
