@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -45,7 +46,7 @@ class Probe:
 
     def longest_silence(self, partition: int, since: float) -> float:
         times = [since, *(each for each in self.acks[partition] if each >= since)]
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -71,7 +72,7 @@ def ottla():
 
     from tests.cluster.processes import ProcessCluster
 
-    with ProcessCluster(3, session_ms=6000) as cluster:
+    with ProcessCluster(3, session_ms=6000, proxied=False, replica_lag_time_max_ms=30_000) as cluster:
         yield cluster.bootstrap, cluster.kill, cluster.start
 
 

@@ -16,9 +16,13 @@ from tests.cluster.proxy import Proxies
 
 
 class ProcessCluster:
-    """Brokers reach each other and ZooKeeper through proxies; clients reach the brokers directly."""
+    """Brokers reach each other and ZooKeeper through proxies; clients reach the brokers directly.
 
-    def __init__(self, brokers=3, zookeepers=1, session_ms=3000, **settings):
+    A proxy takes connections for a broker that is dead: what a dead broker's port tells is seen only without
+    (`proxied=False`)."""
+
+    def __init__(self, brokers=3, zookeepers=1, session_ms=3000, proxied=True, **settings):
+        self._proxied = proxied
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-", ignore_cleanup_errors=True)
         self.folder = Path(self._folder.name)
         ports = free_ports(zookeepers * 3 + brokers * 2)
@@ -71,11 +75,12 @@ class ProcessCluster:
 
     def start(self, broker_id, timeout=30):
         connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
+        inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
         settings = self.settings | {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},"
             f"INSIDE://127.0.0.1:{self._inside[broker_id]}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},"
-            f"INSIDE://127.0.0.1:{self.before[broker_id].port}",
+            f"INSIDE://127.0.0.1:{inside}",
         }
         with (self.folder / f"broker-{broker_id}.log").open("ab") as output:
             process = subprocess.Popen(

@@ -43,3 +43,17 @@ def test_produce_and_consume_go_on_without_zookeeper():
             load.wait_for(100)
         load.check()
         create(cluster.bootstrap, "afterwards")
+
+
+@pytest.mark.timeout(120)
+def test_a_dead_process_is_noticed_long_before_its_session_ends():
+    with ProcessCluster(3, session_ms=40_000, proxied=False) as cluster:
+        create(cluster.bootstrap)
+        with Load(cluster.bootstrap) as load:
+            load.wait_for(100)
+            for victim in (cluster.controller(), cluster.leader()):
+                cluster.kill(victim)
+                load.wait_for(100, timeout=15)
+                cluster.start(victim)
+                cluster.until_in_sync()
+        load.check()

@@ -17,7 +17,7 @@ from ottla.metadata.records import Endpoint
 log = logging.getLogger("ottla.server")
 
 CONNECT_S = 2.0
-AGAIN_S = 0.2
+AGAIN_S = 0.1
 
 
 class PeerWatch:
@@ -57,8 +57,9 @@ class PeerWatch:
                     reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
             except ConnectionRefusedError:
                 if not was_gone:
-                    was_gone = True
-                    self._on_gone(broker_id)
+                    log.warning("broker %d refuses connections: it is lost", broker_id)
+                was_gone = True
+                self._on_gone(broker_id)  # again and again: who hears it may have changed
             except (OttlaError, OSError):
                 pass  # not known yet, or silent
             else:
@@ -77,8 +78,6 @@ class PeerWatch:
     def _on_gone(self, broker_id: int) -> None:
         controller = self._controller
         if controller.epoch is not None:
-            log.warning("broker %d refuses connections: it is lost", broker_id)
             controller.on_gone(broker_id)
         elif controller.holder == broker_id:
-            log.warning("the controller, broker %d, refuses connections", broker_id)
             controller.depose(controller.lease_epoch)
