@@ -15,8 +15,8 @@ def serializer_for(setting: Any) -> Serializer:
     """By name or type (bytes, str, int, float, json), any function, or (None) what the value's type says."""
     if setting is None:
         return by_type
-    name = setting.__name__ if isinstance(setting, type) else setting
-    if isinstance(name, str) and name in _SERIALIZERS:
+    name = _name(setting)
+    if name in _SERIALIZERS:
         return _SERIALIZERS[name]
     if callable(setting):
         return setting  # type: ignore[no-any-return]
@@ -25,10 +25,10 @@ def serializer_for(setting: Any) -> Serializer:
 
 def deserializer_for(setting: Any) -> Deserializer | None:
     """As `serializer_for`; None leaves bytes alone."""
-    if setting is None or setting in (bytes, "bytes"):
+    name = _name(setting)
+    if setting is None or name == "bytes":
         return None
-    name = setting.__name__ if isinstance(setting, type) else setting
-    if isinstance(name, str) and name in _DESERIALIZERS:
+    if name in _DESERIALIZERS:
         return _DESERIALIZERS[name]
     if callable(setting):
         return setting  # type: ignore[no-any-return]
@@ -51,20 +51,33 @@ def by_type(value: Any) -> bytes | None:
     )
 
 
+def _name(setting: Any) -> str | None:
+    """By type, by our name, or by Java's class name as courses write it."""
+    if isinstance(setting, type):
+        return setting.__name__
+    if not isinstance(setting, str):
+        return None
+    java = setting.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
+    return _JAVA.get(java, setting)
+
+
 def _unless_none(convert: Callable[[Any], bytes]) -> Serializer:
     return lambda value: None if value is None else convert(value)
 
 
+_JAVA = {"String": "str", "ByteArray": "bytes", "Long": "int", "Double": "float", "Integer": "int32"}
 _SERIALIZERS: dict[str, Serializer] = {
     "bytes": by_type,
     "str": by_type,
     "int": _unless_none(struct.Struct(">q").pack),
+    "int32": _unless_none(struct.Struct(">i").pack),
     "float": _unless_none(struct.Struct(">d").pack),
     "json": _unless_none(lambda value: json.dumps(value, separators=(",", ":")).encode()),
 }
 _DESERIALIZERS: dict[str, Deserializer] = {
     "str": lambda data: data.decode(),
     "int": lambda data: int.from_bytes(data, "big", signed=True),
+    "int32": lambda data: int.from_bytes(data, "big", signed=True),
     "float": lambda data: struct.unpack(">d" if len(data) == 8 else ">f", data)[0],
     "json": json.loads,
 }

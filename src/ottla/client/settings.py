@@ -22,6 +22,11 @@ IGNORED = frozenset(
 )  # fmt: skip
 
 
+# Other names that mean the same.
+ALIASES = {"partitioner_class": "partitioner"}
+PARTITIONERS = {"RoundRobinPartitioner": "round_robin", "DefaultPartitioner": "default"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What every client needs: where the brokers are, how to reach them, how long to try."""
@@ -60,6 +65,9 @@ class Settings:
         values: dict[str, Any] = {}
         for name, value in {**given, **more}.items():
             key = name.replace(".", "_").replace("-", "_")
+            key = ALIASES.get(key, key)
+            if key == "partitioner" and isinstance(value, str):
+                value = PARTITIONERS.get(value.rpartition(".")[2], value)  # Java's class names
             if key in fields:
                 values[key] = _convert(name, value, hints[key])
             elif key not in IGNORED:
