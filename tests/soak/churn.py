@@ -34,7 +34,7 @@ from tests.soak.ownership import Event, Judge
 TOPIC, GROUP = "churn", "churners"
 PARTITIONS = 6
 SESSION_S = 6.0
-_SETTLE_S = 60.0
+_SETTLE_S = 120.0  # most of it to start processes on a busy machine
 JAVA = "java"
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 _CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"}
@@ -88,6 +88,7 @@ class Report:
     most_members: int = 0
     records: int = 0
     reads_again: int = 0
+    overlaps: int = 0
     commits: int = 0
     settle_median_s: float = 0.0
     settle_max_s: float = 0.0
@@ -256,7 +257,8 @@ def run(
         judge = judge.in_order()
         report.wrong += judge.wrong[:20]
         report.wrong += _lost_commits(broker.bootstrap, judge)
-    report.records, report.commits, report.reads_again = sum(writer.written), judge.commits, judge.reads_again
+    report.records, report.commits, report.overlaps = sum(writer.written), judge.commits, judge.overlaps
+    report.reads_again = judge.reads_again
     report.settle_median_s, report.settle_max_s = round(statistics.median(settled), 2), round(max(settled), 2)
     return report
 

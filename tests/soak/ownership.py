@@ -22,7 +22,8 @@ class Judge:
     """Takes events as they come, to tell how things stand; rules are looked at in the end, in order of time.
 
     A member whose process was stopped for about a session or more is a zombie until it hears that its
-    partitions are gone: what it still holds it may read, but no commit of its may be taken.
+    partitions are gone: what it still holds it may read, but no commit of its may be taken. A busy machine
+    makes zombies too: whoever holds what another one was given is counted in `overlaps`, and must not commit.
     """
 
     def __init__(self) -> None:
@@ -36,6 +37,8 @@ class Judge:
         self._resumed_ns: dict[str, int] = {}
         self._ended: set[str] = set()
         self.committed: dict[int, int] = {}
+        self._handed_over_ns: dict[tuple[str, int], int] = {}
+        self.overlaps = 0
         self.commits = 0
         self.reads_again = 0
         self.wrong: list[str] = []
@@ -68,18 +71,20 @@ class Judge:
 
     def _on_assigned(self, event: Event) -> None:
         for partition in map(int, event.rest):
-            for other, owned in self._owned.items():
-                held = partition in owned and partition not in self._zombies[other]
-                if (
-                    held
-                    and other != event.member
-                    and other not in self._ended
-                    and other not in self._paused_ns
-                ):
-                    self.wrong.append(f"{event.member} was given {partition}, which {other} has")
+            for other in self._owned:
+                if other != event.member and self._holds(other, partition):
+                    self.overlaps += 1
+                    self._handed_over_ns[other, partition] = event.at_ns
             self._owned[event.member].add(partition)
             self._zombies[event.member].discard(partition)
+            self._handed_over_ns.pop((event.member, partition), None)
             self._position[event.member, partition] = None
+
+    def _holds(self, member: str, partition: int) -> bool:
+        """As far as it knows, and should know."""
+        if member in self._ended or member in self._paused_ns:
+            return False
+        return partition in self._owned[member] and partition not in self._zombies[member]
 
     def _on_revoked(self, event: Event) -> None:
         gone = set(map(int, event.rest))
@@ -112,6 +117,8 @@ class Judge:
         self.commits += 1
         if partition in self._zombies[event.member] and begun_ns > self._resumed_ns[event.member]:
             self.wrong.append(f"{event.member} committed {partition}, which it lost while it was stopped")
+        if begun_ns > self._handed_over_ns.get((event.member, partition), begun_ns):
+            self.wrong.append(f"{event.member} committed {partition}, which another one has")
         self.committed[partition] = max(offset, self.committed.get(partition, 0))
 
     def _on_refused(self, event: Event) -> None:

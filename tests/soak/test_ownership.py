@@ -26,7 +26,8 @@ def test_a_group_that_keeps_the_rules_is_not_blamed() -> None:
 
 
 @pytest.mark.parametrize(("why", "lines"), {
-    "which a has": ("1 a assigned 0", "2 b assigned 0"),
+    "which another one has": ("1 a assigned 0", "2 b assigned 0", "3 a read 0 0 2",
+                              f"4 a committed 0 3 {3 * SECOND}"),
     "is skipped": ("1 a assigned 0", "2 a read 0 3 5"),
     "where 3 was due": ("1 a assigned 0", "2 a read 0 0 2", "3 a read 0 5 6"),
     "is committed": ("1 a assigned 0", "2 a read 0 0 9", "3 a committed 0 10 2", "4 a revoked 0",

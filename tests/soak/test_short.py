@@ -42,9 +42,10 @@ def java() -> None:
 
 
 @pytest.mark.oracle
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("flavour", ["all clients, range", "cooperative", "new protocol", "static members"])
 def test_members_may_come_and_go_as_they_like(flavour: str, java: None) -> None:
-    report = churn.run(flavour, steps=8, seed=5)
+    report = churn.run(flavour, steps=6, seed=5)
     assert report.is_clean, report
     assert report.commits > 0
 
