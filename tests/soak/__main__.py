@@ -13,7 +13,7 @@ import platform
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _every_client(seed: int) -> list[Any]:
-    return [transactions.run(50, seed + i, client, _say) for i, client in enumerate(copier.COPIERS)]
+def _every_client(seed: int) -> Iterator[Any]:
+    for i, client in enumerate(copier.COPIERS):
+        yield transactions.run(50, seed + i, client, _say)
 
 
-def _every_flavour(seed: int) -> list[Any]:
-    return [churn.run(name, 25, seed + i, say=_say) for i, name in enumerate(churn.FLAVOURS)]
+def _every_flavour(seed: int) -> Iterator[Any]:
+    for i, name in enumerate(churn.FLAVOURS):
+        yield churn.run(name, 25, seed + i, say=_say)
 
 
 def _every_server(seed: int) -> list[Any]:
@@ -45,7 +47,7 @@ def _every_suite() -> list[Any]:
     return [suites.run(name, _say) for name in suites.runnable()]
 
 
-PARTS: dict[str, Callable[[int, float], list[Any]]] = {
+PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
     "groups": lambda seed, _: [groups.run(50, seed, _say)],
     "transactions": lambda seed, _: _every_client(seed),
@@ -77,6 +79,7 @@ def main() -> int:
                 flush=True,
             )
             rows.append(_row(part, options.seed, time.monotonic() - begun, report.is_clean, summary))
+            begun = time.monotonic()
             clean = clean and report.is_clean
     if options.write:
         _write(rows)

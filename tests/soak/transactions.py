@@ -34,6 +34,7 @@ _SILENT_S = 60  # a JVM on a busy machine takes its time
 
 @dataclass(slots=True)
 class Report:
+    client: str = ""
     kills: int = 0
     copier_kills: int = 0
     copier_exits: int = 0
@@ -131,7 +132,7 @@ def run(
     server: Callable[..., Server] = Ottla,
 ) -> Report:
     """The whole story once."""
-    chance, report, written = random.Random(seed), Report(kills), [0] * PARTITIONS
+    chance, report, written = random.Random(seed), Report(client, kills), [0] * PARTITIONS
     with server(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         for topic in (INPUT, OUTPUT):
             make_topic(broker.bootstrap, topic, PARTITIONS)
