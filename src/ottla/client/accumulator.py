@@ -14,9 +14,12 @@ from ottla.wire.batch import HEADER_BYTES
 class Queue:
     """One partition's batches: being filled, waiting, on the wire; and the next sequence."""
 
-    __slots__ = ("filling", "in_flight", "next_sequence", "node", "not_before_ms", "retrying", "waiting")
+    __slots__ = (
+        "filling", "in_flight", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
         self.filling: Batch | None = None
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
@@ -75,47 +78,40 @@ class Accumulator:
         self._unsettled = 0
         self.queues: dict[TopicPartition, Queue] = {}
 
+    def queue_of(self, partition: TopicPartition) -> Queue:
+        with self._lock:
+            return self.queues.setdefault(partition, Queue(partition))
+
     def append(
-        self,
-        partition: TopicPartition,
-        row: Row,
-        size: int,
-        callback: Callable[..., Any] | None,
-        wait_ms: int,
+        self, queue: Queue, row: Row, size: int, callback: Callable[..., Any] | None, wait_ms: int
     ) -> tuple[Delivery, bool] | None:
         """The record's future, and whether the sender must be woken. None: no room within `wait_ms`."""
         with self._lock:
-            if self._memory and self._memory + size > self._memory_max:
-                room = self._room.wait_for(
-                    lambda: not self._memory or self._memory + size <= self._memory_max, wait_ms / 1000
-                )
-                if not room:
-                    return None
-            queue = self.queues.get(partition)
-            if queue is None:
-                queue = self.queues[partition] = Queue()
-            wake = False
-            batch = queue.filling
-            if batch is not None and batch.size + size > self._batch_size:
-                queue.waiting.append(batch)
-                batch, wake = None, True
-            if batch is None:
-                batch = queue.filling = Batch(partition, self._now_ms())
-                self._unsettled += 1
-                wake = True
+            if self._memory + size > self._memory_max and not self._wait_for_room(size, wait_ms):
+                return None
             self._memory += size
-            return batch.add(row, size, callback), wake or batch.size >= self._batch_size
+            batch = queue.filling
+            if batch is not None and batch.size + size <= self._batch_size:
+                return batch.add(row, size, callback), batch.size >= self._batch_size
+            if batch is not None:
+                queue.waiting.append(batch)
+            batch = queue.filling = Batch(queue.partition, self._now_ms())
+            self._unsettled += 1
+            return batch.add(row, size, callback), True
+
+    def _wait_for_room(self, size: int, wait_ms: int) -> bool:
+        """A record larger than the whole buffer goes alone."""
+        return self._room.wait_for(
+            lambda: not self._memory or self._memory + size <= self._memory_max, wait_ms / 1000
+        )
 
     def add(self, batch: Batch, wait_ms: int) -> bool:
         """Queues a batch that is whole already. False: no room within `wait_ms`."""
         size = batch.size - HEADER_BYTES
         with self._lock:
-            room = self._room.wait_for(
-                lambda: not self._memory or self._memory + size <= self._memory_max, wait_ms / 1000
-            )
-            if not room:
+            if not self._wait_for_room(size, wait_ms):
                 return False
-            queue = self.queues.setdefault(batch.partition, Queue())
+            queue = self.queues.setdefault(batch.partition, Queue(batch.partition))
             queue.waiting.append(batch)
             self._memory += size
             self._unsettled += 1

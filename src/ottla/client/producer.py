@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.client.accumulator import Accumulator
+from ottla.client.accumulator import Accumulator, Queue
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.deliveries import ROW_OVERHEAD_BYTES, Delivery, headers_size
 from ottla.client.engine import Engine
@@ -32,7 +32,7 @@ class Route(NamedTuple):
     """Where records of a topic may go, as of lately."""
 
     topic: Topic
-    partitions: dict[int, TopicPartition]
+    queues: dict[int, Queue]
     until: float
 
 
@@ -57,6 +57,8 @@ class Producer:
         self._engine = Engine("producer")
         self._routes: dict[str, Route] = {}
         self._transactional = transactional
+        self._max_block_ms = self.settings.max_block_ms
+        self._request_size_max = self.settings.max_request_size
         self._arrow: ArrowSender | None = None
         self._engine.run(self._start())
 
@@ -92,23 +94,19 @@ class Producer:
         kept = tuple(headers) if headers else ()
         if kept:
             size += headers_size(kept)
-        if size > self.settings.max_request_size:
+        if size > self._request_size_max:
             raise MessageTooLarge(
                 f"the record takes {size} bytes, max.request.size is {self.settings.max_request_size}"
             )
         if partition is None:
             partition = self._partition(route.topic, key, size)
-        elif partition not in route.partitions:
-            raise UnknownTopicOrPartition(
-                f"{topic} has {len(route.partitions)} partitions, not one {partition}"
-            )
+        elif partition not in route.queues:
+            raise UnknownTopicOrPartition(f"{topic} has {len(route.queues)} partitions, not one {partition}")
         if self._transactional:
             self._transactions_open()
         stamp = int(now * 1000) if timestamp is None else timestamp
         row = (-1, stamp, key, value, kept)
-        appended = self._accumulator.append(
-            route.partitions[partition], row, size, callback, self.settings.max_block_ms
-        )
+        appended = self._accumulator.append(route.queues[partition], row, size, callback, self._max_block_ms)
         if appended is None:
             limits = f"buffer.memory={self.settings.buffer_memory}, max.block.ms={self.settings.max_block_ms}"
             raise BufferFull(f"the buffer stayed full ({limits}): the brokers are slower than this, or away")
@@ -244,8 +242,10 @@ class Producer:
     def _route(self, name: str) -> "Route":
         """Looked up now and then: a topic may have grown."""
         topic = self._engine.run(self._look_up(name))
-        partitions = {index: TopicPartition(name, index) for index in topic.partitions}
-        route = self._routes[name] = Route(topic, partitions, time.time() + ROUTE_S)
+        queues = {
+            index: self._accumulator.queue_of(TopicPartition(name, index)) for index in topic.partitions
+        }
+        route = self._routes[name] = Route(topic, queues, time.time() + ROUTE_S)
         return route
 
     def _transactions_open(self) -> None:

@@ -16,7 +16,7 @@ def row(size: int = 10) -> Record:
 
 def append(accumulator: Accumulator, record: Record, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
     accumulator._now_ms = lambda: now_ms
-    return accumulator.append(P, record, row_size(record), None, wait_ms)
+    return accumulator.append(accumulator.queue_of(P), record, row_size(record), None, wait_ms)
 
 
 def a_batch(sequence: int) -> Batch:
@@ -61,7 +61,7 @@ def test_a_record_larger_than_the_whole_buffer_still_goes_alone() -> None:
 def test_batches_put_back_in_any_order_go_out_in_the_order_of_their_sequences(
     order: list[int], fresh: int
 ) -> None:
-    queue = Queue()
+    queue = Queue(P)
     queue.waiting.extend(a_batch(-1) for _ in range(fresh))
     for sequence in order:
         queue.put_back(a_batch(sequence))
@@ -69,7 +69,7 @@ def test_batches_put_back_in_any_order_go_out_in_the_order_of_their_sequences(
 
 
 def test_while_something_comes_again_nothing_overtakes_it() -> None:
-    queue = Queue()
+    queue = Queue(P)
     first, second = a_batch(0), a_batch(1)
     queue.waiting.extend([first, second, a_batch(-1)])
     queue.sent(first, node=1)
@@ -88,7 +88,7 @@ def test_while_something_comes_again_nothing_overtakes_it() -> None:
 
 
 def test_a_new_leader_gets_nothing_while_the_old_one_still_has_some() -> None:
-    queue = Queue()
+    queue = Queue(P)
     first = a_batch(0)
     queue.waiting.extend([first, a_batch(-1)])
     queue.sent(first, node=1)
