@@ -49,10 +49,7 @@ EXPECTED: dict[str, dict[str, str]] = {
         "TestConn/test_delete_topics_with_an_invalid_topic": "the same",
         "TestReaderReadCompactedMessage": _SMALL_SEGMENTS,
     },
-    "kafka-python": {
-        "test_create_describe_delete_acls": _ACLS,
-        "test_describe_metadata_quorum": "no KRaft quorum: DescribeQuorum is not served",
-    },
+    "kafka-python": {"test_create_describe_delete_acls": _ACLS},
     "librdkafka": {
         "0077": _SMALL_SEGMENTS,
         "0081": _ACLS,
