@@ -22,7 +22,6 @@ from ottla.spark.options import WriteOptions
 from ottla.spark.sink import StreamWriter, Written, end_transactions
 
 MOMENTS = ("before", "between", "after")
-_DIE, _AT, _PIDS, _FAIL = "SOAK_DIE", "SOAK_AT", "SOAK_PIDS", "SOAK_FAIL"
 
 
 class FaultyFormat(OttlaFormat):  # type: ignore[misc]
@@ -80,6 +79,7 @@ def main() -> None:
     parser.add_argument("--at", type=int, default=0)
     parser.add_argument("--fail", default="0")
     parser.add_argument("--drain", action="store_true")
+    parser.add_argument("--limit", type=int, default=2000)
     asked = parser.parse_args()
     from ottla.spark import session
 
@@ -93,7 +93,7 @@ def main() -> None:
         .option("kafka.bootstrap.servers", asked.bootstrap)
         .option("subscribe", asked.input)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 2000)
+        .option("maxOffsetsPerTrigger", asked.limit)
         .option("kafka.group.id", f"copy-{asked.input}")
         .load()
         .select("key", "value")

@@ -128,7 +128,7 @@ class Load(threading.Thread):
         self.failed: list[str] = []
 
     def run(self) -> None:
-        while not self._stop_asked.wait(0.02):
+        while not self._stop_asked.wait(0.1):  # slow enough for a query that is dead most of the time
             for _ in range(20):
                 self._producer.produce(
                     INPUT, b"%d" % self.sent, b"k%d" % (self.sent % 997), on_delivery=self._delivered
@@ -232,8 +232,13 @@ def _last_batch(checkpoint: Path) -> int:
 
 def _drain(broker: Ottla | Oracle, folder: Path, report: Report) -> None:
     """Undisturbed to the end."""
-    driver = Driver(broker.bootstrap, folder / "checkpoint", "--drain")
-    if driver.process.wait(_STUCK_S) != 0:
+    driver = Driver(broker.bootstrap, folder / "checkpoint", "--drain", "--limit", "100000")
+    try:
+        ended = driver.process.wait(_STUCK_S)
+    except subprocess.TimeoutExpired:
+        driver.kill(workers=True)
+        ended = -1
+    if ended != 0:
         report.failures.append(f"the last run failed: {driver.tail()}")
 
 
