@@ -171,7 +171,8 @@ def lines(answer: Answer, measured: Measured, assumed: Assumed) -> list[str]:
         f"brokers       {answer.brokers:,}, because of {answer.brokers_because} ({needs})",
         f"disk          {answer.disk_tb:,.1f} TB in all, {answer.disk_tb_each:,.1f} TB a broker",
         f"network       {answer.network_in_mb_s:,.0f} MB/s in, {answer.network_out_mb_s:,.0f} MB/s out a broker",
-        f"Spark         {total:,} cores ({parts}); state {answer.state_gb:,.1f} GB, {answer.drivers} driver(s) a pipeline",
+        f"Spark         {total:,} cores ({parts}); "
+        f"state {answer.state_gb:,.1f} GB, {answer.drivers} driver(s) a pipeline",
         "",
         "assumed       " + _shown(assumed),
         "measured      " + _shown(measured) + " (each of one core)",
