@@ -31,6 +31,9 @@ _BROKER_AWAY_S = 1.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan(parser)
     parser.add_argument("--chaos", action="store_true", help="kill the broker and the driver in the middle")
+    parser.add_argument(
+        "--kills", type=int, default=1, metavar="N", help="with --chaos: of the driver (default: 1)"
+    )
     parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
     parser.add_argument(
         "--clean", action="store_true", help="with --bootstrap: delete what an earlier run left"
@@ -167,12 +170,13 @@ class Demo:
                 self._restart_broker()
                 self._view.say("chaos: the broker is back")
                 self._wait_running()
-            assert self._pipelines is not None
-            self._view.say("chaos: kill -9 of the driver")
-            self._pipelines.kill()
-            self._start_pipelines()
-            self._wait_running()
-            self._view.say("chaos: the driver is back")
+            for _ in range(self._arguments.kills):
+                assert self._pipelines is not None
+                self._view.say("chaos: kill -9 of the driver")
+                self._pipelines.kill()
+                self._start_pipelines()
+                self._wait_running()
+                self._view.say("chaos: the driver is back")
         finally:
             self._chaos_over.set()
 

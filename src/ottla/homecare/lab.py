@@ -82,13 +82,18 @@ class Listener:
 
 def run(lab: Lab, say: Say = print, stop: threading.Event | None = None) -> None:
     """Devices and listener in one process, until `duration_s`, `stop` or Ctrl-C."""
-    ended = stop or threading.Event()
+    ended, turn = stop or threading.Event(), threading.Lock()
+
+    def tell(text: str) -> None:
+        with turn:  # two threads print: a line is a line
+            say(text)
+
     create_topics(lab.settings)
     with ThreadPoolExecutor(1, "device-listener") as pool:
-        listening = pool.submit(listen, lab, say, ended)
+        listening = pool.submit(listen, lab, tell, ended)
         listening.add_done_callback(lambda _: ended.set())  # without a listener the devices end too
         try:
-            beat(lab, say, ended)
+            beat(lab, tell, ended)
         finally:
             ended.set()
     listening.result()
