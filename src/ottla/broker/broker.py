@@ -190,6 +190,7 @@ class Broker:
         )
         self.replicas.on_config(self.config)
         self.housekeeping.on_config(self.config)
+        self.followers.on_config(self.config)
 
     async def sleep(self, milliseconds: int) -> None:
         wait: Wait[None] = Wait()

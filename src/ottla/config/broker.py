@@ -136,6 +136,24 @@ _CLUSTER = (
         "replica.lag.time.max.ms", LONG, 30_000, "A follower behind for this long leaves the ISR.", None, HIGH
     ),
     _key(
+        "follower.replication.throttled.rate",
+        LONG,
+        2**63 - 1,
+        "Bytes a second for replicas that are listed as throttled and not in sync yet.",
+        at_least(0),
+        MEDIUM,
+        PER_BROKER,
+    ),
+    _key(
+        "leader.replication.throttled.rate",
+        LONG,
+        2**63 - 1,
+        "Taken for the tools that set it; the follower's rate is the one that is enforced.",
+        at_least(0),
+        MEDIUM,
+        PER_BROKER,
+    ),
+    _key(
         "replica.selector.class", STRING, None, "Names a RackAwareReplicaSelector to read from the nearest."
     ),
     _key("replica.socket.timeout.ms", INT, 30_000, "A leader silent for this long is left.", None, HIGH),

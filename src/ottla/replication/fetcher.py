@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ottla import errors
 from ottla.errors import ProtocolError
 from ottla.replication.partition import Partition
+from ottla.replication.throttle import Throttle
 from ottla.storage.log import Log
 from ottla.wire.batch import CorruptBatch
 from ottla.wire.messages.fetch import (
@@ -61,9 +62,17 @@ class _Followed:
 
 
 class Fetcher:
-    """`report` gets a line for what should not happen."""
+    """`report` gets a line for what should not happen. `throttle_of` tells which limit a partition is under."""
 
-    def __init__(self, broker_id: int, leader_id: int, limits: Limits, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        leader_id: int,
+        limits: Limits,
+        report: Callable[[str], None],
+        throttle_of: Callable[[Partition], Throttle | None] = lambda partition: None,
+    ) -> None:
+        self._throttle_of = throttle_of
         self.leader_id = leader_id
         self.limits = limits
         self._broker_id = broker_id
@@ -125,6 +134,10 @@ class Fetcher:
                 continue
             if log.config.flush_messages == 1 and log.recovery_point < log.end_offset:
                 continue  # asking for what comes next would say that this is safe here
+            throttle = self._throttle_of(followed.partition)
+            if throttle is not None and (pause_ms := throttle.opens_in_ms(now_ms)):
+                followed.resume_ms = now_ms + pause_ms
+                continue
             yield (
                 key,
                 Asked(
@@ -197,6 +210,9 @@ class Fetcher:
                 self._restart_session()
             else:
                 if data.records:
+                    throttle = self._throttle_of(partition)
+                    if throttle is not None:
+                        throttle.take(len(data.records), now_ms)
                     log.append_replicated(data.records, now_ms=now_ms)
                 partition.on_replicated(data.high_watermark, data.log_start_offset, now_ms)
         except CorruptBatch as error:
