@@ -21,11 +21,11 @@ import time
 import traceback
 from pathlib import Path
 
-from bench import broker, coordinators, testing
+from bench import broker, coordinators, homecare, testing
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
 
-BENCHMARKS = broker.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS
+BENCHMARKS = broker.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target")
 Figures = dict[Metric, dict[str, list[float]]]

@@ -43,6 +43,13 @@ def _every_server(seed: int) -> list[Any]:
     return [spark_exactly_once.run(50, seed, _say, server) for server in spark_exactly_once.SERVERS]
 
 
+def _home_care(seed: int) -> Iterator[Any]:
+    from tests.soak import homecare  # needs the extra spark
+
+    yield homecare.demos(10, seed, _say)
+    yield homecare.memory(30, seed, _say)
+
+
 def _every_suite() -> list[Any]:
     return [suites.run(name, _say) for name in suites.runnable()]
 
@@ -56,6 +63,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
     "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
     "spark": lambda seed, _: _every_server(seed),
+    "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }
 
