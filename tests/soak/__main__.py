@@ -11,13 +11,14 @@ import json
 import os
 import platform
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.soak import churn, copier, fuzz, groups, histories, kills, streams, suites, transactions
+from tests.soak import api, churn, copier, fuzz, groups, histories, kills, lag, streams, suites, transactions
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
 _MARK = "<!-- runs: newest first, written by `make soak` -->"
@@ -54,6 +55,29 @@ def _every_suite() -> list[Any]:
     return [suites.run(name, _say) for name in suites.runnable()]
 
 
+@dataclass(slots=True)
+class _Ran:
+    """A part that says by itself what went wrong, and tells only whether something did."""
+
+    what: str
+    is_clean: bool
+
+
+def _program(module: str, *arguments: str) -> list[Any]:
+    code = subprocess.run([sys.executable, "-m", module, *arguments], check=False).returncode
+    return [_Ran(" ".join((module, *arguments)), code == 0)]
+
+
+def _api(seed: int) -> list[Any]:
+    return [api.run_idempotent(100, seed, _say), api.run_transactions(50, seed, _say)]
+
+
+def _homecare(seed: int) -> list[Any]:
+    from tests.soak import homecare  # needs the extra spark
+
+    return [homecare.demos(10, seed, _say), homecare.memory(30, seed, _say)]
+
+
 PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
     "groups": lambda seed, _: [groups.run(50, seed, _say)],
@@ -62,7 +86,12 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "streams": lambda seed, _: [streams.run(20, seed, _say)],
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
     "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
+    "lag": lambda _seed, _: [lag.run(5000, _say)],
+    "world": lambda seed, _: _program("ottla.testing.world", "--seeds", f"{seed}:{seed + 3000}"),
+    "api": lambda seed, _: _api(seed),
+    "cluster": lambda seed, _: _program("tests.soak.cluster", "100", str(seed)),
     "spark": lambda seed, _: _every_server(seed),
+    "homecare": lambda seed, _: _homecare(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }
