@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,6 @@ def _api(seed: int) -> list[Any]:
     return [api.run_idempotent(100, seed, _say), api.run_transactions(50, seed, _say)]
 
 
-def _homecare(seed: int) -> list[Any]:
-    from tests.soak import homecare  # needs the extra spark
-
-    return [homecare.demos(10, seed, _say), homecare.memory(30, seed, _say)]
-
-
 PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "kills": lambda seed, _: [kills.run(100, seed, say=_say)],
     "groups": lambda seed, _: [groups.run(50, seed, _say)],
@@ -91,7 +86,6 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "api": lambda seed, _: _api(seed),
     "cluster": lambda seed, _: _program("tests.soak.cluster", "100", str(seed)),
     "spark": lambda seed, _: _every_server(seed),
-    "homecare": lambda seed, _: _homecare(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }
