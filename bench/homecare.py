@@ -148,10 +148,10 @@ def _run(
         )
 
 
-BENCHMARKS = [
+BENCHMARKS = (
     *(Benchmark(f"home care throughput {n}", throughput(n), 1) for n in (10_000, 100_000, 1_000_000)),
     *(Benchmark(f"home care latency {n}", latency(n), 1) for n in (10_000, 100_000, 1_000_000)),
-]
+)
 
 
 def main() -> None:
