@@ -10,6 +10,7 @@ stream, from the event's own time to the commit of what came of it.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import threading
 import time
@@ -63,7 +64,7 @@ def throughput(devices: int) -> Callable[[Peer, Scale], Measured]:
                     if topic != topics.ROSTER
                 )
                 metric = Metric(f"home care: {name}, {devices:,} devices", "events/s", target=_TARGETS[name])
-                found[metric] = _caught_up(server.bootstrap, name, world.plan, count, scale(500_000))
+                found[metric] = _caught_up(server.bootstrap, name, world.plan, count, count // 5)
         return found
 
     return measure
@@ -83,7 +84,9 @@ def _caught_up(bootstrap: str, name: str, plan: Plan, count: int, rows_max: int)
     _run(bootstrap, name, plan, report, over.is_set, rows_max=rows_max)
     if len(told) < 3:
         raise RuntimeError(f"{name}: only {len(told)} micro-batches; more rows are needed to measure")
-    return sum(rows for _, rows in told[1:]) / (told[-1][0] - told[0][0])
+    rate = sum(rows for _, rows in told[1:]) / (told[-1][0] - told[0][0])
+    print(f"{name}, {plan.devices:,} devices: {rate:,.0f} a second", file=sys.stderr, flush=True)
+    return rate
 
 
 def latency(devices: int, messages_s: int = 5_000) -> Callable[[Peer, Scale], Measured]:
