@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from ottla import errors
 
 DEADLINE_S = 30.0
 # Quick heartbeats: the scenarios are about who owns what, not about how long a busy group takes.
-MEMBER = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+MEMBER = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "metadata.max.age.ms": 500}
 CLASSIC = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
 
 
@@ -96,11 +97,11 @@ class Ours:
 class OurMember:
     def __init__(self, settings: dict[str, Any], topics: list[str]) -> None:
         self.consumer = ottla.Consumer(settings)
-        pattern = topics[0][1:] if topics[0].startswith("^") else None
-        if pattern is None:
-            self.consumer.subscribe(topics)
+        if topics[0].startswith("^"):
+            # Evaluated by the client: Apache Kafka looks at its own only every 10 s.
+            self.consumer.subscribe(pattern=re.compile(topics[0]))
         else:
-            self.consumer.subscribe(pattern=pattern)
+            self.consumer.subscribe(topics)
 
     def poll(self, timeout: float = 0.2) -> list[Seen]:
         return [

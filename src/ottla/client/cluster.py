@@ -290,8 +290,11 @@ class Cluster:
         )
 
     async def close(self) -> None:
-        for task in [*self._opening.values(), *self._refreshing.values()]:
+        """Nothing is left: neither what is being opened at the moment nor what just was."""
+        tasks = [*self._opening.values(), *self._refreshing.values()]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for connection in [*self._connections.values(), *self._waiting_rooms.values()]:
             connection.close()
         self._connections.clear()

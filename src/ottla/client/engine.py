@@ -74,6 +74,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(asyncio.sleep(0))  # transports that were closed last say good-bye
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
