@@ -1,4 +1,4 @@
-"""One transaction for each micro-batch, on a real broker: what a driver leaves behind when it dies."""
+"""One transaction for each micro-batch, on Ottla and on Apache Kafka: what a driver leaves behind when it dies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.conftest import Target
 
 
 @pytest.fixture
-def bootstrap(ottla: Target) -> str:
-    topics.create(ottla.bootstrap, 2)
-    return ottla.bootstrap
+def bootstrap(target: Target) -> str:
+    topics.create(target.bootstrap, 2)
+    return target.bootstrap
 
 
 def _rows(*values: str) -> pa.RecordBatch:

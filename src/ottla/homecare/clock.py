@@ -34,6 +34,10 @@ class EventClock:
         newest_ms = min(newest_ms, wall_ms + self._lateness_ms)
         self._events[where] = max(self._events.get(where, 0), newest_ms)
 
+    def on_passed(self, where: Position, next_offset: int) -> None:
+        """There was nothing to read up to here."""
+        self._read[where] = max(self._read.get(where, 0), next_offset)
+
     def on_tick(self, ends: Mapping[Position, int], wall_ms: int) -> None:
         """`ends` are the ends of all partitions as they were at `wall_ms`; what was read covers them or not."""
         if not ends:

@@ -18,6 +18,7 @@ from ottla.homecare.clock import EventClock
 from ottla.homecare.jobs import JOBS, Job
 from ottla.homecare.once import Once
 from ottla.homecare.rules import Rules
+from ottla.homecare.spark_progress import read_up_to
 from ottla.homecare.tasks import AGES, POSITIONS, SCHEMA, packer, unpack
 
 log = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class Pipeline:
         found = unpack(rows.mapInArrow(packer(self._job.work()), SCHEMA).toArrow())
         count = self._note(found.pop(POSITIONS, None), wall_ms)
         moments = found.pop(AGES, None)
+        if not count:
+            self._note_progress()
         self._clock.on_tick(ends, wall_ms)
         writes = self._job.step(found, self._clock.watermark_ms)
         clock = (CLOCK, json.dumps(self._clock.time_ms).encode())
@@ -154,6 +157,13 @@ class Pipeline:
             newest_ms = int(row["newest"].timestamp() * 1000)
             self._clock.on_read((row["topic"], row["partition"]), row["offset"] + 1, newest_ms, wall_ms)
         return sum(positions["rows"].to_pylist())
+
+    def _note_progress(self) -> None:
+        """Spark has passed offsets that hold no records for us: ends of transactions, in a topic written by them."""
+        progress = self.query.lastProgress if self.query is not None else None
+        for source in (progress or {}).get("sources", ()):
+            for where, offset in read_up_to(source.get("endOffset")).items():
+                self._clock.on_passed((where.topic, where.partition), offset)
 
     def _tell(
         self, batch: int, count: int, begun: float, moments: pa.Table | None, ends: Any, state_bytes: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.client.values import TopicPartition
 from ottla.homecare.clock import EventClock
+from ottla.homecare.spark_progress import read_up_to
 
 A, B = ("t", 0), ("t", 1)
 
@@ -49,3 +51,17 @@ def test_time_never_goes_back_and_positions_survive_a_restart() -> None:
     assert clock.time_ms == 80_000
     clock.on_tick({A: 10}, 90_000)
     assert clock.time_ms == 86_000
+
+
+def test_offsets_that_hold_no_records_count_as_read() -> None:
+    clock = EventClock(4_000)
+    clock.on_read(A, 10, 50_000, wall_ms=51_000)
+    clock.on_passed(A, 11)
+    clock.on_tick({A: 11}, 60_000)
+    assert clock.time_ms == 56_000
+
+
+def test_progress_tells_positions_of_topics_and_nothing_of_ticks() -> None:
+    assert read_up_to('{"t": {"0": 11}, "@tasks": 2}') == {TopicPartition("t", 0): 11}
+    assert read_up_to({"t": {"0": 11}}) == {TopicPartition("t", 0): 11}
+    assert (read_up_to("12"), read_up_to(12), read_up_to(None)) == ({}, {}, {})
