@@ -138,6 +138,7 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], int] = {}
         self._refreshing: dict[tuple[str, ...] | None, asyncio.Task[None]] = {}
         self._refreshed: dict[str, float] = {}
+        self._closed = False
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -291,6 +292,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Nothing is left: neither what is being opened at the moment nor what just was."""
+        self._closed = True
         tasks = [*self._opening.values(), *self._refreshing.values()]
         for task in tasks:
             task.cancel()
@@ -302,6 +304,8 @@ class Cluster:
         await asyncio.sleep(0)
 
     async def _connect(self, address: tuple[str, int], patient: bool = False) -> Connection:
+        if self._closed:
+            raise ConnectionLost("this client is closed")  # whoever still runs must not open anything
         kept = self._waiting_rooms if patient else self._connections
         current = kept.get(address)
         if current is not None and current.is_open:
