@@ -48,6 +48,8 @@ EXPECTED: dict[str, dict[str, str]] = {
         "TestConn/test_delete_topics": "a topic asked for is created before the answer, not after it",
         "TestConn/test_delete_topics_with_an_invalid_topic": "the same",
         "TestReaderReadCompactedMessage": _SMALL_SEGMENTS,
+        "TestReaderConsumerGroup": "its subtest below",
+        "TestReaderConsumerGroup/consumer_group_rebalance": "two readers want 12 of 24 records each, of 3 partitions",
     },
     "kafka-python": {"test_create_describe_delete_acls": _ACLS},
     "librdkafka": {
