@@ -200,10 +200,15 @@ class Crowd:
         self._taken()[0].leave()
 
     def crash(self) -> None:
-        """A static member that crashed comes back under its instance id."""
+        """A static member that crashed comes back under its instance id.
+
+        In the new protocol not before its session is over: UNRELEASED_INSTANCE_ID is the end of a client.
+        """
         member, instance = self._taken()
         member.crash()
         if instance is not None:
+            if self._flavour.clients == _NEW:
+                time.sleep(SESSION_S + 1.5)
             self.join(instance)
 
     def pause(self, seconds: float) -> None:
