@@ -61,7 +61,8 @@ class Run:
         )
         appended = self.log.append(batch, leader_epoch=0, now_ms=5)
         again = self.log.append(batch, leader_epoch=0, now_ms=5)
-        assert again == appended._replace(duplicate=True)
+        # A repeated batch is answered with its timestamp, as Apache Kafka does.
+        assert again == appended._replace(duplicate=True, log_append_time_ms=5)
         self.sequences[producer_id] = sequence + count
         if producer_id > 1:
             self.model_open.setdefault(producer_id, appended.base_offset)
