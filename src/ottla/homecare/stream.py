@@ -24,7 +24,7 @@ from ottla.homecare.tasks import AGES, POSITIONS, SCHEMA, packer, unpack
 log = logging.getLogger(__name__)
 CLOCK = "clock"
 _ENDS_TIMEOUT_MS = 3_000
-_BEGIN_S = 15.0
+_BEGIN_S = 4.0
 _COLUMN_TYPES = {
     "key": "binary",
     "value": "binary",
@@ -82,7 +82,7 @@ class Pipeline:
 
     @property
     def has_begun(self) -> bool:
-        """The first micro-batch is done, or nothing came for so long that there is none to wait for."""
+        """The first micro-batch is done, or it takes so long that the next pipeline need not wait."""
         return self._batches > 0 or time.monotonic() - self._begun > _BEGIN_S
 
     def close(self) -> None:
