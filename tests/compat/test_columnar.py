@@ -18,7 +18,9 @@ from ottla.wire import columns  # noqa: E402
 
 FIELD = st.none() | st.binary(max_size=50)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELD), max_size=3)
-ROWS = st.lists(st.tuples(FIELD, FIELD, st.integers(0, 1_700_000_000_000), st.none() | HEADERS), min_size=1, max_size=30)
+ROWS = st.lists(
+    st.tuples(FIELD, FIELD, st.integers(0, 1_700_000_000_000), st.none() | HEADERS), min_size=1, max_size=30
+)
 
 
 @pytest.fixture

@@ -36,7 +36,11 @@ def run_lines(tool: str, lines: Sequence[str], timeout_s: float = 120) -> list[s
     """What a tool of Apache Kafka prints for each line of arguments; one JVM for all of them."""
     mark = "-- that was all --"
     done = subprocess.run(
-        command("Tools", tool, mark), input="\n".join(lines), capture_output=True, text=True, timeout=timeout_s
+        command("Tools", tool, mark),
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
     )
     printed = done.stdout.split(mark + "\n")[:-1]
     assert len(printed) == len(lines), done.stdout + done.stderr

@@ -148,7 +148,9 @@ def list_config_resources(s: Session) -> None:
 
 
 def describe_group_configs(s: Session) -> None:
-    names = [f"consumer.{each}.ms" for each in ("assignment.interval", "heartbeat.interval", "session.timeout")]
+    names = [
+        f"consumer.{each}.ms" for each in ("assignment.interval", "heartbeat.interval", "session.timeout")
+    ]
     for version in s.versions("describe_configs"):
         for note, keys in {"by name": names, "all": None}.items():
             asked = _describe((GROUP, "some-group", keys), include_synonyms=True)
