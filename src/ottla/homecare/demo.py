@@ -83,6 +83,9 @@ class Demo:
             f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send"
         )
         self._start_pipelines()
+        if self._arguments.chaos:
+            # Trouble must come in the middle of the stream, however long Spark takes to start.
+            self._watch_until(lambda: all(self._view.jobs[name].batches for name in ("technician", "nurse")))
         self._start_simulator()
         if self._arguments.chaos:
             threading.Thread(target=self._make_trouble, daemon=True).start()
@@ -162,6 +165,8 @@ class Demo:
     def _make_trouble(self) -> None:
         """Kills the broker while everything runs, then the driver. What was promised must hold all the same."""
         try:
+            while not self._view.simulator.latest and not self._ending.is_set():
+                time.sleep(0.1)
             self._wait_running()
             if self._broker is not None:
                 self._view.say("chaos: kill -9 of the broker")
