@@ -95,6 +95,8 @@ def test_kafka_topics_prints_the_same_description(both: dict[str, Target], uniqu
     for name, server in both.items():
         Confluent(server.bootstrap).create(topic, 3, {"retention.ms": "5000"})
         shown = server.run("kafka-topics", "--describe", "--topic", topic)
+        # Apache Kafka has written this default down when it formatted its folder (see differences.py).
+        shown = shown.replace("min.insync.replicas=1,", "")
         printed[name] = [line.split("\t") for line in shown.splitlines()]
         for line in printed[name]:
             line[:] = [part for part in line if not part.startswith("TopicId")]
