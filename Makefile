@@ -17,8 +17,15 @@ $(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*
 demo: setup  ## the worked example: devices, technicians, nurses, billing
 	$(BIN)/ottla homecare demo
 
-test: setup  ## everything but the long runs
-	$(BIN)/pytest
+# A process for each folder: what one leaves behind (a JVM, a cache) cannot disturb the next.
+TESTS := tests/unit tests/property tests/simulation tests/integration tests/testing tests/compat \
+	tests/cluster tests/course tests/spark tests/homecare tests/soak examples
+
+test: setup  ## everything but the long runs; TESTS="tests/unit" for a part
+	@failed=""; for part in $(TESTS); do \
+		echo "== $$part"; $(BIN)/pytest -q $$part || failed="$$failed $$part"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 lint: setup  ## style, types, layers
 	$(BIN)/ruff check .
