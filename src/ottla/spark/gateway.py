@@ -46,9 +46,7 @@ class Gateway:
             "pyspark-shell",
         ]
         environment = {
-            # Without SPARK_HOME workers import the installed PySpark, which is compiled. With it they would take
-            # the zip beside the jars and compile it in every process: 0.7 s of processor time each.
-            **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
+            **_inherited(settings, spark_home),
             "JAVA_HOME": str(java.home),
             "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
@@ -113,3 +111,12 @@ def module_options(spark_home: Path) -> list[str]:
         constants = opened.read("org/apache/spark/launcher/JavaModuleOptions.class")
     found = [each.decode() for each in _OPTION.findall(constants)]
     return ["-XX:+IgnoreUnrecognizedVMOptions", *dict.fromkeys(found)]
+
+
+def _inherited(settings: Mapping[str, str], spark_home: Path) -> dict[str, str]:
+    """Without SPARK_HOME local workers import the installed PySpark, which is compiled. With it they would take the
+    zip beside the jars and compile it in every process: 0.7 s of processor time each. A cluster's need it."""
+    inherited = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    if not settings.get("spark.master", "local").startswith("local"):
+        inherited["SPARK_HOME"] = os.environ.get("SPARK_HOME", str(spark_home))
+    return inherited

@@ -19,6 +19,14 @@ class BadRow(ClientError):
         self.number = number
 
 
+def asks_for_more(rows: pa.RecordBatch, topic: Topic) -> bool:
+    """Whether a row names a partition that the topic is not known to have."""
+    if "partition" not in rows.schema.names:
+        return False
+    highest = pc.max(rows.column("partition")).as_py()
+    return highest is not None and highest >= len(topic.partitions)
+
+
 class Partitioning:
     """Rows without a key go to one partition a call, and to the next one the next time."""
 

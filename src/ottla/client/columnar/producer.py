@@ -9,7 +9,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 
 from ottla import errors
 from ottla.client.columnar.batches import Encoding, Failures, cut
-from ottla.client.columnar.partitioning import BadRow, Partitioning
+from ottla.client.columnar.partitioning import BadRow, Partitioning, asks_for_more
 from ottla.client.deliveries import ROW_OVERHEAD_BYTES
 from ottla.client.errors import BufferFull
 from ottla.client.offsets import committed
@@ -122,6 +122,9 @@ class ColumnarProducer(Producer):
             return
         try:
             known = self._topic(name)
+            if asks_for_more(rows, known):  # it may have grown since it was asked for
+                self._engine.run(self._cluster.refresh([name]))
+                known = self._topic(name)
         except OttlaError as error:
             raise BadRow(numbers[0].as_py(), f"topic {name} cannot be written: {error}") from error
         settings = self.settings
