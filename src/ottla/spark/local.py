@@ -32,6 +32,8 @@ def session(
     import pyspark
     from pyspark.sql import SparkSession
 
+    from ottla.spark.format import register
+
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -50,6 +52,8 @@ def session(
         for key, value in wanted.items():
             builder = builder.config(key, value)
         found = builder.getOrCreate()
+        if not wanted.get("spark.master", "local").startswith("local"):
+            register(found)  # where the driver does not find the format by itself
         found.sparkContext.setLogLevel("WARN")
     except BaseException:
         life.end()

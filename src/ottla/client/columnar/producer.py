@@ -124,7 +124,7 @@ class ColumnarProducer(Producer):
             known = self._topic(name)
             if asks_for_more(rows, known):  # it may have grown since it was asked for
                 self._engine.run(self._cluster.refresh([name]))
-                known = self._topic(name)
+                known = self._route(name).topic
         except OttlaError as error:
             raise BadRow(numbers[0].as_py(), f"topic {name} cannot be written: {error}") from error
         settings = self.settings
