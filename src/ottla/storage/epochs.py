@@ -1,6 +1,7 @@
 """Which leader epoch wrote from which offset on, in Kafka's checkpoint format."""
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.errors import OttlaError
@@ -81,9 +82,10 @@ class LeaderEpochs:
     @classmethod
     def load(cls, data: bytes) -> "LeaderEpochs":
         try:
-            version, count, *lines = data.decode("ascii").split("\n")
-            entries = [EpochStart(*map(int, line.split(" "))) for line in lines if line]
-            if int(version) != _VERSION or int(count) != len(entries) or sorted(entries) != entries:
+            version, count, *lines, rest = data.decode("ascii").split("\n")
+            entries = [EpochStart(*map(int, line.split(" "))) for line in lines]
+            # Without its last newline the file is torn, and its last number may lack digits.
+            if rest or int(version) != _VERSION or int(count) != len(entries) or not _rise(entries):
                 raise BadEpochs("the leader epoch checkpoint does not hold together")
         except (ValueError, TypeError) as error:
             raise BadEpochs(f"the leader epoch checkpoint cannot be read: {error}") from error
@@ -93,6 +95,10 @@ class LeaderEpochs:
         self.entries = entries
         self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
         self.dirty = True
+
+
+def _rise(entries: list[EpochStart]) -> bool:
+    return all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
 
 
 def _epoch(entry: EpochStart) -> int:

@@ -107,6 +107,8 @@ def test_epochs_are_read_as_they_were_written_and_damage_is_seen():
         b"0\n1\nx y\n",
         b"0\n2\n5 1\n2 0\n",
         b"0\n1\n1\n",
+        b"0\n2\n0 0\n1 1",
+        b"0\n2\n0 3\n1 3\n",
     ):
         with pytest.raises(BadEpochs):
             LeaderEpochs.load(damaged)
