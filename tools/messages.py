@@ -25,6 +25,9 @@ LEFT_OUT = (
     "vote",
     "delegation",
     "envelope",
+    "assign_replicas",
+    "broker_heartbeat",
+    "registration",
 )
 DATA_MESSAGES = ("consumer_protocol_assignment", "consumer_protocol_subscription")
 FIXED = {"int8": 0, "int16": 0, "int32": 0, "int64": 0, "uint16": 0, "float64": 0.0, "bool": False}
