@@ -3,31 +3,26 @@
     python -m bench.run [NAME ...] [--quick] [--rounds N] [--peers ottla] [--write] [--list]
 
 Others' load moves the figures of a shared machine by a third and more: only the ratio within one run counts,
-the peers alternate, and a median of at least three rounds is taken. `--write` puts the table into
+the peers alternate, and a median of at least three rounds is taken. `--write` puts the lines into
 docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import fnmatch
-import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 import traceback
-from pathlib import Path
 
-from bench import broker, coordinators, homecare, testing
+from bench import broker, coordinators, document, homecare, testing
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
 
 BENCHMARKS = broker.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
-DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target")
+_INTRO = """Apache Kafka {version} and Ottla, one broker each. The ratio is Ottla divided by Apache Kafka."""
 Figures = dict[Metric, dict[str, list[float]]]
 
 
@@ -41,7 +36,11 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--peers", nargs="+", choices=("kafka", "ottla"), default=["kafka", "ottla"])
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the lines into docs/benchmarks.md (not those of a quick run)",
+    )
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     chosen = [each for each in BENCHMARKS if _is_chosen(each.name, options.names)]
@@ -53,9 +52,9 @@ def main() -> int:
         options.peers.remove("kafka")
     figures, failures = _run_all(chosen, options)
     rows = [_row(metric, measured) for metric, measured in figures.items()]
-    print(_table(rows, aligned=True))
-    if options.write:
-        DOCUMENT.write_text(_document(rows, quick=options.quick))
+    print(document.table(_HEAD, rows))
+    if options.write and not options.quick:
+        document.write("broker", _INTRO.format(version=document.kafka_version()), _HEAD, rows)
     return 1 if failures else 0
 
 
@@ -99,57 +98,6 @@ def _row(metric: Metric, measured: dict[str, list[float]]) -> tuple[str, ...]:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
-
-
-def _table(rows: list[tuple[str, ...]], *, aligned: bool) -> str:
-    lines = [_HEAD, tuple("---" for _ in _HEAD), *rows]
-    widths = [max(len(line[i]) for line in lines) if aligned else 0 for i in range(len(_HEAD))]
-    return "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in lines
-    )
-
-
-def _document(rows: list[tuple[str, ...]], *, quick: bool) -> str:
-    note = (
-        "\n**A quick run: a tenth of the load, one round. It shows that everything runs, not how fast.**\n"
-        if quick
-        else ""
-    )
-    return f"""# Benchmarks
-
-Apache Kafka {_kafka_version()} and Ottla on the same machine in the same run, one broker each with its
-defaults, by turns; medians. The ratio is Ottla divided by Apache Kafka: compare it with the target, not the
-figures with another machine's. `make bench` repeats it, `bench/` says how each is measured.
-{note}
-{datetime.date.today().isoformat()}, {_machine()}
-
-{_table(rows, aligned=False)}
-"""
-
-
-def _machine() -> str:
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        platform.machine(),
-    )
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    java = (
-        subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()[:1]
-        if cluster.why_not() is None
-        else []
-    )
-    python = f"Python {platform.python_version()}"
-    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, {python}, {''.join(java) or 'no Java'}"
-
-
-def _kafka_version() -> str:
-    pom = (cluster.SCRIPT.parent / "pom.xml").read_text()
-    return pom.split("<kafka.version>")[1].split("<")[0]
 
 
 def _is_chosen(name: str, patterns: list[str]) -> bool:
