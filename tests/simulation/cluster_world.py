@@ -329,23 +329,26 @@ class World:
         """To whoever believes to lead: a client's metadata may be old."""
         if not self.calm:
             self._produce_later()
-        index = self.random.randrange(PARTITIONS)
-        leaders = [m for m in self.members.values() if self._leads(m, index)]
+        first = self.random.randrange(PARTITIONS)
+        leaders = [m for m in self.members.values() if self._leads(m, first)]
         if not leaders:
             return
         member = self.random.choice(leaders)
-        value, acks = next(self.values), self.random.choice((-1, -1, -1, 1))
-        records = [Record(0, self.time.now_ms(), None, str(value).encode())]
-        data = PartitionProduceData(index=index, records=batches.build(records))
-        topic = TopicProduceData(name="t", partition_data=[data])
-        request = ProduceRequest(acks=acks, timeout_ms=1500, topic_data=[topic])
+        acks = self.random.choice((-1, -1, -1, 1))
+        # In an order of chance: one that is answered waits for those before it.
+        values = {
+            index: next(self.values)
+            for index in self.random.sample(range(PARTITIONS), PARTITIONS)
+            if self._leads(member, index)
+        }
+        request = _produce_request(values, acks, self.time.now_ms())
 
         def answered(response):
             if isinstance(response, NetworkException) or response is None:
                 return
-            told = response.responses[0].partition_responses[0]
-            if told.error_code == 0 and acks == -1:
-                self.acknowledged[index, told.base_offset] = value
+            for told in response.responses[0].partition_responses:
+                if told.error_code == 0 and acks == -1:
+                    self.acknowledged[told.index, told.base_offset] = values[told.index]
 
         self.time.call_later(
             self._delay(), lambda: member.clock.run(lambda: member.serve(request, 12, answered))
@@ -518,3 +521,14 @@ class World:
         ends = [{log.end_offset for log in logs[i::PARTITIONS]} for i in range(PARTITIONS)]
         watermarks = [{log.high_watermark for log in logs[i::PARTITIONS]} for i in range(PARTITIONS)]
         return all(len(each) == 1 for each in (*ends, *watermarks)) and ends == watermarks
+
+
+def _produce_request(values, acks, now_ms):
+    parts = [
+        PartitionProduceData(
+            index=index, records=batches.build([Record(0, now_ms, None, str(value).encode())])
+        )
+        for index, value in values.items()
+    ]
+    topic = TopicProduceData(name="t", partition_data=parts)
+    return ProduceRequest(acks=acks, timeout_ms=1500, topic_data=[topic])

@@ -312,7 +312,7 @@ class Transactions:
             broker.groups.shards[index].on_marker(
                 markers.producer_id, markers.producer_epoch, markers.committed, offset
             )
-        _when_committed(partition, offset + 1, lambda: settle(each, _code_behind(partition, offset)))
+        _when_committed(partition, offset + 1, partition.tenure, lambda code: settle(each, code))
 
 
 def _header_of(producer_id: int, producer_epoch: int) -> BatchHeader:
@@ -320,15 +320,19 @@ def _header_of(producer_id: int, producer_epoch: int) -> BatchHeader:
     return BatchHeader(0, 0, -1, 2, 0, _TRANSACTIONAL, 0, 0, 0, producer_id, producer_epoch, -1, 0)
 
 
-def _when_committed(partition: Partition, offset: int, then: Callable[[], None]) -> None:
-    if partition.log is not None and partition.log.high_watermark >= offset:
-        then()
-    else:
-        partition.committed.add(offset, then)
+def _when_committed(
+    partition: Partition, next_offset: int, tenure: int, settle: Callable[[int], None]
+) -> None:
+    """`settle(error code)` once it is committed, or leadership went."""
 
+    def look() -> None:
+        try:
+            if not partition.is_committed(next_offset, tenure):
+                partition.committed.add(next_offset, look)
+                return
+        except ProtocolError as error:
+            settle(error.code)
+        else:
+            settle(errors.NONE)
 
-def _code_behind(partition: Partition, offset: int) -> int:
-    """Woken because it is committed, or because leadership went."""
-    if partition.is_leader and partition.log is not None and partition.log.high_watermark > offset:
-        return errors.NONE
-    return errors.NotLeaderOrFollower.code
+    look()

@@ -39,6 +39,7 @@ class Partition:
         self.followers: dict[int, Replica] = {}
         self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
         self.epoch_start_offset = 0  # where this leader began
+        self.tenure = 0  # moves each time this broker comes to lead; not with the epoch of one that leads on
         if self.is_leader:
             self._begin_to_lead()
             self.advance()
@@ -62,6 +63,7 @@ class Partition:
         if was_leader and (not self.is_leader or state.leader_epoch != old_epoch):
             self.wake_all()
         if self.is_leader:
+            self.tenure += not was_leader
             if state.leader_epoch != old_epoch or not was_leader:
                 self._begin_to_lead()
             self.advance()
@@ -157,6 +159,14 @@ class Partition:
             self._on_flush_due(self)
         self.on_written(log)
         return appended.base_offset
+
+    def is_committed(self, next_offset: int, tenure: int) -> bool:
+        """Whether what was appended in this tenure is. Raises when another broker led since: it may have been
+        cut off, and something else be there now."""
+        log = self.leader_log()
+        if tenure != self.tenure:
+            raise errors.NotLeaderOrFollower()
+        return log.high_watermark >= next_offset
 
     def check_enough_replicas(self, log: Log) -> None:
         if len(self.state.isr) < self.min_isr(log):

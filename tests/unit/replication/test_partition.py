@@ -169,3 +169,39 @@ def test_a_new_leader_knows_its_end_when_its_followers_have_come():
     fetch(partition, 2, 2)
     fetch(partition, 3, 2)
     assert partition.knows_its_end
+
+
+def test_what_was_appended_is_waited_for_while_the_leader_leads_on_under_a_new_epoch():
+    """A move that ends bumps the epoch; the log of a leader that stays is not cut."""
+    partition = a_partition()
+    append(partition)
+    tenure = partition.tenure
+    partition.on_state(a_state(epoch=1, isr=(1, 2), replicas=(1, 2), partition_epoch=1))
+    assert not partition.is_committed(1, tenure)
+    fetch(partition, 2, 1)
+    assert partition.is_committed(1, tenure)
+
+
+def test_what_was_appended_before_another_led_is_not_known_to_be_there():
+    """The high watermark may have passed it with other records below."""
+    partition = a_partition()
+    append(partition)
+    tenure = partition.tenure
+    partition.on_state(a_state(leader=2, epoch=1, partition_epoch=1))
+    with pytest.raises(errors.NotLeaderOrFollower):
+        partition.is_committed(1, tenure)
+    partition.on_state(a_state(leader=1, epoch=2, partition_epoch=2))
+    fetch(partition, 2, 1)
+    fetch(partition, 3, 1)
+    assert partition.log.high_watermark == 1
+    with pytest.raises(errors.NotLeaderOrFollower):
+        partition.is_committed(1, tenure)
+
+
+def test_a_partition_that_is_gone_has_committed_nothing():
+    partition = a_partition()
+    append(partition)
+    tenure = partition.tenure
+    partition.close()
+    with pytest.raises(errors.NotLeaderOrFollower):
+        partition.is_committed(1, tenure)

@@ -41,6 +41,7 @@ class _Pending:
     response: PartitionProduceResponse
     partition: Partition | None = None
     next_offset: int = -1
+    tenure: int = -1
 
 
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
@@ -100,7 +101,7 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset if partition.log else -1,
     )
-    return _Pending(response, partition, appended.next_offset)
+    return _Pending(response, partition, appended.next_offset, partition.tenure)
 
 
 def _is_checked_by_the_log(error: errors.ProtocolError) -> bool:
@@ -131,27 +132,31 @@ def _failed(
 async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None:
     """acks=all: until every in-sync replica has it, or the time is up. It stays appended in any case."""
     partition = pending.partition
-    if partition is None or partition.log is None or partition.log.high_watermark >= pending.next_offset:
+    if partition is None:
         return
-    clock = context.broker.clock
-    wait: Wait[bool] = Wait()
-    ticket = partition.committed.add(pending.next_offset, lambda: wait.set(True))
-    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
     try:
-        in_time = await wait
-    finally:
-        ticket.cancel()
-        timer.cancel()
-    try:
-        log = partition.leader_log()
-        if not in_time:
-            raise errors.RequestTimedOut()
-        if log.high_watermark < pending.next_offset:
-            raise errors.NotLeaderOrFollower()  # woken because leadership moved and came back
+        while not partition.is_committed(pending.next_offset, pending.tenure):
+            if not await _may_be_committed(partition, pending.next_offset, deadline_ms, context):
+                raise errors.RequestTimedOut()
     except errors.ProtocolError as error:
         pending.response.error_code = error.code
         pending.response.error_message = error.message
         pending.response.base_offset = -1
+
+
+async def _may_be_committed(
+    partition: Partition, next_offset: int, deadline_ms: int, context: Context
+) -> bool:
+    """Waits for the high watermark or a change of leadership (True), or until the time is up (False)."""
+    clock = context.broker.clock
+    wait: Wait[bool] = Wait()
+    ticket = partition.committed.add(next_offset, lambda: wait.set(True))
+    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
+    try:
+        return await wait
+    finally:
+        ticket.cancel()
+        timer.cancel()
 
 
 def _close_on_error(request: ProduceRequest, pending: list[list[_Pending]]) -> None:
