@@ -23,6 +23,8 @@ class Worker(threading.Thread):
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
+        # kafka-python 3.0 may forget that it joined if it learns of the partitions later (docs/compatibility.md).
+        self._consumer.partitions_for_topic(topic)
 
     def run(self) -> None:
         while not self._stopped.is_set():
@@ -51,3 +53,14 @@ def test_everything_is_added_and_committed(ottla_broker: Broker, ottla_topic: st
     ottla_broker.wait_for_lag("adders", 0)  # no sleep: it ends when the worker has committed
     worker.stop()
     assert worker.total == 6
+
+
+def test_a_coordinator_that_moves_does_not_stop_the_worker(ottla_broker: Broker, ottla_topic: str) -> None:
+    worker = Worker(ottla_broker.bootstrap, ottla_topic)
+    worker.start()
+    ottla_broker.wait_for_group("adders", members=1)
+    ottla_broker.move_coordinator(group="adders")
+    send(ottla_broker.bootstrap, ottla_topic, 4, 5)
+    ottla_broker.wait_until(lambda: ottla_broker.group("adders").offsets.get((ottla_topic, 0)) == 2)
+    worker.stop()
+    assert worker.total == 9

@@ -80,6 +80,12 @@ class ConfluentMember(Member):
 
 
 class KafkaPythonMember(Member):
+    """Knows the partitions before it joins, or it may be lost, with any broker (docs/compatibility.md).
+
+    kafka-python 3.0.12 joins again when the leader learns of partitions after it has assigned; a poll whose
+    time ends between that assignment and the answer to SyncGroup forgets the join: heartbeats stay off.
+    """
+
     client = "kafka-python"
 
     def work(self) -> None:
@@ -94,6 +100,8 @@ class KafkaPythonMember(Member):
             metadata_max_age_ms=1000,
             **self.settings,
         )
+        for topic in self.topics:
+            consumer.partitions_for_topic(topic)
         while not self.is_asked_to_end:
             polled = consumer.poll(20)
             self.owned = frozenset((each.topic, each.partition) for each in consumer.assignment())

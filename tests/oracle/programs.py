@@ -15,7 +15,8 @@ from typing import Any
 from tests.oracle.cluster import SCRIPT, why_not
 
 _SOURCES = Path(__file__).with_name("java")
-_JVM = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")
+# Without performance data: a JVM whose file for them another one looks at says so on standard output.
+_JVM = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dlog4j2.level=OFF")
 
 
 def why_not_java() -> str | None:

@@ -104,6 +104,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
             say("assigned", *(each.partition for each in assigned))
 
     consumer.subscribe([topic], listener=Listener())
+    consumer.partitions_for_topic(topic)  # `tests.compat.members` says why
     while not leaving.is_set():
         polled = consumer.poll(50)
         for where, messages in polled.items():
