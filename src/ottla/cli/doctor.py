@@ -45,9 +45,9 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
 
 
 def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
+    from ottla.broker.assembly import METADATA_FOLDER
     from ottla.server.disk import OsDisk
     from ottla.server.lock import FolderInUse, FolderLock
-    from ottla.server.node import METADATA_FOLDER
     from ottla.storage.doctor import check_folder
 
     if not Path(data).is_dir():

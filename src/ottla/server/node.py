@@ -4,22 +4,18 @@ Alone, the metadata log is a local journal. In a cluster it is ZooKeeper's, or w
 """
 
 import asyncio
-import base64
 import logging
 import os
 import random
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.broker.assembly import FEATURES, METADATA_FOLDER, Assembly
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatcher, Observer
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
-from ottla.broker.sessions import FetchSessions
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
@@ -44,9 +40,6 @@ if TYPE_CHECKING:
     from ottla.server.peers import BrokerPeers
 
 log = logging.getLogger("ottla.server")
-
-METADATA_FOLDER = "metadata"
-FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
 
 
 class Node:
@@ -92,22 +85,12 @@ class Node:
 
     async def _start(self) -> None:
         config = self.config
-        self._folders = Folders.open(config, self._disks, self._on_folder_offline)
-        folders = self._folders.all
+        folders = self._open_folders()
         self.metadata_log = self.metadata_log or self._open_metadata_log()
         controller = Controller(config.node_id, self.metadata_log, config)
         self.membership = Membership(controller, self.metadata_log, config)
         controller.open()
         await self.membership.caught_up()
-        replicas = self._replicas = Replicas(
-            config.node_id,
-            controller.image,
-            config,
-            folders,
-            self.clock,
-            self._jobs,
-            lambda: uuid.uuid4().hex,
-        )
         meta = read_meta(folders[0].disk)
         cluster_id = await self.membership.cluster_id(meta.cluster_id if meta else "", FEATURES)
         directories = tuple(
@@ -115,50 +98,54 @@ class Node:
             for folder in folders
             if not folder.is_offline
         )
-        await self._open_logs(replicas)
-        sessions = FetchSessions(
-            config.max_incremental_fetch_session_cache_slots,
-            120_000,
-            lambda: random.getrandbits(31),
-        )
-        housekeeping = Housekeeping(replicas, config, self.clock, self._jobs, lambda: uuid.uuid4().hex)
+        assembly = Assembly(config, self.clock, self._jobs, random.SystemRandom())
+        self._replicas = assembly.replicas(controller.image, folders)
+        await self._open_logs(self._replicas)
         if self.is_clustered:
-            timeout_ms = config.controller_socket_timeout_ms
-            listener = config.inter_broker_listener_name
-            from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
-
-            self.peers = BrokerPeers(config.node_id, controller.image, listener, timeout_ms)
-            self._watch = PeerWatch(controller, self.peers.endpoint)
-        self.broker = Broker(
-            config, self.clock, controller, replicas, sessions, housekeeping, Metrics(), new_uuid, self.peers
-        )
-        self.broker.supported_features = FEATURES
+            self._find_peers(controller)
+        self.broker = assembly.broker(controller, self._replicas, self.peers)
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
         self._bind()
         self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
         if self.is_clustered:
             # Others connect as soon as they hear of us.
             await self._serve()
-        await self.membership.join(
-            membership.Registration(
-                config.node_id,
-                os.urandom(16),
-                self.endpoints,
-                config.broker_rack,
-                clean=all(folder.was_clean for folder in folders),
-                ready=not self.is_clustered,
-                directories=directories,
-            ),
-            self.broker.on_joined,
-        )
-        if self._watch is not None:
-            controller.on_news = self._watch.on_news
-            self._watch.on_news()
-        housekeeping.start()
+        await self._join(directories)
+        self.broker.housekeeping.start()
         self.lag = LagProbe(self.clock)
         self.lag.start()
         if not self.is_clustered:
             await self._serve()
+
+    def _open_folders(self) -> list[LogFolder]:
+        self._folders = Folders.open(self.config, self._disks, self._on_folder_offline)
+        return self._folders.all
+
+    def _find_peers(self, controller: Controller) -> None:
+        from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
+
+        self.peers = BrokerPeers(
+            self.config.node_id,
+            controller.image,
+            self.config.inter_broker_listener_name,
+            self.config.controller_socket_timeout_ms,
+        )
+        self._watch = PeerWatch(controller, self.peers.endpoint)
+
+    async def _join(self, directories: tuple[bytes, ...]) -> None:
+        registration = membership.Registration(
+            self.config.node_id,
+            os.urandom(16),
+            self.endpoints,
+            self.config.broker_rack,
+            clean=all(folder.was_clean for folder in self._folders.all),
+            ready=not self.is_clustered,
+            directories=directories,
+        )
+        await self.membership.join(registration, self.broker.on_joined)
+        if self._watch is not None:
+            self.broker.controller.on_news = self._watch.on_news
+            self._watch.on_news()
 
     def _open_metadata_log(self) -> MetadataLog:
         if self.config.zookeeper_connect:
@@ -258,11 +245,3 @@ class Node:
 
 def memory_disk() -> MemoryDisk:
     return MemoryDisk(track_sync=False, now_ms=lambda: time.time_ns() // 1_000_000)
-
-
-def new_uuid() -> bytes:
-    """Never one that begins with a dash in its text form: command lines would take it for an option."""
-    while True:
-        made = uuid.uuid4().bytes
-        if not base64.urlsafe_b64encode(made).startswith(b"-"):
-            return made

@@ -6,8 +6,9 @@ import errno
 from random import Random
 from typing import TYPE_CHECKING
 
+from ottla.broker.assembly import METADATA_FOLDER
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.testing.world.process import METADATA_FOLDER, Process
+from ottla.testing.world.process import Process
 from ottla.wire import batch as batches
 
 TILLS = 2

@@ -5,12 +5,8 @@ from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
-from ottla.broker.broker import Broker
+from ottla.broker.assembly import FEATURES, METADATA_FOLDER, Assembly
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.metrics import Metrics
-from ottla.broker.replicas import Replicas
-from ottla.broker.sessions import FetchSessions
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
@@ -24,10 +20,6 @@ from ottla.storage.memory import MemoryDisk
 from ottla.testing.world.time import ProcessClock, Time
 
 T = TypeVar("T")
-
-FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
-METADATA_FOLDER = "metadata"
-SESSION_EVICTION_MS = 120_000
 
 
 class SimulatedJobs:
@@ -82,27 +74,10 @@ class Process:
         controller.open()
         self._create_cluster(controller)
         self.folder.meta(controller.image.cluster_id, config.node_id, random.randbytes(16))
-        self._replicas = Replicas(
-            config.node_id,
-            controller.image,
-            config,
-            [self.folder],
-            self.clock,
-            self.jobs,
-            lambda: random.randbytes(16).hex(),
-        )
+        assembly = Assembly(config, self.clock, self.jobs, random)
+        self._replicas = assembly.replicas(controller.image, [self.folder])
         self._open_logs()
-        self.broker = Broker(
-            config,
-            self.clock,
-            controller,
-            self._replicas,
-            FetchSessions(1000, SESSION_EVICTION_MS, lambda: random.getrandbits(31)),
-            Housekeeping(self._replicas, config, self.clock, self.jobs, lambda: random.randbytes(16).hex()),
-            Metrics(),
-            lambda: random.randbytes(16),
-        )
-        self.broker.supported_features = FEATURES
+        self.broker = assembly.broker(controller, self._replicas)
         self.dispatcher = Dispatcher(self.broker, self.broker.metrics)
         self._join(config)
         self.broker.housekeeping.start()

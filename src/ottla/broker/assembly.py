@@ -1,0 +1,61 @@
+"""The parts of a broker put together: the same for a process and for the simulated world."""
+
+import base64
+import uuid
+from random import Random
+
+from ottla.broker.broker import Broker
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.metrics import Metrics
+from ottla.broker.peers import Peers
+from ottla.broker.replicas import Replicas
+from ottla.broker.sessions import FetchSessions
+from ottla.config.settings import Config
+from ottla.metadata.controller import Controller
+from ottla.metadata.image import Image
+from ottla.ports import Clock, Jobs
+from ottla.storage.folder import LogFolder
+
+FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
+METADATA_FOLDER = "metadata"
+_SESSION_EVICTION_MS = 120_000
+
+
+class Assembly:
+    """What they have in common: settings, time, threads and chance."""
+
+    def __init__(self, config: Config, clock: Clock, jobs: Jobs, random: Random) -> None:
+        self._config, self._clock, self._jobs, self._random = config, clock, jobs, random
+
+    def replicas(self, image: Image, folders: list[LogFolder]) -> Replicas:
+        return Replicas(
+            self._config.node_id, image, self._config, folders, self._clock, self._jobs, self._name
+        )
+
+    def broker(self, controller: Controller, replicas: Replicas, peers: Peers | None = None) -> Broker:
+        slots = self._config.max_incremental_fetch_session_cache_slots
+        sessions = FetchSessions(slots, _SESSION_EVICTION_MS, lambda: self._random.getrandbits(31))
+        housekeeping = Housekeeping(replicas, self._config, self._clock, self._jobs, self._name)
+        broker = Broker(
+            self._config,
+            self._clock,
+            controller,
+            replicas,
+            sessions,
+            housekeeping,
+            Metrics(),
+            self._uuid,
+            peers,
+        )
+        broker.supported_features = FEATURES
+        return broker
+
+    def _name(self) -> str:
+        return self._random.randbytes(16).hex()
+
+    def _uuid(self) -> bytes:
+        """Never one that begins with a dash in its text form: command lines would take it for an option."""
+        while True:
+            made = uuid.UUID(bytes=self._random.randbytes(16), version=4).bytes
+            if not base64.urlsafe_b64encode(made).startswith(b"-"):
+                return made
