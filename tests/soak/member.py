@@ -6,11 +6,13 @@ It leaves when its standard input ends. Lines are `TIME WHAT NUMBERS`, the time 
 clock in nanoseconds, partitions as numbers:
 
     assigned P ...            new ones, besides those it has
-    revoked P ...             taken, or lost
+    revoked P ...             taken; it still had them
+    lost P ...                the group went on without it (aiokafka says revoked)
     read P FIRST LAST
     committed P OFFSET TIME   acknowledged; the request left after TIME
     refused REASON            a commit
     leaving, left, failed REASON
+    stalled MILLISECONDS      the process did not run for so long
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 _BATCH = 50
+_STALL_S = 1.0  # worth telling
 leaving = threading.Event()
 
 
@@ -58,12 +61,19 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
 
     def on_revoke(_: Any, partitions: list[TopicPartition]) -> None:
         say("revoked", *(each.partition for each in partitions))
+        give_up(partitions)
+
+    def on_lost(_: Any, partitions: list[TopicPartition]) -> None:
+        say("lost", *(each.partition for each in partitions))
+        give_up(partitions)
+
+    def give_up(partitions: list[TopicPartition]) -> None:
         if incremental:
             consumer.incremental_unassign(partitions)
         else:
             consumer.unassign()
 
-    consumer.subscribe([topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
+    consumer.subscribe([topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
     while not leaving.is_set():
         messages = [each for each in consumer.consume(_BATCH, 0.05) if not each.error()]
         read: dict[int, list[int]] = {}
@@ -99,6 +109,9 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             say("revoked", *(each.partition for each in revoked))
+
+        def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+            say("lost", *(each.partition for each in lost))
 
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             say("assigned", *(each.partition for each in assigned))
@@ -172,6 +185,16 @@ CLIENTS: dict[str, Callable[[str, str, str, dict[str, str]], None]] = {
 }
 
 
+def _watch_time() -> None:
+    last = time.monotonic()
+    while True:
+        time.sleep(0.1)
+        now = time.monotonic()
+        if now - last > _STALL_S:
+            say("stalled", int((now - last) * 1000))
+        last = now
+
+
 def _watch_input() -> None:
     while os.read(0, 100):
         pass
@@ -181,6 +204,7 @@ def _watch_input() -> None:
 if __name__ == "__main__":
     client, _, *names = sys.argv[1:5] + sys.argv[5:6]
     threading.Thread(target=_watch_input, daemon=True).start()
+    threading.Thread(target=_watch_time, daemon=True).start()
     try:
         CLIENTS[client](*names, dict(each.split("=", 1) for each in sys.argv[6:]))  # type: ignore[call-arg]
     except BaseException as error:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 PATIENCE_NS = 5_000_000_000  # a member that was stopped for longer may have been replaced meanwhile
+STALL_NS = 2_000_000_000  # so may one that did not run for a third of its session, by itself or repeatedly,
+STALL_MATTERS_NS = 15_000_000_000  # up to so much earlier
 
 
 class Event(NamedTuple):
@@ -21,12 +24,16 @@ class Event(NamedTuple):
 class Judge:
     """Takes events as they come, to tell how things stand; rules are looked at in the end, in order of time.
 
-    A member whose process was stopped for about a session or more is a zombie until it hears that its
-    partitions are gone: what it still holds it may read, but no commit of its may be taken. A busy machine
-    makes zombies too: whoever holds what another one was given is counted in `overlaps`, and must not commit.
+    A partition has one owner: every client gives up what it must before it asks to join or confirms, in all
+    protocols, so nobody may be given what another one still holds. A member whose process was stopped for
+    about a session or more is a zombie until it hears that its partitions are gone: what it still holds it may
+    read, but no commit of its may be taken. A member that says that its process was `stalled` is treated
+    alike: what it holds and another one was given counts as an overlap.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stalls: Iterable[Event] = ()) -> None:
+        """`stalls`: known from the start, as a member tells of one only when it is over."""
+        self._stalls = [(each.member, each.at_ns, int(each.rest[0]) * 1_000_000) for each in stalls]
         self._lock = threading.Lock()
         self._events: list[Event] = []
         self._owned: dict[str, set[int]] = defaultdict(set)
@@ -39,6 +46,7 @@ class Judge:
         self.committed: dict[int, int] = {}
         self._handed_over_ns: dict[tuple[str, int], int] = {}
         self.overlaps = 0
+        self.losses = 0
         self.commits = 0
         self.reads_again = 0
         self.wrong: list[str] = []
@@ -50,7 +58,7 @@ class Judge:
 
     def in_order(self) -> Judge:
         """The same events, as they happened: what several processes say arrives as it likes."""
-        again = Judge()
+        again = Judge([each for each in self._events if each.what == "stalled"])
         for event in sorted(self._events, key=lambda each: each.at_ns):
             again.on_event(event)
         return again
@@ -72,9 +80,13 @@ class Judge:
     def _on_assigned(self, event: Event) -> None:
         for partition in map(int, event.rest):
             for other in self._owned:
-                if other != event.member and self._holds(other, partition):
+                if other == event.member or not self._holds(other, partition):
+                    continue
+                self._handed_over_ns[other, partition] = event.at_ns
+                if self._was_stalled(other, event.at_ns):
                     self.overlaps += 1
-                    self._handed_over_ns[other, partition] = event.at_ns
+                else:
+                    self.wrong.append(f"{event.member} was given {partition}, which {other} has")
             self._owned[event.member].add(partition)
             self._zombies[event.member].discard(partition)
             self._handed_over_ns.pop((event.member, partition), None)
@@ -86,10 +98,28 @@ class Judge:
             return False
         return partition in self._owned[member] and partition not in self._zombies[member]
 
+    def _was_stalled(self, member: str, at_ns: int) -> bool:
+        stalled_ns = sum(
+            length_ns
+            for name, end_ns, length_ns in self._stalls
+            if name == member and end_ns - length_ns < at_ns and end_ns > at_ns - STALL_MATTERS_NS
+        )
+        return stalled_ns > STALL_NS
+
+    def _on_stalled(self, event: Event) -> None:
+        """Looked at when somebody else is given what it holds."""
+
     def _on_revoked(self, event: Event) -> None:
         gone = set(map(int, event.rest))
         self._owned[event.member] -= gone
         self._zombies[event.member] -= gone
+
+    def _on_lost(self, event: Event) -> None:
+        self.losses += 1
+        self._on_revoked(event)
+
+    def _on_strange(self, event: Event) -> None:
+        self.wrong.append(f"{event.member} says {' '.join(event.rest)}")
 
     def _on_read(self, event: Event) -> None:
         partition, first, last = map(int, event.rest)

@@ -19,20 +19,24 @@ class Holds:
         self._clock = clock
         self._held: dict[str, set[Wait[bool]]] = defaultdict(set)
 
-    async def hold(self, group_id: str, delay_ms: int, when_next: NextRequest) -> bool:
-        """True when the group began to rebalance meanwhile."""
+    async def hold(
+        self, group_id: str, delay_ms: int, when_next: NextRequest, release: Callable[[], None]
+    ) -> bool:
+        """True when the group began to rebalance meanwhile. `release` lets the connection's next request in."""
         wait: Wait[bool] = Wait()
         timer = self._clock.call_later(delay_ms, lambda: wait.set(False))
         held = self._held[group_id]
         held.add(wait)
         when_next(lambda: wait.set(False))
+        # The next request may be here already: it must find somebody who waits, or its answer waits behind ours.
+        self._clock.call_soon(release)
         try:
             return await wait
         finally:  # also when the connection is gone
             timer.cancel()
             held.discard(wait)
-            if not held:
-                self._held.pop(group_id, None)
+            if not held and self._held.get(group_id) is held:  # others may be held since the last rebalance
+                del self._held[group_id]
 
     def on_rebalance(self, group_id: str) -> None:
         for wait in tuple(self._held.pop(group_id, ())):

@@ -47,6 +47,9 @@ public final class Member implements ConsumerRebalanceListener {
         });
         end.setDaemon(true);
         end.start();
+        Thread time = new Thread(Member::watchTime);
+        time.setDaemon(true);
+        time.start();
         try {
             new Member(settings).work(args[3]);
         } catch (Throwable error) {
@@ -90,6 +93,23 @@ public final class Member implements ConsumerRebalanceListener {
         next.forEach((at, offset) -> say("committed", at.partition() + " " + offset.offset() + " " + begun));
     }
 
+    /** Says when the process did not run for a second or more. */
+    static void watchTime() {
+        long last = System.nanoTime();
+        while (true) {
+            try {
+                Thread.sleep(100);
+            } catch (InterruptedException error) {
+                return;
+            }
+            long now = System.nanoTime();
+            if (now - last > 1_000_000_000L) {
+                say("stalled", String.valueOf((now - last) / 1_000_000));
+            }
+            last = now;
+        }
+    }
+
     static synchronized void say(String what, String rest) {
         System.out.println(System.nanoTime() + " " + what + " " + rest);
         System.out.flush();
@@ -111,6 +131,6 @@ public final class Member implements ConsumerRebalanceListener {
 
     @Override
     public void onPartitionsLost(Collection<TopicPartition> partitions) {
-        say("revoked", numbers(partitions));
+        say("lost", numbers(partitions));
     }
 }

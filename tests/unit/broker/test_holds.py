@@ -34,7 +34,8 @@ class Held:
         self.clock, self.news, self.next = StoppedClock(), [], []
         self.holds = Holds(self.clock)
         self.running = Running(
-            self.holds.hold(group, 2000, self.next.append), lambda news, _: self.news.append(news)
+            self.holds.hold(group, 2000, self.next.append, lambda: None),
+            lambda news, _: self.news.append(news),
         )
         self.running.step()
 
@@ -80,3 +81,43 @@ def test_the_next_request_of_a_connection_is_announced_to_the_one_before():
     slots[1].answer([b"two"])
     assert seen == ["next"]
     assert written == [b"one", b"two"]
+
+
+def test_a_request_that_came_with_the_heartbeat_is_not_answered_late():
+    holds, frames, written = Holds(StoppedClock()), [b"heartbeat", b"commit"], []
+
+    def begin(frame, slot):
+        if frame == b"commit":
+            slot.answer([frame])
+            return
+        held = holds.hold("g", 2000, slot.when_next, slot.release)
+        slot.running = Running(held, lambda news, _: slot.answer([frame]))
+        slot.running.step()
+
+    def cut():
+        while frames and pipeline.ready:
+            pipeline.on_frame(frames.pop(0))
+
+    pipeline = Pipeline(begin, written.extend, cut)
+    cut()
+    assert written == [b"heartbeat", b"commit"]
+
+
+def test_who_is_held_after_a_rebalance_hears_of_the_next_one():
+    """Whoever was held before it may be done only later."""
+    clock, news, later = StoppedClock(), [], []
+    clock.call_soon = later.append
+    holds = Holds(clock)
+
+    def heartbeat(name):
+        held = holds.hold("g", 2000, lambda callback: None, lambda: None)
+        Running(held, lambda rebalances, _: news.append((name, rebalances))).step()
+
+    heartbeat("first")
+    holds.on_rebalance("g")
+    heartbeat("second")
+    for each in later:
+        each()
+    holds.on_rebalance("g")
+    later[-1]()
+    assert news == [("first", True), ("second", True)]

@@ -102,10 +102,10 @@ async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatRes
     )
     if response.error_code == errors.NONE:
         hold_ms = shard.machine.heartbeat_hold_ms(request.group_id, request.member_id)
-        if hold_ms > 0:
-            context.appended()  # from here on, whatever comes next is heard
-            if await broker.holds.hold(request.group_id, hold_ms, context.when_next):
-                response.error_code = errors.RebalanceInProgress.code
+        if hold_ms > 0 and await broker.holds.hold(
+            request.group_id, hold_ms, context.when_next, context.appended
+        ):
+            response.error_code = errors.RebalanceInProgress.code
     return response
 
 
