@@ -266,6 +266,8 @@ def run(
         judge = judge.in_order()
         report.wrong += judge.wrong[:20]
         report.wrong += _lost_commits(broker.bootstrap, judge)
+        if report.wrong:
+            print(*_evidence(judge, broker), sep="\n", file=sys.stderr)
     report.records, report.commits, report.overlaps = sum(writer.written), judge.commits, judge.overlaps
     report.losses = judge.losses
     report.reads_again = judge.reads_again
@@ -327,6 +329,16 @@ def _lost_commits(bootstrap: str, judge: Judge) -> Iterable[str]:
     for each in stored:
         if each.offset < judge.committed.get(each.partition, 0):
             yield f"partition {each.partition}: {judge.committed} was acknowledged, {each.offset} is stored"
+
+
+def _evidence(judge: Judge, broker: Server) -> Iterator[str]:
+    """What went on, for whoever looks for the cause; gone with the broker otherwise."""
+    for each in judge.events[-5000:]:
+        if each.what not in ("read", "committed"):
+            yield f"{each.at_ns / 1e9:.3f} {each.member} {each.what} {' '.join(each.rest)}"
+    if isinstance(broker, Ottla):
+        yield f"now {time.monotonic():.3f}"
+        yield broker.log_tail(500)
 
 
 def main() -> int:

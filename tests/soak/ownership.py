@@ -35,7 +35,7 @@ class Judge:
         """`stalls`: known from the start, as a member tells of one only when it is over."""
         self._stalls = [(each.member, each.at_ns, int(each.rest[0]) * 1_000_000) for each in stalls]
         self._lock = threading.Lock()
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self._owned: dict[str, set[int]] = defaultdict(set)
         self._position: dict[tuple[str, int], int | None] = {}
         self._read_up_to: dict[int, int] = defaultdict(int)
@@ -53,13 +53,13 @@ class Judge:
 
     def on_event(self, event: Event) -> None:
         with self._lock:
-            self._events.append(event)
+            self.events.append(event)
             getattr(self, f"_on_{event.what}")(event)
 
     def in_order(self) -> Judge:
         """The same events, as they happened: what several processes say arrives as it likes."""
-        again = Judge([each for each in self._events if each.what == "stalled"])
-        for event in sorted(self._events, key=lambda each: each.at_ns):
+        again = Judge([each for each in self.events if each.what == "stalled"])
+        for event in sorted(self.events, key=lambda each: each.at_ns):
             again.on_event(event)
         return again
 
