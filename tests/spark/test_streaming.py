@@ -84,3 +84,32 @@ def test_lag_is_seen_by_every_tool_and_is_0_when_idle(topics, make_topic, checkp
     finally:
         query.stop()
         consumer.close()
+
+
+def test_a_topic_that_was_made_anew_is_never_taken_for_the_old_one(topics, make_topic, checkpoint):
+    source, sink = make_topic(partitions=1), make_topic()
+    topics.numbers(source, 0, 20)
+    topics.drain(topics.stream(source).select("value"), sink, checkpoint)
+    admin = AdminClient({"bootstrap.servers": topics.bootstrap})
+    admin.delete_topics([source])[source].result(30)
+    eventually(lambda: source not in admin.list_topics(timeout=10).topics)
+    make_topic(name=source, partitions=1)
+    topics.numbers(source, 100, 30)
+    with pytest.raises(Exception, match="TopicChanged.*deleted and made anew.*failOnDataLoss=false"):
+        topics.drain(topics.stream(source).select("value"), sink, checkpoint)
+    topics.drain(topics.stream(source, failOnDataLoss="false").select("value"), sink, checkpoint)
+    topics.shows(sink, [*range(20), *range(100, 130)])
+
+
+def test_records_that_were_deleted_before_they_were_read_are_reported(topics, make_topic, checkpoint):
+    source, sink = make_topic(partitions=1), make_topic()
+    topics.numbers(source, 0, 10)
+    topics.drain(topics.stream(source).select("value"), sink, checkpoint)
+    topics.numbers(source, 10, 10)
+    admin = AdminClient({"bootstrap.servers": topics.bootstrap})
+    gone = admin.delete_records([TopicPartition(source, 0, 15)])
+    next(iter(gone.values())).result(30)
+    with pytest.raises(Exception, match=r"DataLost.*the records from 10 on are gone"):
+        topics.drain(topics.stream(source).select("value"), sink, checkpoint)
+    topics.drain(topics.stream(source, failOnDataLoss="false").select("value"), sink, checkpoint)
+    topics.shows(sink, [*range(10), *range(15, 20)])

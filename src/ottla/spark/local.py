@@ -25,19 +25,19 @@ def session(
     java_options: str = "",
     archive: bool = True,
 ) -> Any:
-    """A `SparkSession` with the format `ottla`. On a cluster use `ottla.spark.settings()` instead.
+    """A `SparkSession` with the format `ottla`; on a cluster if `settings` say so with `spark.master`.
 
     Returns the running session if there is one. `stop()` ends the JVM too.
     """
     import pyspark
     from pyspark.sql import SparkSession
 
-    from ottla.spark.format import register
-
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    wanted = {**tuned(cores), "spark.driver.memory": memory, **(settings or {})}
+    given = dict(settings or {})
+    local = given.get("spark.master", "local").startswith("local")
+    wanted = {**tuned(cores, local=local), "spark.driver.memory": memory, **given}
     # Workers must be the Python that has this package, not whichever comes first on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     java, spark_home = find_java(), Path(pyspark.__file__).parent
@@ -52,8 +52,6 @@ def session(
         for key, value in wanted.items():
             builder = builder.config(key, value)
         found = builder.getOrCreate()
-        if not wanted.get("spark.master", "local").startswith("local"):
-            register(found)  # where the driver does not find the format by itself
         found.sparkContext.setLogLevel("WARN")
     except BaseException:
         life.end()

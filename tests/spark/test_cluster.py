@@ -1,0 +1,128 @@
+"""A Spark cluster of its own: a master and two workers as processes, and the driver in another."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.spark.test_session import run
+
+pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
+# Executors run for seconds here: what the second compiler would win, it does not win back.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_COPY = """
+import json, os, pathlib
+from ottla.spark import session
+spark = session("copy", cores=2, memory="512m", java_options=os.environ["QUICK"], settings={
+    "spark.master": os.environ["MASTER"], "spark.executor.memory": "512m", "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": os.environ["QUICK"],
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+})
+servers, source, sink = os.environ["BOOTSTRAP"], os.environ["STEM"] + "-in", os.environ["STEM"] + "-out"
+checkpoint = pathlib.Path(os.environ["CHECKPOINT"])
+from confluent_kafka.admin import AdminClient, NewTopic
+admin = AdminClient({"bootstrap.servers": servers})
+for done in admin.create_topics([NewTopic(source, 4, 1), NewTopic(sink, 4, 1)]).values():
+    done.result(30)
+def read(builder, topic):
+    return (builder.format("ottla").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+            .option("startingOffsets", "earliest").option("minPartitions", "2").load())
+def copy():
+    frame = read(spark.readStream, source).selectExpr("value key", "cast(getpid() as string) value")
+    query = (frame.writeStream.format("ottla").option("kafka.bootstrap.servers", servers).option("topic", sink)
+             .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start())
+    query.awaitTermination()
+spark.udf.register("getpid", lambda: __import__("os").getppid(), "int")
+numbers = spark.range(0, 20000, numPartitions=2).selectExpr("cast(id as string) value")
+numbers.write.format("ottla").option("kafka.bootstrap.servers", servers).option("topic", source).mode("append").save()
+copy()
+# As if the driver had died between the ends of the transactions and Spark's own note of it.
+(checkpoint / "commits" / "0").unlink()
+(checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+copy()
+found = read(spark.read, sink).selectExpr("count(*) n", "count(distinct key) d", "count(distinct value) p").first()
+print("copied", json.dumps(found.asDict()))
+spark.stop()
+"""
+
+
+def test_a_cluster_of_a_master_and_two_workers_copies_a_topic_exactly_once(java, ottla, unique, tmp_path):
+    with standalone(tmp_path) as master:
+        told = run(
+            _COPY,
+            MASTER=master,
+            BOOTSTRAP=ottla.bootstrap,
+            STEM=unique("cluster"),
+            CHECKPOINT=str(tmp_path / "checkpoint"),
+            PYSPARK_PYTHON=sys.executable,
+            SPARK_LOCAL_IP="127.0.0.1",
+            QUICK=_QUICK,
+        )
+    assert 'copied {"n": 20000, "d": 20000, "p": 2}' in told  # written in both workers, each row once
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """Spark's own cluster manager; gives the master's address."""
+    from ottla.spark.gateway import module_options
+    from ottla.spark.java import find_java
+
+    java, home = find_java(), Path(pyspark.__file__).parent
+    command = [str(java.program), "-Xmx256m", *_QUICK.split(), *module_options(home)]
+    command += ["-cp", str(home / "jars" / "*")]
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(java.home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        # Spark's scripts set it. Without it a worker cannot start an executor, and says so only in its log.
+        "SPARK_SCALA_VERSION": "2.13",
+    }
+    port = _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    package = "org.apache.spark.deploy"
+    parts = [[f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for number in range(2):
+        work = ["--work-dir", str(folder / f"worker-{number}"), "--webui-port", "0", "--host", "127.0.0.1"]
+        parts.append([f"{package}.worker.Worker", "--cores", "1", "--memory", "640m", *work, master])
+    running: list[subprocess.Popen[bytes]] = []
+    with (folder / "cluster.log").open("ab") as log:
+        try:
+            for part in parts:
+                running.append(
+                    subprocess.Popen([*command, *part], env=environment, stdout=log, stderr=log, cwd=folder)
+                )
+                if len(running) == 1:
+                    _wait_for_port(port)
+            yield master
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.wait(30)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the master did not start")
