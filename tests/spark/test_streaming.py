@@ -95,7 +95,7 @@ def test_a_topic_that_was_made_anew_is_never_taken_for_the_old_one(topics, make_
     eventually(lambda: source not in admin.list_topics(timeout=10).topics)
     make_topic(name=source, partitions=1)
     topics.numbers(source, 100, 30)
-    with pytest.raises(Exception, match="TopicChanged.*deleted and made anew.*failOnDataLoss=false"):
+    with pytest.raises(Exception, match=r"TopicChanged.*deleted and made anew.*failOnDataLoss=false"):
         topics.drain(topics.stream(source).select("value"), sink, checkpoint)
     topics.drain(topics.stream(source, failOnDataLoss="false").select("value"), sink, checkpoint)
     topics.shows(sink, [*range(20), *range(100, 130)])

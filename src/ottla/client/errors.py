@@ -1,6 +1,7 @@
 """What can go wrong on the client's side of the wire. Each text says what to do about it."""
 
-from ottla.errors import NetworkException, OttlaError
+from ottla.client.values import TopicPartition
+from ottla.errors import NetworkException, OffsetOutOfRange, OttlaError
 
 
 class ClientError(OttlaError):
@@ -37,6 +38,15 @@ class IllegalState(ClientError):
 
 class NoOffset(ClientError):
     """A partition has no position, and `auto.offset.reset` is `none`."""
+
+
+class OutOfRange(OffsetOutOfRange):
+    """A partition has no such offset, or not any more, and `auto.offset.reset` is `none`."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__(f"{partition}: offset {offset} is out of range and auto.offset.reset is none")
+        self.partition = partition
+        self.offset = offset
 
 
 class LogTruncated(ClientError):

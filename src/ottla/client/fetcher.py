@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from ottla import errors
 from ottla.client.chunks import Chunk
 from ottla.client.cluster import ZERO_ID, Cluster, Partition
-from ottla.client.errors import LogTruncated, NoOffset
+from ottla.client.errors import LogTruncated, NoOffset, OutOfRange
 from ottla.client.metrics import ConsumerCounts
 from ottla.client.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
 from ottla.client.retries import is_retriable
@@ -25,6 +25,7 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, 
 log = logging.getLogger(__name__)
 CHUNKS_AHEAD = 2  # of one partition: one being read, one on its way
 RESET = {"earliest": EARLIEST, "latest": LATEST}
+_NO_ENDS: Mapping[TopicPartition, int] = {}
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class Place:
     """Where the fetcher is in one partition. `version` is new after every seek."""
 
     offset: int | None = None  # None: must be reset, by `reset_to`
+    end: int | None = None  # nothing is fetched from here on
     epoch: int = -1  # of the last batch before the offset
     checked_epoch: int = -1  # the leader epoch under which the offset is known to be good
     reset_to: int | None = None
@@ -44,6 +46,15 @@ class Place:
     not_before: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the user is told instead of records; of one partition, as long as its place is the same, or of all."""
+
+    error: OttlaError
+    partition: TopicPartition | None = None
+    version: int = 0
+
+
 class Fetcher:
     """Everything on one loop. `take` hands out chunks, oldest first."""
 
@@ -54,7 +65,7 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         # One count for all: a partition that comes back must not take answers meant for its first stay.
         self._versions = itertools.count(1)
-        self._ready: deque[Chunk | OttlaError] = deque()
+        self._ready: deque[Chunk | Failure] = deque()
         self._ready_bytes = 0
         self._busy: set[object] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,13 +76,17 @@ class Fetcher:
 
     # -- what to read ------------------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads exactly these; those that stay keep their places."""
+    def assign(
+        self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int] = _NO_ENDS
+    ) -> None:
+        """Reads exactly these, up to the `ends` of those that have one; those that stay keep their places."""
         wanted = set(partitions)
         for partition in set(self.places) - wanted:
             del self.places[partition]
         for partition in wanted - set(self.places):
             self.places[partition] = Place(version=next(self._versions))
+        for partition, place in self.places.items():
+            place.end = ends.get(partition)
         self._drop_stale()
         self._wake.set()
 
@@ -132,19 +147,18 @@ class Fetcher:
 
     def _take(self) -> list[Chunk]:
         taken: list[Chunk] = []
-        kept: list[Chunk | OttlaError] = []
+        kept: list[Chunk | Failure] = []
+        self._drop_stale()
         while self._ready:
             item = self._ready.popleft()
-            if isinstance(item, OttlaError):
+            if isinstance(item, Failure):
                 if taken:
                     kept.append(item)  # first what came before it
                     break
                 self._ready.extendleft(reversed(kept))
-                raise item
-            place = self.places.get(item.partition)
-            if place is None or place.version != item.version:
-                self._ready_bytes -= len(item.data)
-            elif place.paused:
+                raise item.error
+            place = self.places[item.partition]
+            if place.paused:
                 kept.append(item)
             else:
                 place.ahead -= 1
@@ -168,6 +182,8 @@ class Fetcher:
                 continue
             if place.offset is None:
                 unplaced.append(partition)
+                continue
+            if place.end is not None and place.offset >= place.end:
                 continue
             leader = self._leader(partition)
             if leader is None:
@@ -269,7 +285,8 @@ class Fetcher:
         try:
             place.offset, place.epoch = chunk.end()
         except errors.CorruptMessage as error:
-            self._fail(place, errors.CorruptMessage(f"{partition} at offset {fetch_offset}: {error.message}"))
+            text = f"{partition} at offset {fetch_offset}: {error.message}"
+            self._fail(partition, place, errors.CorruptMessage(text))
             return
         place.ahead += 1
         self._ready.append(chunk)
@@ -330,7 +347,7 @@ class Fetcher:
             )
             if target is None:
                 text = f"{partition} has no committed offset and auto.offset.reset is none: seek first"
-                self._fail(place, NoOffset(text))
+                self._fail(partition, place, NoOffset(text))
                 continue
             wanted[partition], versions[partition] = target, place.version
         committed_only = self._settings.read_committed
@@ -357,7 +374,7 @@ class Fetcher:
             if 0 <= end_offset < place.offset:
                 text = f"{partition} was cut to {end_offset} after records up to {place.offset} had been read"
                 if self._settings.auto_offset_reset == "none":
-                    self._fail(place, LogTruncated(text))
+                    self._fail(partition, place, LogTruncated(text))
                     continue
                 log.warning("%s; reading goes on there", text)
                 self.seek(partition, end_offset, epoch)
@@ -366,8 +383,8 @@ class Fetcher:
         place.read_replica = -1
         if isinstance(error, errors.OffsetOutOfRange):
             if self._settings.auto_offset_reset == "none":
-                text = f"{partition}: offset {place.offset} is out of range and auto.offset.reset is none"
-                self._fail(place, errors.OffsetOutOfRange(text))
+                assert place.offset is not None  # what a fetch has asked for
+                self._fail(partition, place, OutOfRange(partition, place.offset))
                 return
             log.warning(
                 "%s: offset %s is out of range; reset to %s",
@@ -381,12 +398,12 @@ class Fetcher:
             self._cluster.forget_stale(error)
             self._once(("topic", partition.topic), lambda: self._cluster.refresh([partition.topic]))
         else:
-            self._fail(place, type(error)(f"{partition}: {error.message}"))
+            self._fail(partition, place, type(error)(f"{partition}: {error.message}"))
 
-    def _fail(self, place: Place, error: OttlaError) -> None:
+    def _fail(self, partition: TopicPartition, place: Place, error: OttlaError) -> None:
         """Told by the next `poll`, then tried again after a while if the user goes on."""
         place.not_before = asyncio.get_running_loop().time() + 1.0
-        self._ready.append(error)
+        self._ready.append(Failure(error, partition, place.version))
         self._arrived.set()
 
     def _pause(self, place: Place) -> None:
@@ -400,15 +417,19 @@ class Fetcher:
         self._wake.set()
 
     def _drop_stale(self) -> None:
-        kept: deque[Chunk | OttlaError] = deque()
+        kept: deque[Chunk | Failure] = deque()
         for item in self._ready:
-            if isinstance(item, Chunk):
-                place = self.places.get(item.partition)
-                if place is None or place.version != item.version:
-                    self._ready_bytes -= len(item.data)
-                    continue
-            kept.append(item)
+            if not self._is_stale(item):
+                kept.append(item)
+            elif isinstance(item, Chunk):
+                self._ready_bytes -= len(item.data)
         self._ready = kept
+
+    def _is_stale(self, item: Chunk | Failure) -> bool:
+        if item.partition is None:
+            return False
+        place = self.places.get(item.partition)
+        return place is None or place.version != item.version
 
     def _once(self, key: object, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Starts `work` unless it is under way. A failure that may pass is waited out; another is told."""
@@ -422,7 +443,7 @@ class Fetcher:
             except OttlaError as error:
                 self._cluster.forget_stale(error)
                 if not is_retriable(error):
-                    self._ready.append(error)
+                    self._ready.append(Failure(error))
                     self._arrived.set()
                 await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
             finally:

@@ -157,3 +157,32 @@ def test_without_a_reset_policy_the_user_is_told() -> None:
             await fetcher.take(5)
 
     run(Log(start=7), scenario, auto_offset_reset="none")
+
+
+def test_nothing_is_fetched_behind_the_end_of_a_partition() -> None:
+    log = Log()
+
+    async def scenario(fetcher: Fetcher) -> None:
+        fetcher.assign([P], ends={P: 8})
+        fetcher.seek(P, 0)
+        assert await read(fetcher, 8) == list(range(10))  # whole answers: who asked cuts them
+        assert await fetcher.take(0.05) == []
+        assert log.fetched == [0, 5]
+        fetcher.assign([P])
+        assert await read(fetcher, END) == list(range(10, END))
+
+    run(log, scenario)
+
+
+def test_a_failure_of_a_place_that_was_left_is_not_told() -> None:
+    """A reader that was busy was told twice, and took the second for a loss of what it read next."""
+
+    async def scenario(fetcher: Fetcher) -> None:
+        fetcher.assign([P])
+        fetcher.seek(P, 2)
+        while not fetcher._ready:
+            await asyncio.sleep(0.001)
+        fetcher.seek(P, 8)
+        assert await read(fetcher, END) == list(range(8, END))
+
+    run(Log(start=7), scenario, auto_offset_reset="none")

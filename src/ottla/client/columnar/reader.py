@@ -11,9 +11,10 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 from ottla import errors
 from ottla.client.chunks import Chunk
 from ottla.client.cluster import ZERO_ID, Cluster
-from ottla.client.columnar.ranges import OutOfRange, Range, RangeFetcher
+from ottla.client.columnar.ranges import Range
 from ottla.client.engine import Engine
-from ottla.client.errors import ClientError, TimedOut
+from ottla.client.errors import ClientError, OutOfRange, TimedOut
+from ottla.client.fetcher import Fetcher
 from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
@@ -50,7 +51,8 @@ class ColumnarReader:
         self.settings = ConsumerSettings.parse({**DEFAULTS, **(settings or {}), **more, **_FIXED})
         self._engine = Engine("columnar reader")
         self._cluster = Cluster(self.settings)
-        self._fetcher: RangeFetcher | None = None
+        # Lives as long as its connections, so that fetch sessions outlive a read.
+        self._fetcher: Fetcher | None = None
         self._task: asyncio.Task[None] | None = None
         self.bytes_read = 0
 
@@ -103,12 +105,14 @@ class ColumnarReader:
         self, ranges: dict[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
         if self._fetcher is None:
-            self._fetcher = RangeFetcher(self._cluster)
+            self._fetcher = Fetcher(self._cluster)
             self._task = asyncio.ensure_future(self._fetcher.run())
         for topic in {each.topic for each in ranges.values()}:
             await self._know(topic, next(r.topic_id for r in ranges.values() if r.topic == topic))
         kept = self._of_this_life(ranges, tolerate)
-        self._fetcher.begin(kept.values())
+        self._fetcher.assign(kept, {partition: each.end for partition, each in kept.items()})
+        for partition, each in kept.items():
+            self._fetcher.seek(partition, each.start)
         return kept
 
     async def _know(self, topic: str, topic_id: bytes) -> None:
@@ -168,7 +172,7 @@ class ColumnarReader:
 
     async def _end(self) -> None:
         if self._fetcher is not None:
-            self._fetcher.begin([])
+            self._fetcher.assign([])
 
     async def _stop(self) -> None:
         if self._task is not None:
