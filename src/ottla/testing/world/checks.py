@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from ottla.broker.assembly import METADATA_FOLDER
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinator, LocalShard
 from ottla.coordination.groups.consumer_group import ConsumerGroup
@@ -14,7 +15,6 @@ from ottla.metadata.records import Record
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
 from ottla.testing.world.ledger import Broken, Commits, Ledger, TopicPartition, Truth, hold
-from ottla.testing.world.process import METADATA_FOLDER
 
 
 class Checks:
