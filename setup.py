@@ -7,7 +7,9 @@ from setuptools import Extension, setup
 # Without a compiler the package works all the same, in plain Python: see ottla.wire.kernel.
 kernel = Extension(
     "ottla.wire._kernel",
-    sources=[f"src/ottla/wire/{name}.c" for name in ("_kernel", "_kernel_crc", "_kernel_columns")],
+    sources=[
+        f"src/ottla/wire/{name}.c" for name in ("_kernel", "_kernel_crc", "_kernel_columns", "_kernel_rows")
+    ],
     depends=["src/ottla/wire/_kernel.h"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,

@@ -3,24 +3,22 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ottla.client.deliveries import Batch, Delivery, Row
 from ottla.client.values import TopicPartition
+from ottla.wire import kernel, kernel_rows_py
 from ottla.wire.batch import HEADER_BYTES
 
 
-class Queue:
+class Queue(kernel.Gate[Batch]):
     """One partition's batches: being filled, waiting, on the wire; and the next sequence."""
 
-    __slots__ = (
-        "filling", "in_flight", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting",
-    )  # fmt: skip
+    __slots__ = ("in_flight", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
-        self.filling: Batch | None = None
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
         self.node = -1  # where those in flight went
@@ -57,7 +55,10 @@ class Queue:
 
 
 class Accumulator:
-    """Callers append from any thread; the sender takes away on its own. One lock, held briefly."""
+    """Callers append from any thread; the sender takes away on its own. One lock, held briefly.
+
+    Most records never come here: a lane puts them into the batch that is being filled, as one step without a lock.
+    """
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Accumulator:
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._memory_max = memory_max
-        self._memory = 0
+        self._buffer = kernel.Room(memory_max)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._flushing = 0
@@ -82,38 +83,44 @@ class Accumulator:
         with self._lock:
             return self.queues.setdefault(partition, Queue(partition))
 
-    def append(
-        self, queue: Queue, row: Row, size: int, callback: Callable[..., Any] | None, wait_ms: int
-    ) -> tuple[Delivery, bool] | None:
-        """The record's future, and whether the sender must be woken. None: no room within `wait_ms`."""
-        with self._lock:
-            if self._memory + size > self._memory_max and not self._wait_for_room(size, wait_ms):
-                return None
-            self._memory += size
-            batch = queue.filling
-            if batch is not None and batch.size + size <= self._batch_size:
-                return batch.add(row, size, callback), batch.size >= self._batch_size
-            if batch is not None:
-                queue.waiting.append(batch)
-            batch = queue.filling = Batch(queue.partition, self._now_ms())
-            self._unsettled += 1
-            return batch.add(row, size, callback), True
+    def lane(self, queues: Iterable[Queue], until_ms: int, *, hashes: bool) -> kernel.Lane:
+        """What callers send through, by partition. `hashes`: it chooses as Java's default partitioner."""
+        arguments = (self._buffer, queues, Delivery, until_ms, hashes, time.time)
+        return kernel.Lane(*arguments) if kernel.COMPILED else _LockedLane(self._lock, *arguments)
 
-    def _wait_for_room(self, size: int, wait_ms: int) -> bool:
+    def open(self, queue: Queue, row: Row, size: int, wait_ms: int) -> Delivery | None:
+        """Begins a batch with a record that takes at most `size`. None: no room within `wait_ms`."""
+        with self._lock:
+            if not self._take(size, wait_ms):
+                return None
+            batch = Batch(queue.partition, self._now_ms(), self._batch_size)
+            try:
+                delivery = batch.add(row)
+            finally:
+                self._buffer.give(size - batch.rows.size)
+            self._close(queue)
+            queue.open(batch, batch.rows)  # never empty: who sees it may send it
+            self._unsettled += 1
+            return delivery
+
+    def _take(self, size: int, wait_ms: int) -> bool:
         """A record larger than the whole buffer goes alone."""
-        return self._room.wait_for(
-            lambda: not self._memory or self._memory + size <= self._memory_max, wait_ms / 1000
-        )
+        return self._room.wait_for(lambda: self._buffer.take(size), wait_ms / 1000)
+
+    def _close(self, queue: Queue) -> None:
+        batch = queue.filling
+        if batch is not None:
+            queue.shut()  # nothing gets in from here on
+            queue.waiting.append(batch)
 
     def add(self, batch: Batch, wait_ms: int) -> bool:
         """Queues a batch that is whole already. False: no room within `wait_ms`."""
         size = batch.size - HEADER_BYTES
         with self._lock:
-            if not self._wait_for_room(size, wait_ms):
+            if not self._take(size, wait_ms):
                 return False
             queue = self.queues.setdefault(batch.partition, Queue(batch.partition))
             queue.waiting.append(batch)
-            self._memory += size
             self._unsettled += 1
             return True
 
@@ -121,15 +128,14 @@ class Accumulator:
         """Closes batches that are full or have lingered; when the next one is due (None: nothing gathers)."""
         due: int | None = None
         with self._lock:
-            hurry = self._flushing > 0 or self._memory * 2 > self._memory_max
+            hurry = self._flushing > 0 or self._buffer.used * 2 > self._memory_max
             for queue in self.queues.values():
                 batch = queue.filling
                 if batch is None:
                     continue
                 ready_ms = batch.created_ms + self._linger_ms
                 if hurry or now_ms >= ready_ms or batch.size >= self._batch_size:
-                    queue.waiting.append(batch)
-                    queue.filling = None
+                    self._close(queue)
                 else:
                     due = ready_ms if due is None else min(due, ready_ms)
         return due
@@ -137,13 +143,15 @@ class Accumulator:
     def settled(self, batch: Batch) -> None:
         """Gives a settled batch's memory back."""
         with self._lock:
-            self._memory -= batch.size - HEADER_BYTES
+            self._buffer.give(_memory(batch))
             self._unsettled -= 1
             self._room.notify_all()
 
     def split(self, queue: Queue, batch: Batch) -> None:
         """A batch that is too large for the broker goes as two, in its old place and with its sequences."""
         first, second = batch.split()
+        first.memory = _memory(batch) // 2
+        second.memory = _memory(batch) - first.memory
         with self._lock:
             self._unsettled += 1
         queue.waiting.appendleft(second)
@@ -166,7 +174,7 @@ class Accumulator:
     @property
     def memory(self) -> int:
         """What is held at the moment, in bytes."""
-        return self._memory
+        return self._buffer.used
 
     @property
     def unsettled(self) -> int:
@@ -176,9 +184,7 @@ class Accumulator:
         """Everything not on the wire; filling batches are closed first."""
         with self._lock:
             for queue in self.queues.values():
-                if queue.filling is not None:
-                    queue.waiting.append(queue.filling)
-                    queue.filling = None
+                self._close(queue)
         for queue in self.all_queues():
             for batch in list(queue.waiting):
                 yield queue, batch
@@ -187,3 +193,19 @@ class Accumulator:
         """A copy: callers may add partitions meanwhile."""
         with self._lock:
             return list(self.queues.values())
+
+
+class _LockedLane(kernel_rows_py.Lane):
+    """In plain Python a send takes several steps."""
+
+    def __init__(self, lock: threading.Lock, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._lock = lock
+
+    def send(self, *arguments: Any) -> Any:
+        with self._lock:
+            return super().send(*arguments)
+
+
+def _memory(batch: Batch) -> int:
+    return batch.size - HEADER_BYTES if batch.memory is None else batch.memory

@@ -5,23 +5,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.client.errors import TimedOut
 from ottla.client.values import RecordMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
+from ottla.wire import compression, kernel, records
 from ottla.wire.batch import HEADER_BYTES
 
 log = logging.getLogger(__name__)
-# As `wire.records.Record`, with the offset -1: the batch counts them upwards. A plain tuple: made for each send.
-Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 ROW_OVERHEAD_BYTES = 24  # an upper bound for lengths, deltas and attributes of a usual record
+ROW_OVERHEAD_BYTES_MAX = 40  # of any record
+UNBOUNDED = 1 << 62
 
 
-def row_size(row: Row) -> int:
-    """What a record takes at most, uncompressed."""
-    return ROW_OVERHEAD_BYTES + len(row[2] or b"") + len(row[3] or b"") + headers_size(row[4])
+class Row(NamedTuple):
+    """A record as `kernel.Rows` takes it."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def headers_size(headers: Iterable[tuple[str, bytes | None]]) -> int:
@@ -33,14 +38,14 @@ class Batch:
 
     __slots__ = (
         "_callbacks", "_parent", "_parts", "_settled", "_waiting", "attempts", "base_offset", "created_ms",
-        "data", "error", "log_append_time_ms", "partition", "producer", "rows", "sequence", "size",
+        "data", "error", "log_append_time_ms", "memory", "partition", "producer", "rows", "sequence",
     )  # fmt: skip
 
-    def __init__(self, partition: TopicPartition, created_ms: int) -> None:
+    def __init__(self, partition: TopicPartition, created_ms: int, bytes_max: int = UNBOUNDED) -> None:
         self.partition = partition
         self.created_ms = created_ms
-        self.rows: list[Row] = []
-        self.size = HEADER_BYTES
+        self.rows = kernel.Rows(bytes_max - HEADER_BYTES)
+        self.memory: int | None = None  # of the buffer; None: as much as its records take
         self.attempts = 0
         self.sequence = -1
         self.producer = (-1, -1)  # the producer id and epoch that `data` was made with
@@ -58,26 +63,34 @@ class Batch:
     def settled(self) -> bool:
         return self._settled
 
-    def add(self, row: Row, size: int, callback: Callable[..., Any] | None) -> "Delivery":
-        rows = self.rows
-        index = len(rows)
-        rows.append(row)
-        self.size += size
-        if callback is not None:
-            self._callbacks.append((index, callback))
-        return Delivery(self, index)
+    @property
+    def size(self) -> int:
+        """Uncompressed, in bytes."""
+        return HEADER_BYTES + self.rows.size
+
+    def add(self, row: Row) -> "Delivery":
+        """Only while nobody else knows this batch."""
+        return Delivery(self, self.rows.append(*row))
 
     def encode(self, codec: int, level: int | None, *, transactional: bool) -> Buffer:
         """The bytes to send, under the producer and the sequence that it has now."""
-        return batches.build(
-            self.rows,  # type: ignore[arg-type]
-            codec=codec,
-            level=level,
+        rows = self.rows
+        header = batches.BatchHeader(
+            base_offset=0,
+            size=0,
+            leader_epoch=-1,
+            magic=0,
+            crc=0,
+            attributes=codec | (batches.TRANSACTIONAL if transactional else 0),
+            last_offset_delta=len(rows) - 1,
+            base_timestamp=rows.timestamp(0),
+            max_timestamp=rows.max_timestamp,
             producer_id=self.producer[0],
             producer_epoch=self.producer[1],
             base_sequence=self.sequence,
-            transactional=transactional,
+            count=len(rows),
         )
+        return batches.assemble(header, compression.compress(codec, rows.payload(), level))
 
     def succeed(self, base_offset: int, log_append_time_ms: int | None) -> None:
         self.base_offset = base_offset
@@ -92,13 +105,12 @@ class Batch:
 
     def split(self) -> tuple["Batch", "Batch"]:
         """Two halves with this batch's sequences. This one settles when both have."""
-        middle = len(self.rows) // 2
+        whole = records.read(self.encode(compression.NONE, None, transactional=False))
+        middle = len(whole) // 2
         halves = Batch(self.partition, self.created_ms), Batch(self.partition, self.created_ms)
-        for half, rows, first in zip(
-            halves, (self.rows[:middle], self.rows[middle:]), (0, middle), strict=True
-        ):
-            half.rows = rows
-            half.size = HEADER_BYTES + sum(map(row_size, rows))
+        for half, part, first in zip(halves, (whole[:middle], whole[middle:]), (0, middle), strict=True):
+            for record in part:
+                half.add(Row(record.timestamp, record.key, record.value, record.headers))
             half.sequence = -1 if self.sequence < 0 else (self.sequence + first) & 0x7FFFFFFF
             half._parent = self
         self._parts = halves
@@ -116,7 +128,7 @@ class Batch:
             if index < len(part.rows):
                 return part.metadata(index)
             index -= len(part.rows)
-        stamp = self.rows[index][1] if self.log_append_time_ms is None else self.log_append_time_ms
+        stamp = self.rows.timestamp(index) if self.log_append_time_ms is None else self.log_append_time_ms
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, stamp)
 
@@ -138,13 +150,18 @@ class Batch:
         if self._settled:
             return
         self._settled = True
-        self.data = None
+        self._free()
         if self._waiting is not None:
             self._waiting.set()
         self._call()
         parent = self._parent
         if parent is not None and all(part.settled for part in parent._parts):
             parent._settle()
+
+    def _free(self) -> None:
+        """Who keeps futures keeps no records."""
+        self.data = None
+        self.rows.release()
 
     def _call(self) -> None:
         # `popleft` is atomic: a callback added while others run is called by exactly one thread.
@@ -160,40 +177,36 @@ class Batch:
                 log.exception("a delivery callback failed")
 
 
-class Delivery:
+class Delivery(kernel.Receipt[Batch]):
     """The future of one record."""
 
-    __slots__ = ("_batch", "_index")
-
-    def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+    __slots__ = ()
 
     def done(self) -> bool:
-        return self._batch.settled
+        return self.batch.settled
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record is, or the error that kept it from getting there."""
         if not self._wait(timeout):
             raise TimedOut(f"the record was not acknowledged within {timeout} s")
-        error = self._batch.error_of(self._index)
+        error = self.batch.error_of(self.index)
         if error is not None:
             raise error
-        return self._batch.metadata(self._index)
+        return self.batch.metadata(self.index)
 
     def exception(self, timeout: float | None = None) -> Exception | None:
         if not self._wait(timeout):
             raise TimedOut(f"the record was not acknowledged within {timeout} s")
-        return self._batch.error_of(self._index)
+        return self.batch.error_of(self.index)
 
     def add_done_callback(self, callback: Callable[..., Any]) -> None:
         """`callback(metadata, error)`, on the producer's own thread: it must not block."""
-        self._batch.on_settled(self._index, callback)
+        self.batch.on_settled(self.index, callback)
 
     def _wait(self, timeout: float | None) -> bool:
         # `wait` may have missed a settling between its two looks: look again after a while at the latest.
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._batch.wait(0.5 if deadline is None else min(0.5, deadline - time.monotonic())):
+        while not self.batch.wait(0.5 if deadline is None else min(0.5, deadline - time.monotonic())):
             if deadline is not None and time.monotonic() >= deadline:
-                return self._batch.settled
+                return self.batch.settled
         return True

@@ -30,12 +30,12 @@ class Default:
             return (murmur2(key) & 0x7FFFFFFF) % len(topic.partitions)
         sticky = self._sticky.get(topic.name)
         if sticky is None or sticky[1] <= 0 or sticky[0] not in topic.partitions:
-            current = self._another(topic, -1 if sticky is None else sticky[0])
+            current = self.another(topic, -1 if sticky is None else sticky[0])
             sticky = self._sticky[topic.name] = [current, self._batch_size]
         sticky[1] -= size
         return sticky[0]
 
-    def _another(self, topic: Topic, current: int) -> int:
+    def another(self, topic: Topic, current: int) -> int:
         """Partitions without a leader would only gather records that wait."""
         able = [p.index for p in topic.partitions.values() if p.leader >= 0] or list(topic.partitions)
         return self._choose([p for p in able if p != current] or able)

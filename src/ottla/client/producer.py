@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.accumulator import Accumulator, Queue
 from ottla.client.cluster import Cluster, Topic
-from ottla.client.deliveries import ROW_OVERHEAD_BYTES, Delivery, headers_size
+from ottla.client.deliveries import (
+    ROW_OVERHEAD_BYTES,
+    ROW_OVERHEAD_BYTES_MAX,
+    Delivery,
+    Row,
+    headers_size,
+)
 from ottla.client.engine import Engine
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
 from ottla.client.identity import Identity
-from ottla.client.partitioner import partitioner_for
+from ottla.client.partitioner import Default, partitioner_for
 from ottla.client.sender import Sender
 from ottla.client.serializers import by_type, serializer_for
 from ottla.client.settings import ProducerSettings
 from ottla.client.transactions import Transactions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import MessageTooLarge, UnknownTopicOrPartition
+from ottla.wire.kernel import Lane
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -32,8 +39,9 @@ class Route(NamedTuple):
     """Where records of a topic may go, as of lately."""
 
     topic: Topic
-    queues: dict[int, Queue]
+    queues: list[Queue]  # by partition
     until: float
+    lane: Lane
 
 
 class Producer:
@@ -43,10 +51,9 @@ class Producer:
         self.settings = ProducerSettings.parse(settings or {}, **more)
         self._key_bytes = serializer_for(self.settings.key_serializer)
         self._value_bytes = serializer_for(self.settings.value_serializer)
-        self._key_plain, self._value_plain = self._key_bytes is by_type, self._value_bytes is by_type
-        self._partition = partitioner_for(self.settings.partitioner, self.settings.batch_size).partition
+        self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size)
         self._accumulator = Accumulator(
-            batch_size=self.settings.batch_size,
+            batch_size=min(self.settings.batch_size, self.settings.max_request_size),
             linger_ms=self.settings.linger_ms,
             memory_max=self.settings.buffer_memory,
         )
@@ -57,8 +64,8 @@ class Producer:
         self._engine = Engine("producer")
         self._routes: dict[str, Route] = {}
         self._transactional = transactional
-        self._max_block_ms = self.settings.max_block_ms
-        self._request_size_max = self.settings.max_request_size
+        # Bytes and nothing need no call of ours on their way into the batch.
+        self._direct = self._key_bytes is by_type and self._value_bytes is by_type
         self._arrow: ArrowSender | None = None
         self._engine.run(self._start())
 
@@ -79,41 +86,68 @@ class Producer:
 
         Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
         """
-        now = time.time()
-        route = self._routes.get(topic)
-        if route is None or now > route.until:
-            route = self._route(topic)
-        # A call for each record is the dearest part of it: what is bytes already is not asked about.
-        if type(value) is not bytes or not self._value_plain:
-            value = self._value_bytes(value)
-        size = ROW_OVERHEAD_BYTES + (0 if value is None else len(value))
-        if key is not None:
-            if type(key) is not bytes or not self._key_plain:
-                key = self._key_bytes(key)
-            size += 0 if key is None else len(key)
         kept = tuple(headers) if headers else ()
-        if kept:
-            size += headers_size(kept)
-        if size > self._request_size_max:
+        delivery: Delivery | None = None
+        if self._direct:
+            route = self._routes.get(topic)
+            if route is not None:
+                if self._transactional:
+                    self._transactions_open()
+                delivery = route.lane.send(value, key, partition, kept, timestamp)
+        if delivery is None:
+            value = self._value_bytes(value)
+            key = None if key is None else self._key_bytes(key)
+            delivery = self._send(topic, value, key, partition, kept, timestamp)
+        if callback is not None:
+            delivery.add_done_callback(callback)
+        return delivery
+
+    def _send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        headers: tuple[tuple[str, bytes | None], ...],
+        timestamp: int | None,
+    ) -> Delivery:
+        """The way of a record that a lane does not take at once: it is looked up, a new batch is begun."""
+        route = self._routes.get(topic)
+        if route is None or time.time() > route.until:
+            route = self._route(topic)
+        size = len(value or b"") + len(key or b"") + headers_size(headers)
+        if size + ROW_OVERHEAD_BYTES > self.settings.max_request_size:
+            limit = self.settings.max_request_size
             raise MessageTooLarge(
-                f"the record takes {size} bytes, max.request.size is {self.settings.max_request_size}"
+                f"the record takes {size + ROW_OVERHEAD_BYTES} bytes, max.request.size is {limit}"
             )
-        if partition is None:
-            partition = self._partition(route.topic, key, size)
-        elif partition not in route.queues:
-            raise UnknownTopicOrPartition(f"{topic} has {len(route.queues)} partitions, not one {partition}")
         if self._transactional:
             self._transactions_open()
-        stamp = int(now * 1000) if timestamp is None else timestamp
-        row = (-1, stamp, key, value, kept)
-        appended = self._accumulator.append(route.queues[partition], row, size, callback, self._max_block_ms)
-        if appended is None:
+        chosen = self._choose(route, key, size) if partition is None else partition
+        if not 0 <= chosen < len(route.queues):
+            raise UnknownTopicOrPartition(f"{topic} has {len(route.queues)} partitions, not one {chosen}")
+        sent: Delivery | None = route.lane.send(value, key, chosen, headers, timestamp)
+        if sent is not None:
+            return sent
+        stamp = int(time.time() * 1000) if timestamp is None else timestamp
+        row = Row(stamp, key, value, headers)
+        wait_ms = self.settings.max_block_ms
+        delivery = self._accumulator.open(route.queues[chosen], row, size + ROW_OVERHEAD_BYTES_MAX, wait_ms)
+        if delivery is None:
             limits = f"buffer.memory={self.settings.buffer_memory}, max.block.ms={self.settings.max_block_ms}"
             raise BufferFull(f"the buffer stayed full ({limits}): the brokers are slower than this, or away")
-        delivery, wake = appended
-        if wake:
-            self._wake()
+        self._wake()
         return delivery
+
+    def _choose(self, route: Route, key: bytes | None, size: int) -> int:
+        """The lane knows where it sticks; where to stick next, and any other choice, is the partitioner's."""
+        if key is not None or not isinstance(self._partitioner, Default):
+            return self._partitioner.partition(route.topic, key, size)
+        current, left = route.lane.sticky
+        if left <= 0 or current not in route.topic.partitions:
+            current, left = self._partitioner.another(route.topic, current), self.settings.batch_size
+        route.lane.stick(current, left - size - ROW_OVERHEAD_BYTES)
+        return current
 
     def would_block(self, topic: str) -> bool:
         """Whether `send` would wait: for news of the topic, or for room."""
@@ -242,10 +276,15 @@ class Producer:
     def _route(self, name: str) -> "Route":
         """Looked up now and then: a topic may have grown."""
         topic = self._engine.run(self._look_up(name))
-        queues = {
-            index: self._accumulator.queue_of(TopicPartition(name, index)) for index in topic.partitions
-        }
-        route = self._routes[name] = Route(topic, queues, time.time() + ROUTE_S)
+        count = len(topic.partitions)
+        queues = [self._accumulator.queue_of(TopicPartition(name, index)) for index in range(count)]
+        until = time.time() + ROUTE_S
+        hashes = isinstance(self._partitioner, Default)
+        lane = self._accumulator.lane(queues, int(until * 1000), hashes=hashes)
+        before = self._routes.get(name)
+        if before is not None:
+            lane.stick(*before.lane.sticky)
+        route = self._routes[name] = Route(topic, queues, until, lane)
         return route
 
     def _transactions_open(self) -> None:

@@ -10,6 +10,7 @@
 
 typedef struct {
     PyObject *corrupt_batch, *wrong_magic, *bad_record;
+    PyObject *row_types[ROW_TYPES];
 } State;
 
 /* ---- All records of a batch ---- */
@@ -237,7 +238,7 @@ static int put_header(Output *output, PyObject *item)
     return failed;
 }
 
-static int put_headers(Output *output, PyObject *headers)
+int put_headers(Output *output, PyObject *headers)
 {
     PyObject *pairs = PySequence_Tuple(headers);
     if (!pairs)
@@ -276,7 +277,7 @@ static int put_record(Output *output, PyObject *record, int64_t timestamp_delta,
     return 0;
 }
 
-static int number(PyObject *object, int64_t *value, const char *too_large)
+int number(PyObject *object, int64_t *value, const char *too_large)
 {
     int overflow;
     *value = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -579,7 +580,9 @@ static int prepare(PyObject *module)
     state->wrong_magic = PyObject_GetAttrString(corruption, "WrongMagic");
     state->bad_record = PyObject_GetAttrString(corruption, "BadRecord");
     Py_DECREF(corruption);
-    return state->corrupt_batch && state->wrong_magic && state->bad_record ? 0 : -1;
+    if (!state->corrupt_batch || !state->wrong_magic || !state->bad_record)
+        return -1;
+    return add_row_types(module, state->row_types);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -588,6 +591,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->corrupt_batch);
     Py_VISIT(state->wrong_magic);
     Py_VISIT(state->bad_record);
+    for (int i = 0; i < ROW_TYPES; i++)
+        Py_VISIT(state->row_types[i]);
     return 0;
 }
 
@@ -597,6 +602,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->corrupt_batch);
     Py_CLEAR(state->wrong_magic);
     Py_CLEAR(state->bad_record);
+    for (int i = 0; i < ROW_TYPES; i++)
+        Py_CLEAR(state->row_types[i]);
     return 0;
 }
 
@@ -611,6 +618,28 @@ static struct PyModuleDef definition = {
     .m_traverse = traverse,
     .m_clear = clear,
 };
+
+/* Whether a type is one of _kernel_rows.c's own or made from it: only those have its fields. */
+int is_kernel_subtype(PyObject *type, int which)
+{
+    if (!PyType_Check(type))
+        return 0;
+    for (PyTypeObject *base = (PyTypeObject *)type; base; base = PyType_GetSlot(base, Py_tp_base)) {
+        PyObject *module = PyType_GetModule(base);
+        if (!module) {
+            PyErr_Clear();
+            continue;
+        }
+        if (PyModule_GetDef(module) == &definition)
+            return (PyObject *)base == ((State *)PyModule_GetState(module))->row_types[which];
+    }
+    return 0;
+}
+
+int is_kernel_type(PyObject *object, int which)
+{
+    return is_kernel_subtype((PyObject *)Py_TYPE(object), which);
+}
 
 PyMODINIT_FUNC PyInit__kernel(void)
 {

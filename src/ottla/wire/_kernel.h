@@ -239,6 +239,16 @@ static inline int32_t murmur2(const uint8_t *at, int64_t left)
     return (int32_t)h;
 }
 
+/* _kernel.c */
+int put_headers(Output *output, PyObject *headers);
+int number(PyObject *object, int64_t *value, const char *too_large);
+
+/* _kernel_rows.c */
+enum { ROOM, ROWS, GATE, RECEIPT, LANE, ROW_TYPES };
+int add_row_types(PyObject *module, PyObject **types);
+int is_kernel_subtype(PyObject *type, int which);
+int is_kernel_type(PyObject *object, int which);
+
 /* _kernel_crc.c */
 uint32_t crc_portable(uint32_t crc, const uint8_t *at, size_t size);
 extern uint32_t (*crc_update)(uint32_t crc, const uint8_t *at, size_t size);

@@ -4,6 +4,11 @@ from typing import Any
 from ottla.ports import Buffer
 from ottla.wire.kernel_columns_py import Column, Measured
 from ottla.wire.kernel_py import Header, Walked
+from ottla.wire.kernel_rows_py import Gate as Gate
+from ottla.wire.kernel_rows_py import Lane as Lane
+from ottla.wire.kernel_rows_py import Receipt as Receipt
+from ottla.wire.kernel_rows_py import Room as Room
+from ottla.wire.kernel_rows_py import Rows as Rows
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
 def walk(payload: Buffer, count: int, *, consecutive: bool) -> Walked: ...

@@ -2,6 +2,11 @@
 
 try:
     from ottla.wire._kernel import (
+        Gate,
+        Lane,
+        Receipt,
+        Room,
+        Rows,
         check,
         crc32c,
         encode,
@@ -40,6 +45,7 @@ except ImportError:  # no compiler when this was installed
         validate,
         walk,
     )
+    from ottla.wire.kernel_rows_py import Gate, Lane, Receipt, Room, Rows
 
     COMPILED = False
 
@@ -51,6 +57,11 @@ __all__ = [
     "HEADER_BYTES",
     "INDEX_FIELDS",
     "BadRecord",
+    "Gate",
+    "Lane",
+    "Receipt",
+    "Room",
+    "Rows",
     "check",
     "crc32c",
     "encode",

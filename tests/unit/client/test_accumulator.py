@@ -1,27 +1,34 @@
+import threading
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.accumulator import Accumulator, Queue
-from ottla.client.deliveries import Batch, row_size
+from ottla.client.deliveries import ROW_OVERHEAD_BYTES_MAX, Batch, Row
 from ottla.client.values import TopicPartition
 from ottla.errors import CorruptMessage
-from ottla.wire.records import Record
+from ottla.wire.records import read
 
 P = TopicPartition("t", 0)
 
 
-def row(size: int = 10) -> Record:
-    return Record(-1, 1, None, b"x" * size)
+def row(size: int = 10) -> Row:
+    return Row(1, None, b"x" * size)
 
 
-def append(accumulator: Accumulator, record: Record, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
+def append(accumulator: Accumulator, record: Row, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
+    """As the producer does it: through the lane, else into a new batch."""
     accumulator._now_ms = lambda: now_ms
-    return accumulator.append(accumulator.queue_of(P), record, row_size(record), None, wait_ms)
+    queue = accumulator.queue_of(P)
+    lane = accumulator.lane([queue], 1 << 60, hashes=True)
+    sent = lane.send(record.value, record.key, 0, record.headers, record.timestamp)
+    size = len(record.value or b"") + ROW_OVERHEAD_BYTES_MAX
+    return sent if sent is not None else accumulator.open(queue, record, size, wait_ms)
 
 
 def a_batch(sequence: int) -> Batch:
     batch = Batch(P, 0)
-    batch.add(row(), 10, None)
+    batch.add(row())
     batch.sequence = sequence
     return batch
 
@@ -49,7 +56,59 @@ def test_memory_is_bounded_and_given_back() -> None:
     batch = accumulator.queues[P].waiting.popleft()
     batch.succeed(0, None)
     accumulator.settled(batch)
+    assert accumulator.memory == 0
     assert append(accumulator, row(200)) is not None
+
+
+def test_the_memory_of_a_split_batch_is_given_back_to_the_last_byte() -> None:
+    accumulator = Accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
+    for size in (1, 100, 1000):
+        append(accumulator, row(size))
+    accumulator.close_due(0)
+    queue = accumulator.queues[P]
+    accumulator.split(queue, queue.waiting.popleft())
+    for half in queue.waiting:
+        half.succeed(0, None)
+        accumulator.settled(half)
+    assert accumulator.memory == accumulator.unsettled == 0
+
+
+def test_nothing_gets_into_a_batch_that_the_sender_has() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0, memory_max=10_000)
+    append(accumulator, row())
+    accumulator.close_due(0)
+    append(accumulator, row())
+    queue = accumulator.queues[P]
+    assert [len(batch.rows) for batch in queue.waiting] == [1]
+    assert queue.filling is not None and len(queue.filling.rows) == 1
+
+
+def test_threads_that_share_a_producer_lose_and_double_nothing() -> None:
+    accumulator = Accumulator(batch_size=2000, linger_ms=0, memory_max=1 << 30)
+    counts, stop = [0] * 4, threading.Event()
+
+    def send(number: int) -> None:
+        while not stop.is_set():
+            append(accumulator, Row(1, None, b"%d %d" % (number, counts[number])))
+            counts[number] += 1
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    queue = accumulator.queue_of(P)
+    while sum(counts) < 5000:
+        accumulator.close_due(0)  # as the sender does, all the while
+    stop.set()
+    for thread in threads:
+        thread.join()
+    accumulator.close_due(0)
+    whole = [
+        each.value for batch in queue.waiting for each in read(batch.encode(0, None, transactional=False))
+    ]
+    for number, count in enumerate(counts):
+        mine = [value for value in whole if value is not None and value.startswith(b"%d " % number)]
+        assert mine == [b"%d %d" % (number, at) for at in range(count)]
+    assert accumulator.memory == sum(batch.rows.size for batch in queue.waiting)
 
 
 def test_a_record_larger_than_the_whole_buffer_still_goes_alone() -> None:
@@ -98,7 +157,7 @@ def test_a_new_leader_gets_nothing_while_the_old_one_still_has_some() -> None:
 
 def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> None:
     whole = Batch(P, 0)
-    deliveries = [whole.add(row(), 34, None) for _ in range(5)]
+    deliveries = [whole.add(row()) for _ in range(5)]
     called: list[object] = []
     deliveries[4].add_done_callback(lambda metadata, error: called.append(error))
     whole.sequence = 7

@@ -45,11 +45,14 @@ class ColumnBatch(Batch):
     ) -> None:
         super().__init__(partition, encoding.created_ms)
         self.rows = rows
-        self.size = len(encoded)
         self._numbers = numbers
         self._encoding = encoding
         self._encoded = encoded
         self._failures = failures
+
+    @property
+    def size(self) -> int:
+        return len(self._encoded)
 
     def encode(self, codec: int, level: int | None, *, transactional: bool) -> Buffer:
         batches.stamp_producer(
@@ -70,6 +73,9 @@ class ColumnBatch(Batch):
         first, second = self._half(0, middle), self._half(middle, len(self.rows) - middle)
         self._parts = (first, second)
         return first, second
+
+    def _free(self) -> None:
+        self.data = None
 
     def _half(self, first: int, count: int) -> Batch:
         rows, numbers = self.rows.slice(first, count), self._numbers.slice(first, count)
