@@ -30,6 +30,17 @@ INPUT, OUTPUT, GROUP = "copy-in", "copy-out", "copiers"
 PARTITIONS = 3
 _SETTLE_S = 300
 _SILENT_S = {name: 60 if name == copier.JAVA else 20 for name in copier.COPIERS}  # a JVM takes its time
+# A killed copier keeps its partitions until its session ends. Members of the new protocol have the broker's, 45 s:
+# longer than a copier may be silent. Each pair that was replaced for its silence then waited for the pair before
+# it, was replaced as well, and nobody was left who owned a partition and lived.
+_SESSION_MS, _HEARTBEAT_MS = 6000, 500
+_SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.session.timeout.ms": _SESSION_MS,
+    "group.consumer.session.timeout.ms": _SESSION_MS,
+    "group.consumer.min.heartbeat.interval.ms": _HEARTBEAT_MS,
+    "group.consumer.heartbeat.interval.ms": _HEARTBEAT_MS,
+}
 
 
 @dataclass(slots=True)
@@ -133,7 +144,7 @@ def run(
 ) -> Report:
     """The whole story once."""
     chance, report, written = random.Random(seed), Report(client, kills), [0] * PARTITIONS
-    with server(settings={"group.initial.rebalance.delay.ms": 0}) as broker:
+    with server(settings=_SETTINGS) as broker:
         for topic in (INPUT, OUTPUT):
             make_topic(broker.bootstrap, topic, PARTITIONS)
         source = Producer(
