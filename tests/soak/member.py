@@ -27,6 +27,7 @@ from typing import Any
 
 _BATCH = 50
 _STALL_S = 1.0  # worth telling
+Due = dict[int, int]  # by partition: read and not committed yet, as a commit amid a rebalance is refused
 leaving = threading.Event()
 
 
@@ -35,9 +36,10 @@ def say(what: str, *rest: object) -> None:
     os.write(1, line.encode() + b"\n")  # in one piece and at once
 
 
-def said_commit(offsets: Iterable[tuple[int, int]], begun: int) -> None:
-    for partition, offset in offsets:
-        say("committed", partition, offset, begun)
+def said_commit(due: Due, partition: int, offset: int, begun: int) -> None:
+    say("committed", partition, offset, begun)
+    if due.get(partition) == offset:
+        del due[partition]
 
 
 def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -> None:
@@ -52,6 +54,7 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
         "log_level": 0,
     }
     consumer = Consumer({**config, **settings})
+    due: Due = {}
     rejoins = settings.get("partition.assignment.strategy") == "cooperative-sticky"
     incremental = rejoins or settings.get("group.protocol") == "consumer"
 
@@ -68,6 +71,8 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
         give_up(partitions)
 
     def give_up(partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            due.pop(each.partition, None)
         if incremental:
             consumer.incremental_unassign(partitions)
         else:
@@ -81,17 +86,18 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
             read.setdefault(each.partition(), []).append(each.offset())
         for partition, offsets in read.items():
             say("read", partition, offsets[0], offsets[-1])
-        if read:
+            due[partition] = offsets[-1] + 1
+        if due:
             begun = time.monotonic_ns()
-            wanted = [
-                TopicPartition(topic, partition, offsets[-1] + 1) for partition, offsets in read.items()
-            ]
+            wanted = [TopicPartition(topic, partition, offset) for partition, offset in due.items()]
             try:
                 done = consumer.commit(offsets=wanted, asynchronous=False) or []
             except KafkaException as error:
                 say("refused", error.args[0].name())
                 continue
-            said_commit(((each.partition, each.offset) for each in done if each.error is None), begun)
+            for each in done:
+                if each.error is None:
+                    said_commit(due, each.partition, each.offset, begun)
     say("leaving")
     consumer.close()
 
@@ -106,15 +112,20 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
         partition_assignment_strategy=[kafka.coordinator.assignors.range.RangePartitionAssignor],
     )  # fmt: skip
 
+    due: Due = {}
+
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             say("revoked", *(each.partition for each in revoked))
+            due.clear()
 
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
             say("lost", *(each.partition for each in lost))
+            due.clear()
 
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             say("assigned", *(each.partition for each in assigned))
+            due.clear()
 
     consumer.subscribe([topic], listener=Listener())
     consumer.partitions_for_topic(topic)  # `tests.compat.members` says why
@@ -122,18 +133,20 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
         polled = consumer.poll(50)
         for where, messages in polled.items():
             say("read", where.partition, messages[0].offset, messages[-1].offset)
-        if polled:
+            due[where.partition] = messages[-1].offset + 1
+        if wanted := dict(due):
             begun = time.monotonic_ns()
             offsets = {
-                where: kafka.OffsetAndMetadata(messages[-1].offset + 1, "", -1)
-                for where, messages in polled.items()
+                kafka.TopicPartition(topic, partition): kafka.OffsetAndMetadata(offset, "", -1)
+                for partition, offset in wanted.items()
             }
             try:
                 consumer.commit(offsets)
             except KafkaError as error:
                 say("refused", type(error).__name__)
                 continue
-            said_commit(((where.partition, each.offset) for where, each in offsets.items()), begun)
+            for partition, offset in wanted.items():
+                said_commit(due, partition, offset, begun)
     say("leaving")
     consumer.close(autocommit=False)
 
@@ -152,12 +165,16 @@ async def _aiokafka(bootstrap: str, group: str, topic: str) -> None:
         session_timeout_ms=6000, heartbeat_interval_ms=500, partition_assignment_strategy=(RangePartitionAssignor,),
     )  # fmt: skip
 
+    due: Due = {}
+
     class Listener(client.ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             say("revoked", *(each.partition for each in revoked))
+            due.clear()
 
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             say("assigned", *(each.partition for each in assigned))
+            due.clear()
 
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()
@@ -165,15 +182,16 @@ async def _aiokafka(bootstrap: str, group: str, topic: str) -> None:
         polled = await consumer.getmany(timeout_ms=50, max_records=_BATCH)
         for where, messages in polled.items():
             say("read", where.partition, messages[0].offset, messages[-1].offset)
-        if polled:
+            due[where.partition] = messages[-1].offset + 1
+        if wanted := dict(due):
             begun = time.monotonic_ns()
-            offsets = {where: messages[-1].offset + 1 for where, messages in polled.items()}
             try:
-                await consumer.commit(offsets)
+                await consumer.commit({client.TopicPartition(topic, each): due[each] for each in wanted})
             except KafkaError as error:
                 say("refused", type(error).__name__)
                 continue
-            said_commit(((where.partition, offset) for where, offset in offsets.items()), begun)
+            for partition, offset in wanted.items():
+                said_commit(due, partition, offset, begun)
     say("leaving")
     await consumer.stop()
 

@@ -115,7 +115,11 @@ class Judge:
         self._zombies[event.member] -= gone
 
     def _on_lost(self, event: Event) -> None:
+        """The broker took it for dead: not without a reason."""
         self.losses += 1
+        lost = set(map(int, event.rest)) & self._owned[event.member]
+        if lost - self._zombies[event.member] and not self._was_stalled(event.member, event.at_ns):
+            self.wrong.append(f"{event.member} lost {sorted(lost)} for no reason")
         self._on_revoked(event)
 
     def _on_strange(self, event: Event) -> None:

@@ -28,6 +28,7 @@ def test_a_group_that_keeps_the_rules_is_not_blamed() -> None:
 def test_a_member_that_did_not_run_may_be_replaced() -> None:
     assert judged(
         "1 a assigned 0", "8 b assigned 0", "9 a stalled 7000", "10 a lost 0", "11 b read 0 0 1",
+        "12 b paused", "21 b resumed", "22 b lost 0",
     ) == []  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def test_a_member_that_did_not_run_may_be_replaced() -> None:
     "b was given 1, which a has": ("1 a assigned 1", "5 a stalled 1500", "6 b assigned 1"),
     "which another one has": ("1 a assigned 0", "8 b assigned 0", "9 a stalled 7000", "9 a read 0 0 2",
                               f"10 a committed 0 3 {9 * SECOND}"),
+    "a lost [0] for no reason": ("1 a assigned 0", "2 a lost 0"),
     "is skipped": ("1 a assigned 0", "2 a read 0 3 5"),
     "where 3 was due": ("1 a assigned 0", "2 a read 0 0 2", "3 a read 0 5 6"),
     "is committed": ("1 a assigned 0", "2 a read 0 0 9", "3 a committed 0 10 2", "4 a revoked 0",

@@ -22,6 +22,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 public final class Member implements ConsumerRebalanceListener {
     static volatile boolean leaving;
     final KafkaConsumer<byte[], byte[]> consumer;
+    final Map<TopicPartition, OffsetAndMetadata> due = new HashMap<>();  // read, not committed yet
 
     public static void main(String[] args) {
         Properties settings = new Properties();
@@ -66,15 +67,14 @@ public final class Member implements ConsumerRebalanceListener {
         consumer.subscribe(List.of(topic), this);
         while (!leaving) {
             ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(50));
-            Map<TopicPartition, OffsetAndMetadata> next = new HashMap<>();
             for (TopicPartition each : records.partitions()) {
                 List<ConsumerRecord<byte[], byte[]>> of = records.records(each);
                 long last = of.get(of.size() - 1).offset();
                 say("read", each.partition() + " " + of.get(0).offset() + " " + last);
-                next.put(each, new OffsetAndMetadata(last + 1));
+                due.put(each, new OffsetAndMetadata(last + 1));
             }
-            if (!next.isEmpty()) {
-                commit(next);
+            if (!due.isEmpty()) {
+                commit(new HashMap<>(due));
             }
         }
         say("leaving", "");
@@ -91,6 +91,7 @@ public final class Member implements ConsumerRebalanceListener {
             return;
         }
         next.forEach((at, offset) -> say("committed", at.partition() + " " + offset.offset() + " " + begun));
+        due.clear();
     }
 
     /** Says when the process did not run for a second or more. */
@@ -127,10 +128,12 @@ public final class Member implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         say("revoked", numbers(partitions));
+        due.keySet().removeAll(partitions);
     }
 
     @Override
     public void onPartitionsLost(Collection<TopicPartition> partitions) {
         say("lost", numbers(partitions));
+        due.keySet().removeAll(partitions);
     }
 }
