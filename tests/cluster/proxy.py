@@ -73,11 +73,13 @@ class Proxy:
                 self._writers.discard(each)
 
     async def _pipe(self, reader, writer):
-        while data := await reader.read(65536):
-            await self._open.wait()
-            writer.write(data)
-            await writer.drain()
-        writer.close()
+        try:
+            while data := await reader.read(65536):
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()  # whether it ended or was reset: the other end hears of it
 
     async def close(self):
         self._server.close()

@@ -19,7 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.soak import api, churn, copier, fuzz, groups, histories, kills, lag, streams, suites, transactions
+from tests.soak import (
+    api,
+    churn,
+    cluster,
+    copier,
+    fuzz,
+    groups,
+    histories,
+    kills,
+    lag,
+    streams,
+    suites,
+    transactions,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
 _MARK = "<!-- runs: newest first, written by `make soak` -->"
@@ -84,7 +97,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "lag": lambda _seed, _: [lag.run(5000, _say)],
     "world": lambda seed, _: _program("ottla.testing.world", "--seeds", f"{seed}:{seed + 3000}"),
     "api": lambda seed, _: _api(seed),
-    "cluster": lambda seed, _: _program("tests.soak.cluster", "100", str(seed)),
+    "cluster": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say)],
     "spark": lambda seed, _: _every_server(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),

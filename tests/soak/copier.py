@@ -88,6 +88,8 @@ def ottla(bootstrap: str, source: str, target: str, group: str, name: str, chanc
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         isolation_level="read_committed",
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=500,
     )
     producer.init_transactions()
     consumer.subscribe(source)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.server.zookeeper.ensemble import why_not
 from tests.oracle import programs
-from tests.soak import churn, fuzz, groups, histories, kills, streams, transactions
+from tests.soak import churn, cluster, fuzz, groups, histories, kills, streams, transactions
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
@@ -25,6 +26,15 @@ def test_no_acknowledged_commit_is_lost_and_no_group_is_stuck_after_kills() -> N
 def test_copies_stay_exactly_once_under_kills() -> None:
     report = transactions.run(kills=5, seed=1)
     assert report.is_clean, report
+    assert report.output == report.input > 0
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_a_cluster_stays_exact_and_goes_on_under_faults() -> None:
+    report = cluster.run(10, seed=1, outage_s=6)
+    assert report.is_clean, report
+    assert report.acknowledged > 0
     assert report.output == report.input > 0
 
 

@@ -9,7 +9,7 @@ from ottla.client.errors import ConnectionLost
 from ottla.client.settings import Settings
 from ottla.errors import NetworkException, OttlaError
 from ottla.metadata.image import Image
-from ottla.metadata.records import Endpoint
+from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnregistered, Endpoint, Record
 from ottla.wire.schema import Message
 
 
@@ -24,6 +24,15 @@ class BrokerPeers:
         self._connections: dict[tuple[int, Lane], Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        image.watch(self._on_record)
+
+    def _on_record(self, record: Record) -> None:
+        """Who was lost answers nothing more, or nothing that counts; a paused process or a cut network does not
+        tell. Whoever waits for it hears so now, and asks the next one."""
+        if isinstance(record, BrokerFenced | BrokerUnregistered | BrokerRegistered):
+            for (broker_id, _), connection in self._connections.items():
+                if broker_id == record.broker_id:
+                    connection.close()
 
     def ask(
         self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int

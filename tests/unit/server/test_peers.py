@@ -1,0 +1,48 @@
+"""Questions to other brokers: who is lost is not waited for."""
+
+import asyncio
+
+import pytest
+
+from ottla.broker.peers import Lane
+from ottla.errors import NetworkException
+from ottla.metadata.image import Image
+from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnfenced, Endpoint
+from ottla.server.peers import BrokerPeers
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.unit.client.scripted import ScriptedBroker
+
+
+class SilentBroker(ScriptedBroker):
+    """A process that was stopped: its connections stay, nothing is answered."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_asked = asyncio.Event()
+
+    def _answer(self, frame):
+        if frame[:2] == b"\0\3":
+            self.is_asked.set()
+            return b""
+        return super()._answer(frame)
+
+
+def registered(port, epoch):
+    return BrokerRegistered(2, epoch, bytes([epoch]) * 16, (Endpoint("PLAINTEXT", "127.0.0.1", port),))
+
+
+@pytest.mark.parametrize("news", ["fenced", "registered anew"])
+def test_whoever_waits_for_a_broker_hears_at_once_that_it_is_lost(news):
+    async def story():
+        async with SilentBroker() as broker:
+            image = Image()
+            image.apply_entry(0, [registered(broker.port, 1), BrokerUnfenced(2)])
+            peers = BrokerPeers(1, image, None, 60_000)
+            answered = asyncio.get_running_loop().create_future()
+            peers.ask(2, Lane.MARKERS, MetadataRequest(), 9, answered.set_result, timeout_ms=60_000)
+            await broker.is_asked.wait()
+            image.apply_entry(1, [BrokerFenced(2) if news == "fenced" else registered(broker.port, 2)])
+            assert isinstance(await answered, NetworkException)
+            await peers.close()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
