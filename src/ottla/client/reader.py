@@ -1,6 +1,5 @@
 """Turns chunks into records, in order, and knows how far the user has got. No I/O."""
 
-import struct
 from collections import deque
 from collections.abc import Iterable
 
@@ -12,9 +11,6 @@ from ottla.errors import CorruptMessage, OttlaError
 from ottla.wire import kernel
 from ottla.wire.batch import BatchHeader
 from ottla.wire.corruption import BadRecord
-from ottla.wire.records import headers_at
-
-_ROWS = struct.Struct(f"{kernel.INDEX_FIELDS}q")
 
 
 class Unreadable(ClientError):
@@ -153,29 +149,17 @@ class Reader:
 
 
 def _add(found: list[ConsumerRecord], chunk: Chunk, header: BatchHeader, payload: bytes) -> None:
-    """The batch's records from the chunk's first offset on. Written for speed: a consumer lives here."""
-    topic, partition = chunk.partition
-    base, stamp, epoch = header.base_offset, header.base_timestamp, header.leader_epoch
-    kind = int(header.log_append_time)
-    make = tuple.__new__  # what a named tuple's own constructor does, without its detour
-    rows = _ROWS.iter_unpack(kernel.index(payload, header.count))
-    records = [
-        make(
-            ConsumerRecord,
-            (
-                topic,
-                partition,
-                base + offset,
-                header.max_timestamp if kind else stamp + delta,
-                None if key < 0 else payload[key:key_end],
-                None if value < 0 else payload[value:value_end],
-                () if end - headers == 1 else headers_at(payload, headers),
-                kind,
-                epoch,
-            ),
-        )
-        for offset, delta, key, key_end, value, value_end, headers, _, end in rows
-    ]
-    if base < chunk.fetch_offset:
-        records = [record for record in records if record[2] >= chunk.fetch_offset]
-    found += records
+    """The batch's records from the chunk's first offset on."""
+    late = header.log_append_time
+    found += kernel.tuples(
+        ConsumerRecord,
+        payload,
+        header.count,
+        chunk.fetch_offset,
+        header.base_offset,
+        header.base_timestamp,
+        header.max_timestamp if late else None,
+        *chunk.partition,
+        int(late),
+        header.leader_epoch,
+    )

@@ -566,6 +566,7 @@ static PyMethodDef methods[] = {
     FUNCTION(encode_columns),
     FUNCTION(partition_column),
     {"murmur2", py_murmur2, METH_O, NULL},
+    {"tuples", py_tuples, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

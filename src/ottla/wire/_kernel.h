@@ -246,6 +246,7 @@ int number(PyObject *object, int64_t *value, const char *too_large);
 /* _kernel_rows.c */
 enum { ROOM, ROWS, GATE, RECEIPT, LANE, ROW_TYPES };
 int add_row_types(PyObject *module, PyObject **types);
+PyObject *py_tuples(PyObject *module, PyObject *args);
 int is_kernel_subtype(PyObject *type, int which);
 int is_kernel_type(PyObject *object, int which);
 

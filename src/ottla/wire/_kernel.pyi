@@ -9,6 +9,7 @@ from ottla.wire.kernel_rows_py import Lane as Lane
 from ottla.wire.kernel_rows_py import Receipt as Receipt
 from ottla.wire.kernel_rows_py import Room as Room
 from ottla.wire.kernel_rows_py import Rows as Rows
+from ottla.wire.kernel_rows_py import tuples as tuples
 
 def crc32c(data: Buffer, crc: int = 0) -> int: ...
 def walk(payload: Buffer, count: int, *, consecutive: bool) -> Walked: ...

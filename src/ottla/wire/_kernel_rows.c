@@ -644,6 +644,133 @@ static PyType_Slot lane_slots[] = {
 };
 static PyType_Spec lane_spec = {"ottla.wire._kernel.Lane", sizeof(Lane), 0, COLLECTED, lane_slots};
 
+/* ---- And the way back: records as tuples ---- */
+
+#define TUPLE_FIELDS 9
+
+typedef struct {
+    long long first_offset, base_offset, base_timestamp;
+    int64_t same_timestamp;
+    int has_same_timestamp;
+    PyObject *topic, *partition, *kind, *epoch;
+    PyTypeObject *type;
+    allocfunc make;
+} Reading;
+
+static PyObject *bytes_of(const Field *field)
+{
+    if (!field->start)
+        return NOTHING;
+    return PyBytes_FromStringAndSize((const char *)field->start, field->end - field->start);
+}
+
+/* Their bounds were checked. Names that are no UTF-8 are mended, as Java does. */
+static PyObject *headers_of(const Record *record)
+{
+    const uint8_t *at = record->headers;
+    int64_t count = 0;
+    read_varint(&at, record->end, 32, &count);
+    PyObject *found = PyTuple_New((Py_ssize_t)count);
+    for (Py_ssize_t i = 0; found && i < (Py_ssize_t)count; i++) {
+        Field name = {NULL, NULL}, value = {NULL, NULL};
+        read_field(&at, record->end, &name, TRUNCATED);
+        read_field(&at, record->end, &value, TRUNCATED);
+        PyObject *key = PyUnicode_DecodeUTF8((const char *)name.start, name.end - name.start, "replace");
+        PyObject *pair = key ? Py_BuildValue("NN", key, bytes_of(&value)) : NULL;
+        if (!pair || PyTuple_SetItem(found, i, pair))
+            Py_CLEAR(found);
+    }
+    return found;
+}
+
+static PyObject *same(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+static int64_t offset_of(const Reading *reading, const Record *record)
+{
+    return (int64_t)((uint64_t)reading->base_offset + (uint64_t)record->offset_delta);
+}
+
+static PyObject *tuple_of(const Reading *reading, const Record *record)
+{
+    int64_t timestamp = reading->has_same_timestamp
+                            ? reading->same_timestamp
+                            : (int64_t)((uint64_t)reading->base_timestamp + (uint64_t)record->timestamp_delta);
+    PyObject *made = reading->make(reading->type, TUPLE_FIELDS);
+    if (!made)
+        return NULL;
+    PyObject *fields[TUPLE_FIELDS] = {
+        same(reading->topic),
+        same(reading->partition),
+        PyLong_FromLongLong(offset_of(reading, record)),
+        PyLong_FromLongLong(timestamp),
+        bytes_of(&record->key),
+        bytes_of(&record->value),
+        record->end - record->headers == 1 ? PyTuple_New(0) : headers_of(record),
+        same(reading->kind),
+        same(reading->epoch),
+    };
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < TUPLE_FIELDS; i++)
+        failed |= !fields[i] || PyTuple_SetItem(made, i, fields[i]);
+    if (failed)
+        Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *tuples_of(PyObject *module, const Payload *payload, const Reading *reading)
+{
+    const uint8_t *at = payload->start;
+    Record record;
+    Fault fault = count_is_possible(payload);
+    PyObject *found = PyList_New(0);
+    for (int64_t index = 0; found && !fault.reason && index < payload->count; index++, at = record.end) {
+        fault = (Fault){index, read_record(at, payload->end, &record)};
+        if (fault.reason)
+            break;
+        if (offset_of(reading, &record) < reading->first_offset)
+            continue;
+        PyObject *made = tuple_of(reading, &record);
+        if (!made || PyList_Append(found, made))
+            Py_CLEAR(found);
+        Py_XDECREF(made);
+    }
+    if (found && !fault.reason)
+        fault = all_consumed(payload, at);
+    if (found && fault.reason) {
+        Py_CLEAR(found);
+        return raise_bad_record(module, fault);
+    }
+    return found;
+}
+
+PyObject *py_tuples(PyObject *module, PyObject *args)
+{
+    Py_buffer data;
+    long long count;
+    PyObject *same_timestamp, *type, *found = NULL;
+    Reading reading = {0};
+    if (!PyArg_ParseTuple(args, "Oy*LLLLOOOOO", &type, &data, &count, &reading.first_offset, &reading.base_offset,
+                          &reading.base_timestamp, &same_timestamp, &reading.topic, &reading.partition, &reading.kind,
+                          &reading.epoch))
+        return NULL;
+    reading.type = (PyTypeObject *)type;
+    reading.has_same_timestamp = same_timestamp != Py_None;
+    if (!PyType_Check(type) || !PyType_IsSubtype(reading.type, &PyTuple_Type))
+        PyErr_SetString(PyExc_TypeError, "records are made as a kind of tuple");
+    else if (!reading.has_same_timestamp ||
+             !number(same_timestamp, &reading.same_timestamp, "a timestamp does not fit in 64 bits")) {
+        Payload payload = payload_of(&data, count);
+        reading.make = (allocfunc)PyType_GetSlot(reading.type, Py_tp_alloc);
+        found = tuples_of(module, &payload, &reading);
+    }
+    PyBuffer_Release(&data);
+    return found;
+}
+
 /* ---- The types of this file ---- */
 
 static PyType_Spec *const specs[ROW_TYPES] = {&room_spec, &rows_spec, &gate_spec, &receipt_spec, &lane_spec};

@@ -20,6 +20,7 @@ try:
         partition_column,
         read_header,
         scan,
+        tuples,
         validate,
         walk,
     )
@@ -45,7 +46,7 @@ except ImportError:  # no compiler when this was installed
         validate,
         walk,
     )
-    from ottla.wire.kernel_rows_py import Gate, Lane, Receipt, Room, Rows
+    from ottla.wire.kernel_rows_py import Gate, Lane, Receipt, Room, Rows, tuples
 
     COMPILED = False
 
@@ -75,6 +76,7 @@ __all__ = [
     "partition_column",
     "read_header",
     "scan",
+    "tuples",
     "validate",
     "walk",
 ]

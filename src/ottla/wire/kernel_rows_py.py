@@ -1,15 +1,19 @@
-"""Records on their way out, in plain Python; _kernel_rows.c is the same in C.
+"""Records on their way out and back in, in plain Python; _kernel_rows.c is the same in C.
 
 A send encodes its record at once, into the batch that the partition is filling. In C that is one step that nobody
 interrupts; here whoever has several threads holds a lock meanwhile, as `client.accumulator` does.
 """
 
+import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from ottla.wire.kernel_py import encode, murmur2
+from ottla.ports import Buffer
+from ottla.wire.kernel_py import INDEX_FIELDS, encode, index, murmur2, signed64
 
 B = TypeVar("B")
+T = TypeVar("T", bound=tuple[Any, ...])
+_ROWS = struct.Struct(f"{INDEX_FIELDS}q")
 REFUSED = -1
 Headers = Iterable[tuple[str, bytes | None]]
 
@@ -173,3 +177,66 @@ class Lane:
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % len(self._gates) if self._gates else -1
         return self.sticky[0] if self.sticky[1] > 0 else -1
+
+
+def tuples(
+    kind: type[T],
+    payload: Buffer,
+    count: int,
+    first_offset: int,
+    base_offset: int,
+    base_timestamp: int,
+    same_timestamp: int | None,
+    topic: str,
+    partition: int,
+    timestamp_type: int,
+    leader_epoch: int,
+) -> list[T]:
+    """The records from `first_offset` on as tuples of this kind: topic, partition, offset, timestamp, key, value,
+    headers, timestamp type, leader epoch."""
+    data = bytes(payload)
+    make = tuple.__new__  # what a named tuple's own constructor does, without its detour
+    return [
+        make(
+            kind,
+            (
+                topic,
+                partition,
+                signed64(base_offset + offset),
+                signed64(base_timestamp + delta) if same_timestamp is None else same_timestamp,
+                None if key < 0 else data[key:key_end],
+                None if value < 0 else data[value:value_end],
+                () if end - headers == 1 else headers_at(data, headers),
+                timestamp_type,
+                leader_epoch,
+            ),
+        )
+        for offset, delta, key, key_end, value, value_end, headers, _, end in _ROWS.iter_unpack(
+            index(data, count)
+        )
+        if base_offset + offset >= first_offset
+    ]
+
+
+def headers_at(payload: bytes, position: int) -> tuple[tuple[str, bytes | None], ...]:
+    """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
+    count, position = _varint(payload, position)
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, position = _varint(payload, position)
+        key = payload[position : position + length].decode(errors="replace")
+        length, position = _varint(payload, position + length)
+        found.append((key, None if length < 0 else payload[position : position + length]))
+        position += max(length, 0)
+    return tuple(found)
+
+
+def _varint(payload: bytes, position: int) -> tuple[int, int]:
+    raw = shift = 0
+    while True:
+        byte = payload[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7

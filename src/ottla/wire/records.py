@@ -6,7 +6,9 @@ from typing import NamedTuple
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 from ottla.wire import kernel
+from ottla.wire.kernel_rows_py import headers_at
 
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Header", "Record", "headers_at", "iterate", "read"]
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 Header = tuple[str, bytes | None]
@@ -43,27 +45,3 @@ def iterate(
             None if value_start < 0 else payload[value_start:value_end],
             () if end - headers_start == 1 else headers_at(payload, headers_start),
         )
-
-
-def headers_at(payload: bytes, position: int) -> tuple[Header, ...]:
-    """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
-    count, position = _varint(payload, position)
-    found: list[Header] = []
-    for _ in range(count):
-        length, position = _varint(payload, position)
-        key = payload[position : position + length].decode(errors="replace")
-        length, position = _varint(payload, position + length)
-        found.append((key, None if length < 0 else payload[position : position + length]))
-        position += max(length, 0)
-    return tuple(found)
-
-
-def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    raw = shift = 0
-    while True:
-        byte = payload[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.wire import kernel, kernel_rows_py
+from ottla.wire.corruption import BadRecord
 from ottla.wire.kernel_py import encode, index, murmur2
 
 FOREVER = 1 << 60
@@ -149,3 +150,55 @@ def test_gates_and_lanes_take_only_their_own_kind(side: Any) -> None:
         for arguments in (([], [], side.Receipt), (side.Room(1), [5], side.Receipt), (side.Room(1), [], int)):
             with pytest.raises(TypeError):
                 side.Lane(*arguments, 0, True, time.time)
+
+
+class Read(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_type: int
+    leader_epoch: int
+
+
+@given(st.lists(rows, max_size=10), st.integers(0, 15), st.none() | st.integers(-(2**63), 2**63 - 1))
+def test_records_come_back_as_they_went_in_from_the_first_offset_on(
+    given_rows: list[Any], first: int, stamp: int | None
+) -> None:
+    batch = kernel.Rows(1 << 40)
+    for row in given_rows:
+        batch.append(*row)
+    base = batch.timestamp(0) if given_rows else 0
+    arguments = (Read, batch.payload(), len(batch), 5 + first, 5, base, stamp, "t", 3, 1, 7)
+    found = kernel.tuples(*arguments)
+    assert found == kernel_rows_py.tuples(*arguments)
+    assert found == [
+        Read("t", 3, 5 + number, time if stamp is None else stamp, key, value, headers, 1, 7)
+        for number, (time, key, value, headers) in enumerate(given_rows)
+        if number >= first
+    ]
+    assert all(type(each) is Read for each in found)
+
+
+@given(st.binary(max_size=60), st.integers(0, 5))
+def test_bad_records_are_refused_alike(payload: bytes, count: int) -> None:
+    told = []
+    for side in (kernel, kernel_rows_py):
+        try:
+            told.append(side.tuples(Read, payload, count, 0, 0, 0, None, "t", 0, 0, 0))
+        except BadRecord as error:
+            told.append(str(error))
+    assert told[0] == told[1]
+
+
+def test_names_of_headers_that_are_no_utf_8_are_mended(side: Any) -> None:
+    (record,) = side.tuples(
+        Read, b"\x16\x00\x00\x00\x01\x01\x02\x04\xff\x61\x02\x62", 1, 0, 0, 0, None, "t", 0, 0, 0
+    )
+    assert record.headers == (("\ufffda", b"b"),)
+    if kernel.COMPILED:
+        with pytest.raises(TypeError):
+            kernel.tuples(list, b"", 0, 0, 0, 0, None, "t", 0, 0, 0)  # type: ignore[type-var]
