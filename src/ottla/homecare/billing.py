@@ -6,7 +6,7 @@ as a repetition. `billing-total` holds the totals themselves, so they are loaded
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -23,12 +23,6 @@ _SERVICE = pa.struct(
 _SCHEMA = pa.schema(
     [("total", pa.string()), ("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64())]
 )
-
-
-class Total(NamedTuple):
-    key: str  # patient/month
-    services: int
-    cents: int
 
 
 def services(records: Iterable[pa.RecordBatch]) -> pa.Table:
@@ -56,8 +50,9 @@ class Billing:
     def cents(self) -> int:
         return int(self.totals["cents"].sum())
 
-    def step(self, found: pa.Table) -> list[Total]:
-        """Takes the services of a micro-batch; gives the totals that changed, as they are now."""
+    def step(self, found: pa.Table) -> pa.Table:
+        """Takes the services of a micro-batch; gives the totals that changed, as they are now: columns key
+        (patient/month), services, cents."""
         found = _once(found)
         rows = self.devices.rows(found["device"].combine_chunks())
         number = found["number"].to_numpy()
@@ -69,15 +64,8 @@ class Billing:
         np.add.at(self.totals["services"], places, 1)
         np.add.at(self.totals["cents"], places, counted["cents"].to_numpy())
         changed = np.unique(places)
-        return [
-            Total(*each)
-            for each in zip(
-                self.totals.ids(changed).to_pylist(),
-                self.totals["services"][changed].tolist(),
-                self.totals["cents"][changed].tolist(),
-                strict=True,
-            )
-        ]
+        columns = {name: pa.array(self.totals[name][changed]) for name in ("services", "cents")}
+        return pa.table({"key": self.totals.ids(changed), **columns})
 
     def _is_new(self, rows: Any, number: Any) -> Any:
         behind = self.devices["top"][rows] - number
@@ -121,13 +109,11 @@ def _once(found: pa.Table) -> pa.Table:
     return grouped.select(["total_min", "device", "number", "cents_min"]).rename_columns(_SCHEMA.names)
 
 
-def records(totals: list[Total]) -> tuple[str, pa.RecordBatch]:
+def records(totals: pa.Table) -> tuple[str, pa.RecordBatch]:
     """As they are written to the topic."""
-    keys = pa.array([t.key for t in totals], pa.string())
-    values = pc.binary_join_element_wise(
-        '{"services":', pa.array([t.services for t in totals], pa.int64()).cast(pa.string()),
-        ',"cents":', pa.array([t.cents for t in totals], pa.int64()).cast(pa.string()), "}", "",
-    )  # fmt: skip
+    services, cents = (totals[name].combine_chunks().cast(pa.string()) for name in ("services", "cents"))
+    values = pc.binary_join_element_wise('{"services":', services, ',"cents":', cents, "}", "")
+    keys = totals["key"].combine_chunks()
     return TOTAL, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])
 
 

@@ -137,7 +137,7 @@ class BillingJob:
 
     def step(self, found: Tables, watermark_ms: int) -> Writes:
         totals = self._view.step(found.get("services", billing.services([])))
-        self._written += len(totals)
+        self._written += totals.num_rows
         return [billing.records(totals)]
 
     def changes(self) -> list[tuple[str, bytes]]:

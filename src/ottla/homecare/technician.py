@@ -6,8 +6,9 @@ offline in between. Nothing is said before it is certain, that is before the wat
 the same however records are cut into micro-batches, delayed or repeated.
 """
 
+import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -17,6 +18,7 @@ from ottla.homecare.store import Store, packed_json
 from ottla.homecare.topics import EVENT
 
 PENDING = "pending"
+_EVENT = '{"at": %d, "device": %s, "state": "%s"}'
 Run = tuple[int, int]  # first and last heartbeat, in ms
 
 
@@ -87,11 +89,7 @@ class Technician:
         rows = self.devices.rows(found["device"].combine_chunks())
         first, last = found["first"].to_numpy(), found["last"].to_numpy()
         self._take(rows, first, last)
-        events: list[Event] = []
-        for row in sorted(self._pending):
-            events += self._settle(row, watermark_ms)
-        events += self._silent(watermark_ms)
-        return events
+        return self._settle_all(watermark_ms) + self._silent(watermark_ms)
 
     def _take(self, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
         latest, offline = self.devices["last"], self.devices["offline"]
@@ -123,13 +121,26 @@ class Technician:
                 self._pending.setdefault(row, []).append((max(begin, known + 1), end))
                 self._pending_changed = True
 
-    def _settle(self, row: int, watermark_ms: int) -> list[Event]:
+    def _settle_all(self, watermark_ms: int) -> list[Event]:
+        """All at once, as all may come back at once."""
+        rows = sorted(self._pending)
+        before = {row: self._pending[row] for row in rows}
+        names = self.devices.ids(rows).to_pylist()
+        latest, offline = self.devices["last"], self.devices["offline"]
+        events: list[Event] = []
+        for row, device in zip(rows, names, strict=True):
+            events += self._settle(row, device, latest, offline, watermark_ms)
+        changed = [row for row in rows if self._pending.get(row) != before[row]]
+        if changed:
+            self._pending_changed = True
+            self.devices.touch("beat", np.array(changed))
+        return events
+
+    def _settle(self, row: int, device: str, latest: Any, offline: Any, watermark_ms: int) -> list[Event]:
         """Joins the pending runs of a device; a gap before a run that began by the watermark is certain."""
-        latest, offline, device = self.devices["last"], self.devices["offline"], self.devices.id_of(row)
         events: list[Event] = []
         waiting: list[Run] = []
-        before = self._pending[row]
-        for begin, end in sorted(before):
+        for begin, end in sorted(self._pending[row]):
             known = int(latest[row])
             if end <= known:
                 continue
@@ -144,9 +155,6 @@ class Technician:
                 latest[row], offline[row] = end, False
             else:
                 waiting.append((begin, end))
-        if waiting != before:
-            self._pending_changed = True
-            self.devices.touch("beat", np.array([row]))
         if waiting:
             self._pending[row] = _merged(waiting, self._timeout_ms)
         else:
@@ -171,8 +179,6 @@ class Technician:
         return found
 
     def load(self, saved: dict[str, bytes]) -> None:
-        import json
-
         pending = json.loads(saved.pop(PENDING, b"{}"))
         self._pending = {int(row): [(run[0], run[1]) for run in runs] for row, runs in pending.items()}
         for key in Store.order(list(saved)):
@@ -191,6 +197,6 @@ def _merged(waiting: list[Run], timeout_ms: int) -> list[Run]:
 
 def records(events: list[Event]) -> tuple[str, pa.RecordBatch]:
     """As they are written to the topic."""
-    values = [packed_json({"device": e.device, "state": e.state, "at": e.at}) for e in events]
+    values = [(_EVENT % (e.at, json.dumps(e.device), e.state)).encode() for e in events]
     keys = pa.array([e.device for e in events], pa.string())
     return EVENT, pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], names=["key", "value"])
