@@ -73,6 +73,7 @@ class Oracle:
         settings: Mapping[str, object] | None = None,
         heap: str = "1G",
         listeners: str = "plaintext",
+        controllers: int | None = None,
     ) -> None:
         self._own_data = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="ottla-oracle-"))
@@ -80,6 +81,8 @@ class Oracle:
         self.brokers = brokers
         self.bootstrap = ",".join(f"127.0.0.1:{self.port + i}" for i in range(brokers))
         self._options = ["--heap", heap, "--listeners", listeners]
+        if controllers is not None:  # the first so many brokers; else as many as there may be
+            self._options += ["--controllers", str(controllers)]
         for name, value in (settings or {}).items():
             self._options += ["--set", f"{name}={value}"]
 
