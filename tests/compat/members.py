@@ -103,7 +103,7 @@ class KafkaPythonMember(Member):
         for topic in self.topics:
             consumer.partitions_for_topic(topic)
         while not self.is_asked_to_end:
-            polled = consumer.poll(20)
+            polled = consumer.poll(200)  # a join that ends between two polls is dropped and made again
             self.owned = frozenset((each.topic, each.partition) for each in consumer.assignment())
             self.read += [(m.topic, m.partition, m.offset) for messages in polled.values() for m in messages]
             if polled:
