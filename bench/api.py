@@ -1,9 +1,11 @@
 """Record by record: `ottla.Producer` and `ottla.Consumer` beside the public clients, on one Ottla broker.
 
-    python -m bench.api [--records N] [--size BYTES] [--rounds N] [--clients NAME ...]
+    python -m bench.api [--records N] [--size BYTES] [--rounds N] [--clients NAME ...] [--write]
 
 Every client sends and reads the same records one at a time, as a course's loop does, with its own defaults but
 acks=all, no compression, and batches of the same size. Only the ratio within one run counts: the machine is shared.
+The processor time of the client, all its threads, depends on others' load the least. `--write` puts the table
+into docs/benchmarks.md; under five minutes.
 """
 
 from __future__ import annotations
@@ -13,14 +15,26 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from bench import document
 from bench.measure import make_topic
 from tests.oracle.ottla import Ottla
 
 PARTITIONS = 4
 BATCH_BYTES = 131_072
 LINGER_MS = 5
+ARROW_TIMES = 10  # as many records for Arrow, which would be done before the clock has moved
 Run = Callable[[str, str, int, int], float]  # bootstrap, topic, records, size -> seconds
+_HEAD = ("client", "produce, k/s", "consume, k/s", "us of processor a send", "us of processor a read")
+_INTRO = """Records of {size} bytes, one by one, to and from one Ottla broker with {partitions} partitions; medians of
+{rounds} rounds of {records:,} records. "Arrow" is `send_batch` and `poll_arrow`."""
+
+
+@dataclass(slots=True)
+class Figures:
+    rates: list[float] = field(default_factory=list)  # records a second
+    costs: list[float] = field(default_factory=list)  # seconds of processor a record
 
 
 def main() -> None:
@@ -31,20 +45,33 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", nargs="+", choices=list(CLIENTS), default=list(CLIENTS))
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
-    figures: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in options.clients}
+    figures = {name: (Figures(), Figures()) for name in options.clients}
     with Ottla(options=["--memory"]) as server:
         for turn in range(options.rounds):
             for name in options.clients:
-                produce, consume = CLIENTS[name]
                 topic = f"bench-{list(CLIENTS).index(name)}-{turn}"
                 make_topic(server.bootstrap, topic, PARTITIONS)
-                for run, kept in zip((produce, consume), figures[name], strict=True):
-                    took = run(server.bootstrap, topic, options.records, options.size)
-                    kept.append(options.records / took / 1000)
-    print(f"{options.records} records of {options.size} bytes, {PARTITIONS} partitions, k records/s (median)")
-    for name, (wrote, read) in figures.items():
-        print(f"{name:<18} produce {statistics.median(wrote):8.0f}   consume {statistics.median(read):8.0f}")
+                records = options.records * (ARROW_TIMES if "Arrow" in name else 1)
+                for run, kept in zip(CLIENTS[name], figures[name], strict=True):
+                    begun = time.process_time()
+                    took = run(server.bootstrap, topic, records, options.size)
+                    kept.rates.append(records / took)
+                    kept.costs.append((time.process_time() - begun) / records)
+    rows = [_row(name, *measured) for name, measured in figures.items()]
+    print(document.table(_HEAD, rows))
+    if options.write:
+        intro = _INTRO.format(
+            size=options.size, partitions=PARTITIONS, rounds=options.rounds, records=options.records
+        )
+        document.write("api", intro, _HEAD, rows)
+
+
+def _row(name: str, wrote: Figures, read: Figures) -> tuple[str, ...]:
+    rates = [f"{statistics.median(each.rates) / 1000:,.0f}" for each in (wrote, read)]
+    costs = [f"{statistics.median(each.costs) * 1e6:.2f}" for each in (wrote, read)]
+    return (name, *rates, *costs)
 
 
 def _timed(work: Callable[[], None]) -> float:
