@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ottla.client.deliveries import Batch, Delivery, Row
+from ottla.client.errors import IllegalState
 from ottla.client.values import TopicPartition
 from ottla.wire import kernel, kernel_rows_py
 from ottla.wire.batch import HEADER_BYTES
@@ -77,6 +78,7 @@ class Accumulator:
         self._room = threading.Condition(self._lock)
         self._flushing = 0
         self._unsettled = 0
+        self._closed = False
         self.queues: dict[TopicPartition, Queue] = {}
 
     def queue_of(self, partition: TopicPartition) -> Queue:
@@ -104,8 +106,11 @@ class Accumulator:
             return delivery
 
     def _take(self, size: int, wait_ms: int) -> bool:
-        """A record larger than the whole buffer goes alone."""
-        return self._room.wait_for(lambda: self._buffer.take(size), wait_ms / 1000)
+        """A record larger than the whole buffer goes alone. Nobody would send what comes after the close."""
+        taken = self._room.wait_for(lambda: self._closed or self._buffer.take(size), wait_ms / 1000)
+        if self._closed:
+            raise IllegalState("the producer is closed")
+        return taken
 
     def _close(self, queue: Queue) -> None:
         batch = queue.filling
@@ -157,6 +162,12 @@ class Accumulator:
         queue.waiting.appendleft(second)
         queue.waiting.appendleft(first)
         queue.retrying = True
+
+    def close(self) -> None:
+        """Takes nothing any more; those who wait for room hear of it."""
+        with self._lock:
+            self._closed = True
+            self._room.notify_all()
 
     def flush_begins(self) -> None:
         with self._lock:

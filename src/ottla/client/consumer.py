@@ -205,7 +205,8 @@ class Consumer:
     def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""
         group = self._group_id()
-        return self._engine.run(offsets_api.committed(self._cluster, group, self._chosen(partitions)))
+        with self._guard:
+            return self._engine.run(offsets_api.committed(self._cluster, group, self._chosen(partitions)))
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
@@ -236,7 +237,8 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         wanted = {TopicPartition(*p): stamp for p, stamp in timestamps.items()}
-        found = self._engine.run(offsets_api.list_offsets(self._cluster, wanted))
+        with self._guard:
+            found = self._engine.run(offsets_api.list_offsets(self._cluster, wanted))
         return {p: told if told.offset >= 0 else None for p, told in found.items()}
 
     def lag(self, partition: tuple[str, int], timeout: float = 60.0) -> int | None:
@@ -247,8 +249,9 @@ class Consumer:
     # -- about -------------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str) -> list[int]:
-        found = self._engine.run(self._cluster.retrying(lambda: self._cluster.topic(topic), f"topic {topic}"))
-        return sorted(found.partitions)
+        with self._guard:
+            asking = self._cluster.retrying(lambda: self._cluster.topic(topic), f"topic {topic}")
+            return sorted(self._engine.run(asking).partitions)
 
     def group_metadata(self) -> GroupMetadata:
         """Who this member is: for a transactional producer's `send_offsets_to_transaction`."""
@@ -316,9 +319,10 @@ class Consumer:
     def _edge(self, partitions: Partitions | None, which: int) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(self._chosen(partitions), which)
         committed_only = self.settings.read_committed
-        found = self._engine.run(
-            offsets_api.list_offsets(self._cluster, wanted, committed_only=committed_only)
-        )
+        with self._guard:
+            found = self._engine.run(
+                offsets_api.list_offsets(self._cluster, wanted, committed_only=committed_only)
+            )
         return {partition: told.offset for partition, told in found.items()}
 
     def _group_id(self) -> str:

@@ -320,5 +320,6 @@ class Producer:
 
     async def _stop(self) -> None:
         self._task.cancel()
+        self._accumulator.close()
         await self._cluster.close()
         await self._drop(IllegalState("the producer was closed"))

@@ -1,10 +1,13 @@
 import random
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from ottla import errors
+from ottla.client.deliveries import Delivery
 from ottla.client.engine import Engine
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
 from ottla.client.producer import Producer
@@ -133,8 +136,36 @@ def test_what_cannot_be_sent_is_said_at_once() -> None:
             producer.send("t", b"x", partition=7)
         with pytest.raises(IllegalState, match=r"transactional\.id"):
             producer.begin_transaction()
-    with pytest.raises(IllegalState, match="closed"):
-        producer.send("t", b"x")
+    for _ in range(2):  # the first must not leave a batch behind that takes the second
+        with pytest.raises(IllegalState, match="closed"):
+            producer.send("t", b"x")
+
+
+def test_whoever_sends_while_another_closes_is_answered_or_refused() -> None:
+    leader = Leader()
+    with serving(leader) as bootstrap:
+        limits = {"buffer.memory": 5000, "batch.size": 500, "linger.ms": 1000, "max.block.ms": 60_000}
+        producer = Producer(settings(bootstrap, **limits))
+        deliveries: list[list[Delivery]] = [[] for _ in range(3)]
+        refused: list[str] = []
+
+        def send(mine: list[Delivery]) -> None:
+            try:
+                while True:
+                    mine.append(producer.send("t", b"x" * 50))
+            except IllegalState as error:
+                refused.append(str(error))
+
+        threads = [threading.Thread(target=send, args=(mine,)) for mine in deliveries]
+        for thread in threads:
+            thread.start()
+        while min(map(len, deliveries)) < 20:
+            time.sleep(0.001)
+        producer.close(0)
+        for thread in threads:
+            thread.join(10)
+        assert refused == ["the producer is closed"] * 3
+        assert all(each.done() for mine in deliveries for each in mine)
 
 
 def test_callbacks_hear_of_success_and_failure_and_may_fail_themselves() -> None:
