@@ -82,8 +82,9 @@ def _program(module: str, *arguments: str) -> list[Any]:
     return [_Ran(" ".join((module, *arguments)), code == 0)]
 
 
-def _api(seed: int) -> list[Any]:
-    return [api.run_idempotent(100, seed, _say), api.run_transactions(50, seed, _say)]
+def _api(seed: int) -> Iterator[Any]:
+    yield api.run_idempotent(100, seed, _say)
+    yield api.run_transactions(50, seed, _say)
 
 
 PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
