@@ -1,8 +1,9 @@
 """The query that the Spark harness kills: copies a topic exactly once, and can be told to die or to fail.
 
-    python -m tests.soak.spark_driver BOOTSTRAP INPUT OUTPUT CHECKPOINT [--die MOMENT] [--at BATCH] [--drain]
+    python -m tests.soak.spark_driver BOOTSTRAP INPUT OUTPUT CHECKPOINT
 
-Prints `jvm PID`, then `batch N` for every micro-batch.
+Prints `jvm PID` when the session is there, then reads one line: `[--die MOMENT] [--at BATCH] [--fail SHARE] [--drain]`.
+From then on it copies, and prints `batch N` for every micro-batch. So the next driver can start while one still runs.
 """
 
 from __future__ import annotations
@@ -75,25 +76,39 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "input", "output", "checkpoint"):
         parser.add_argument(name)
+    asked = parser.parse_args()
+    from ottla.spark import session
+
+    # Lives are short: code compiled once is good enough.
+    quick = "-XX:TieredStopAtLevel=1"
+    spark = session(cores=2, settings={"spark.master": "local[2,4]"}, memory="768m", java_options=quick)
+    spark.sparkContext.setLogLevel("OFF")
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    print(f"jvm {jvm}", flush=True)
+    spark.dataSource.register(FaultyFormat)
+    line = sys.stdin.readline()
+    if line:
+        _copy(spark, asked, _orders(line), f"{jvm},{os.getpid()}")
+    spark.stop()
+
+
+def _orders(line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
     parser.add_argument("--die", choices=MOMENTS, default="")
     parser.add_argument("--at", type=int, default=0)
     parser.add_argument("--fail", default="0")
     parser.add_argument("--drain", action="store_true")
     parser.add_argument("--limit", type=int, default=2000)
-    asked = parser.parse_args()
-    from ottla.spark import session
+    return parser.parse_args(line.split())
 
-    spark = session(cores=2, settings={"spark.master": "local[2,4]"}, memory="768m")
-    spark.sparkContext.setLogLevel("OFF")
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    print(f"jvm {jvm}", flush=True)
-    spark.dataSource.register(FaultyFormat)
+
+def _copy(spark: Any, asked: argparse.Namespace, orders: argparse.Namespace, pids: str) -> None:
     copied = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", asked.bootstrap)
         .option("subscribe", asked.input)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", asked.limit)
+        .option("maxOffsetsPerTrigger", orders.limit)
         .option("kafka.group.id", f"copy-{asked.input}")
         .load()
         .select("key", "value")
@@ -101,19 +116,18 @@ def main() -> None:
         .option("kafka.bootstrap.servers", asked.bootstrap)
         .option("topic", asked.output)
         .option("checkpointLocation", asked.checkpoint)
-        .option("soakdie", asked.die)
-        .option("soakat", asked.at)
-        .option("soakfail", asked.fail)
-        .option("soakpids", f"{jvm},{os.getpid()}")
+        .option("soakdie", orders.die)
+        .option("soakat", orders.at)
+        .option("soakfail", orders.fail)
+        .option("soakpids", pids)
     )
-    query = copied.trigger(availableNow=True).start() if asked.drain else copied.start()
+    query = copied.trigger(availableNow=True).start() if orders.drain else copied.start()
     told = -1
     while not query.awaitTermination(0.05):
         progress = query.lastProgress
         if progress and progress["batchId"] != told:
             told = progress["batchId"]
             print(f"batch {told}", flush=True)
-    spark.stop()
 
 
 if __name__ == "__main__":

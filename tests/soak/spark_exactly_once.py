@@ -61,9 +61,9 @@ class Report:
 
 
 class Driver:
-    """One life of the query's process."""
+    """One life of the query's process. It starts Spark, and does nothing until `order` tells what."""
 
-    def __init__(self, bootstrap: str, checkpoint: Path, *options: str) -> None:
+    def __init__(self, bootstrap: str, checkpoint: Path) -> None:
         command = [sys.executable, "-m", "tests.soak.spark_driver", bootstrap, INPUT, OUTPUT, str(checkpoint)]
         self._lines: queue.Queue[str] = queue.Queue()
         self.jvm = 0
@@ -71,7 +71,8 @@ class Driver:
         environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*command, *options],
+                command,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -79,6 +80,12 @@ class Driver:
                 env=environment,
             )
         threading.Thread(target=self._read, daemon=True).start()
+
+    def order(self, *options: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # dead already: whoever waits for it will see
+            self.process.stdin.write(" ".join(options) + "\n")
+            self.process.stdin.flush()
 
     def wait_for(self, word: str, timeout_s: float = _STUCK_S) -> bool:
         """Until it says `word`; False if it has ended before."""
@@ -112,6 +119,24 @@ class Driver:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line.strip())
+
+
+class Drivers:
+    """One works, the next one starts its session meanwhile: that takes longer than most of them live."""
+
+    def __init__(self, bootstrap: str, checkpoint: Path) -> None:
+        self._bootstrap = bootstrap
+        self.checkpoint = checkpoint
+        self._spare: Driver | None = None
+
+    def next(self, *, spare: bool = True) -> Driver:
+        found = self._spare or Driver(self._bootstrap, self.checkpoint)
+        self._spare = Driver(self._bootstrap, self.checkpoint) if spare else None
+        return found
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.kill(workers=True)
 
 
 class Load(threading.Thread):
@@ -162,15 +187,17 @@ def run(
             make_topic(broker.bootstrap, topic, PARTITIONS)
         load = Load(broker.bootstrap)
         load.start()
+        drivers = Drivers(broker.bootstrap, folder / "checkpoint")
         try:
-            _story(kills, chance, report, broker, folder, say)
+            _story(kills, chance, report, broker, drivers, say)
         except RuntimeError as error:
             report.failures.append(str(error))
         finally:
             load.finish()
         report.failures += load.failed
         if not report.failures:
-            _drain(broker, folder, report)
+            _drain(drivers.next(spare=False), report)
+        drivers.close()
         _judge(report, broker.bootstrap, load.sent)
     if report.is_clean:
         shutil.rmtree(folder, ignore_errors=True)
@@ -182,18 +209,19 @@ def _story(
     chance: random.Random,
     report: Report,
     broker: Ottla | Oracle,
-    folder: Path,
+    drivers: Drivers,
     say: Callable[[str], None],
 ) -> None:
     order = [("outside", *MOMENTS)[i % 4] for i in range(kills)]
     chance.shuffle(order)
-    batch = 0
+    batch, begun = 0, time.monotonic()
     while report.kills < kills:
         moment = order[report.kills]
         options = ["--fail", "0.05"]
         if moment != "outside":
             options += ["--die", moment, "--at", str(batch + chance.randrange(1, 4))]
-        driver = Driver(broker.bootstrap, folder / "checkpoint", *options)
+        driver = drivers.next()
+        driver.order(*options)
         report.starts += 1
         lived = driver.wait_for("batch ")
         if lived and chance.random() < 0.2:
@@ -207,11 +235,14 @@ def _story(
         elif lived:
             _wait_dead(driver)
         died = driver.process.wait() == -signal.SIGKILL
-        batch = _last_batch(folder / "checkpoint")
+        batch = _last_batch(drivers.checkpoint)
         if died:
             report.kills += 1
             report.moments[moment] = report.moments.get(moment, 0) + 1
-        say(f"start {report.starts}: {moment}, {'killed' if died else 'failed by itself'}, at batch {batch}")
+        say(
+            f"{time.monotonic() - begun:.0f} s: start {report.starts}: {moment}, "
+            f"{'killed' if died else 'failed by itself'}, at batch {batch}"
+        )
         if report.starts > 3 * kills + 10:
             raise RuntimeError(f"too many failures without a kill: {driver.tail()}")
 
@@ -230,9 +261,9 @@ def _last_batch(checkpoint: Path) -> int:
     return max(names, default=0)
 
 
-def _drain(broker: Ottla | Oracle, folder: Path, report: Report) -> None:
+def _drain(driver: Driver, report: Report) -> None:
     """Undisturbed to the end."""
-    driver = Driver(broker.bootstrap, folder / "checkpoint", "--drain", "--limit", "100000")
+    driver.order("--drain", "--limit", "100000")
     try:
         ended = driver.process.wait(_STUCK_S)
     except subprocess.TimeoutExpired:
