@@ -251,7 +251,7 @@ class Producer:
     def abort_transaction(self) -> None:
         transactions = self._transactions
         if transactions.open:
-            self._engine.run(self._drop(IllegalState("the transaction was aborted")))
+            self._engine.run(self._drop(IllegalState("the transaction was aborted"), unsent_only=True))
             self.flush()
         self._engine.run(transactions.end(committed=False))
 
@@ -314,9 +314,9 @@ class Producer:
         self._sender = Sender(self._cluster, self._accumulator, self._identity)
         self._task = asyncio.ensure_future(self._sender.run())
 
-    async def _drop(self, error: Exception) -> None:
+    async def _drop(self, error: Exception, *, unsent_only: bool = False) -> None:
         assert self._sender is not None
-        self._sender.fail_waiting(error)
+        self._sender.fail_waiting(error, unsent_only=unsent_only)
 
     async def _stop(self) -> None:
         self._task.cancel()

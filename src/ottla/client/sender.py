@@ -66,11 +66,16 @@ class Sender:
     def in_flight(self) -> int:
         return sum(self._in_flight.values())
 
-    def fail_waiting(self, error: Exception) -> None:
-        """Drops all that is not on the wire (a transaction was given up, or the producer closed)."""
+    def fail_waiting(self, error: Exception, *, unsent_only: bool = False) -> None:
+        """Drops all that is not on the wire (a transaction was given up, or the producer closed).
+
+        `unsent_only`: not what must be sent again. The broker may have it already, and knows its sequence or
+        waits for it: without it the next transaction would not fit behind this one.
+        """
         for queue, batch in self._accumulator.waiting_batches():
-            queue.waiting.remove(batch)
-            self._settle(batch, error)
+            if not (unsent_only and batch.sequence >= 0):
+                queue.waiting.remove(batch)
+                self._settle(batch, error)
 
     # -- one round ---------------------------------------------------------------------------------
 

@@ -115,8 +115,12 @@ class Transactions(Identity):
                 await self._cluster.retrying(
                     lambda: self._end(committed), "the transaction could not be ended"
                 )
-            except (*FATAL, errors.InvalidProducerEpoch) as error:
+            except (*FATAL, errors.InvalidProducerEpoch, errors.InvalidTxnState) as error:
                 self._fence(error)
+                raise
+            except errors.ProtocolError as error:
+                if committed:
+                    self._on_failure(error)  # a second commit could only be refused again
                 raise
         if self._lost and not self._second_generation:
             await self._init(first=False)
