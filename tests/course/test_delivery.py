@@ -9,7 +9,7 @@ import confluent_kafka
 
 import ottla
 from tests.conftest import Target
-from tests.course.faces import DEADLINE_S, Api, Ours, members, read, until
+from tests.course.faces import DEADLINE_S, Api, Confluent, Ours, members, read, until
 
 Unique = Callable[[str], str]
 Rows = list[tuple[str | None, str | None]]
@@ -124,20 +124,32 @@ def test_a_transaction_is_exactly_once(target: Target, unique: Unique) -> None:
 
 
 def test_a_transaction_is_exactly_once_with_confluent_kafka(target: Target, unique: Unique) -> None:
-    sink, name = unique("sink"), unique("tx")
-    Ours(target.bootstrap).create(sink)
+    source, sink, group, name = unique("source"), unique("sink"), unique("g"), unique("tx")
+    api = Confluent(target.bootstrap)
+    api.create(source)
+    api.create(sink)
+    api.produce(source, TEN)
     for life in (1, 2):
+        member = api.member(group, [source], **{"isolation.level": "read_committed"})
         producer = confluent_kafka.Producer(
             {"bootstrap.servers": target.bootstrap, "transactional.id": name, "log_level": 0}
         )
         producer.init_transactions(DEADLINE_S)
-        producer.begin_transaction()
-        for _, value in TEN:
-            producer.produce(sink, f"done {value}")
-        producer.flush(DEADLINE_S)
-        if life == 2:
-            producer.commit_transaction(DEADLINE_S)
+        with members(member):
+            seen = read(member, 10)
+            producer.begin_transaction()
+            for record in seen:
+                producer.produce(sink, f"done {record.value}")
+            producer.flush(DEADLINE_S)
+            if life == 2:  # life 1 ends in the middle of its transaction
+                consumer = member.consumer
+                positions = consumer.position(consumer.assignment())
+                producer.send_offsets_to_transaction(
+                    positions, consumer.consumer_group_metadata(), DEADLINE_S
+                )
+                producer.commit_transaction(DEADLINE_S)
     assert committed_values(target.bootstrap, sink) == [f"done {v}" for v in values(10)]
+    assert api.committed(group, source, 0) == 10
 
 
 def committed_values(bootstrap: str, topic: str) -> list[str]:
@@ -188,8 +200,6 @@ def test_auto_commit_every_five_seconds_on_a_controlled_clock(target: Target, un
 
 
 def test_auto_commit_with_confluent_kafka(target: Target, unique: Unique) -> None:
-    from tests.course.faces import Confluent
-
     api, topic, group = Confluent(target.bootstrap), unique("auto"), unique("g")
     api.create(topic)
     api.produce(topic, TEN)
