@@ -2,6 +2,7 @@
 
 from ottla.metadata import codec
 from ottla.metadata.image import Image
+from ottla.metadata.records import RECOVERED
 from ottla.wire import batch as batches
 from ottla.wire import records
 
@@ -35,6 +36,8 @@ class Checks:
             for (topic, index), partition in member.broker.replicas.partitions.items():
                 if topic == "t" and partition.log is not None:
                     self._partition(member, index, partition)
+                    if partition.is_leader:
+                        self._beliefs(index, partition)
 
     # -- the metadata ----------------------------------------------------------------------------
 
@@ -65,6 +68,26 @@ class Checks:
             self.hold(
                 not moved or after.leader_epoch > before.leader_epoch, f"an epoch of two leaders: {name}"
             )
+            if after.recovery_state == RECOVERED:
+                self._newcomers(set(after.isr) - set(before.isr), after)
+
+    def _newcomers(self, broker_ids, state):
+        """Whoever comes into the ISR may lead from then on: it has all that was ever committed."""
+        for broker_id in broker_ids:
+            log = self._log_of(broker_id, state.index)
+            if log is not None:
+                self.hold(
+                    log.end_offset >= self.committed_end(state.index),
+                    f"{state.index}: {broker_id} ends at {log.end_offset} and came into the ISR",
+                )
+
+    def _log_of(self, broker_id, index):
+        """Of the life of the broker that the metadata knows."""
+        member = self._world.members.get(broker_id)
+        if member is None or member.broker is None or not self._world.is_known(member):
+            return None
+        found = member.broker.replicas.partitions.get(("t", index))
+        return found.log if found is not None else None
 
     # -- partitions ------------------------------------------------------------------------------
 
@@ -86,6 +109,25 @@ class Checks:
             self._watermarks[term] = log.high_watermark
         start = 0 if before is None or log.end_offset < before[1] else before[0]
         self._compare(member, index, log, start)
+
+    def _beliefs(self, index, partition):
+        """What a leader believes a follower to have it has: of the same life, and if it knows of this epoch."""
+        for broker_id, replica in partition.followers.items():
+            log = self._log_of(broker_id, index)
+            if log is None:
+                continue
+            member = self._world.members[broker_id]
+            state = member.broker.replicas.partitions["t", index].state
+            life = self.image.brokers[broker_id].epoch
+            if (state.leader, state.leader_epoch, life) == (
+                partition.state.leader,
+                partition.state.leader_epoch,
+                replica.broker_epoch,
+            ):
+                self.hold(
+                    log.end_offset >= replica.end_offset,
+                    f"{index}: {broker_id} ends at {log.end_offset}, its leader believes {replica.end_offset}",
+                )
 
     def _compare(self, member, index, log, start):
         """What is shown here was never shown otherwise elsewhere, and what is new is known from now on."""

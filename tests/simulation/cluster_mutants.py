@@ -1,4 +1,9 @@
-"""Bugs to plant: each takes away one rule of replication. The simulation has to notice."""
+"""Bugs to plant: each takes away one rule of replication. The simulation has to notice.
+
+Two rules stand behind others, so that without them nothing wrong is seen here: that a leader takes no fetch of
+another epoch, and a follower no answer to a question of another epoch (what diverged would be cut at the next fetch).
+They have tests of their own: test_acknowledgements.py and tests/unit/replication.
+"""
 
 from ottla.broker.replicas import Replicas
 from ottla.metadata import brokers, leadership
@@ -47,7 +52,22 @@ def a_log_forgets_its_epochs(patch):
     patch.setattr(Log, "end_of_epoch", lambda self, epoch: (epoch, self.end_offset))
 
 
+def a_follower_joins_the_isr_early(patch):
+    def expand(self, replica_id, offset, log):
+        if self.proposed_isr is None:
+            self.on_isr_wanted(self, frozenset({*self.state.isr, replica_id}))
+
+    patch.setattr(Partition, "_maybe_expand", expand)
+
+
+def what_another_led_since_is_acknowledged(patch):
+    original = Partition.is_committed
+    patch.setattr(Partition, "is_committed", lambda self, end, tenure: original(self, end, self.tenure))
+
+
 MUTANTS = [
+    a_follower_joins_the_isr_early,
+    what_another_led_since_is_acknowledged,
     the_high_watermark_does_not_wait_for_followers,
     the_high_watermark_moves_below_min_isr,
     followers_do_not_truncate,

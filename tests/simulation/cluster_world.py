@@ -15,9 +15,10 @@ from ottla.broker.sessions import FetchSessions
 from ottla.broker.waits import Running
 from ottla.config.settings import Config
 from ottla.errors import NetworkException
-from ottla.metadata import membership
+from ottla.metadata import leadership, membership
 from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
+from ottla.metadata.image import changed
 from ottla.metadata.records import ClusterCreated, Endpoint
 from ottla.metadata.shared import Shared
 from ottla.storage.files import FileCache
@@ -242,6 +243,7 @@ class World:
         self.values = itertools.count()
         self.numbers = itertools.count()
         self.calm = False
+        self.slow_until = 0
         self.fragile = False  # a machine has lost its power and is not back in sync
         from tests.simulation.cluster_checks import Checks
 
@@ -290,7 +292,7 @@ class World:
     # -- the network -----------------------------------------------------------------------------
 
     def _delay(self):
-        slow = self.random.random() < 0.02
+        slow = self.random.random() < (0.3 if self.time.exact_ms < self.slow_until else 0.02)
         return self.random.uniform(0.1, 400 if slow else 4)
 
     def _passes(self, one, other):
@@ -371,24 +373,35 @@ class World:
         self._disaster_later()
         kind = self.random.choice(
             ("kill", "kill", "power", "power", "stop", "pause", "pause", "cut", "part", "part", "isolate")
+            + ("elect",) * 4
         )
         broker_id = self.random.choice(BROKERS)
         member = self.members.get(broker_id)
         if member is None:
             return
-        if kind in ("kill", "power") and not self._may_die(kind):
+        if kind in ("kill", "power") and not self._may_die(broker_id, kind):
             return
         self.note(f"{kind} {broker_id}")
         getattr(self, f"_{kind}")(member)
 
-    def _may_die(self, kind):
-        """A loss of power takes what was not synced, and for all that the controller knows so does a kill.
-        With min.insync.replicas=2 one such loss is survived: so none comes on top of a loss of power."""
-        if self.fragile or kind == "power":
-            if not self.in_sync():
-                return False
-            self.fragile = kind == "power"
+    def _may_die(self, broker_id, kind):
+        """A loss of power takes what was not synced, and for all that the controller knows so does a kill: it
+        believes neither. From a loss of power until all are in sync again one such loss is survived at a time:
+        the next may come when the metadata has taken note of the last. Kills alone take nothing."""
+        if self.fragile and self.in_sync():
+            self.fragile = False
+        if (self.fragile or kind == "power") and not self._is_covered(broker_id):
+            return False
+        self.fragile = self.fragile or kind == "power"
         return True
+
+    def _is_covered(self, broker_id):
+        """Whether somebody else has everything, and the ISR names nobody who has not."""
+        topic = self.checks.image.topics.get("t")
+        return topic is not None and all(
+            set(state.isr) - {broker_id} and all(self._has_all(each, state) for each in state.isr)
+            for state in topic.partitions
+        )
 
     def in_sync(self):
         image = self.checks.image
@@ -401,7 +414,7 @@ class World:
     def _has_all(self, broker_id, state):
         """Whether it has every record that was ever committed: being in the ISR promises no less."""
         member = self.members.get(broker_id)
-        if member is None or member.broker is None or not self._is_known(member):
+        if member is None or member.broker is None or not self.is_known(member):
             return False
         found = member.broker.replicas.partitions.get((state.topic, state.index))
         return (
@@ -410,7 +423,7 @@ class World:
             and found.log.end_offset >= self.checks.committed_end(state.index)
         )
 
-    def _is_known(self, member):
+    def is_known(self, member):
         """Whether the metadata has heard of this life of the broker."""
         known = self.checks.image.brokers.get(member.broker_id)
         return (
@@ -486,6 +499,31 @@ class World:
     def _isolate(self, member):
         """From the other brokers, not from the ensemble."""
         self._block([(member.broker_id, each) for each in BROKERS if each != member.broker_id])
+
+    def _elect(self, member):
+        """Leaders move to and fro in short time, while what was sent before is still under way."""
+        self.slow_until = self.time.exact_ms + 300
+        for delay_ms in range(0, 300, 60):
+            self.time.call_later(delay_ms + self.random.uniform(0, 30), self._move_leader)
+
+    def _move_leader(self):
+        if not self.calm:
+            self._move_leader_of(self.random.randrange(PARTITIONS))
+
+    def _move_leader_of(self, index):
+        active, choice = [m for m in self.members.values() if m.controller.is_active], self.random.random()
+        if not active:
+            return
+
+        def decide(image, config):
+            before = image.partition("t", index)
+            able = [each for each in before.isr if image.may_lead(each) and each != before.leader]
+            if before.leader < 0 or not able:
+                return Decision((), None)
+            after = before._replace(leader=able[int(choice * len(able))])
+            return Decision((changed(leadership.with_epochs(before, after)),), None)
+
+        active[0].clock.run(lambda: active[0].controller.submit(decide, lambda answer: None))
 
     def _block(self, pairs):
         blocked = {frozenset(pair) for pair in pairs}

@@ -1,11 +1,15 @@
 """When a producer that waits for acks=all is answered, and with what."""
 
+import pytest
+
+from ottla import errors
 from ottla.wire import batch as batches
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
 from tests.simulation.cluster_world import BROKERS, World
@@ -52,3 +56,39 @@ def test_a_producer_waits_on_when_its_leader_goes_on_under_a_new_epoch():
     world.until(lambda: answers, 3000)
     (told,) = answers[0].responses[0].partition_responses
     assert (told.error_code, told.base_offset) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "error"), [(-1, errors.FencedLeaderEpoch), (1, errors.UnknownLeaderEpoch)], ids=["old", "new"]
+)
+def test_a_fetch_of_another_epoch_does_not_tell_what_a_follower_has(ahead, error):
+    """It may have been cut since; counted, records would be acknowledged that it has not."""
+    world = a_calm_world()
+    world._move_leader_of(0)
+    world.until(lambda: world.checks.image.partition("t", 0).leader_epoch == 1, 2000)
+    world.until(world._is_whole, 5000)
+    state = world.checks.image.partition("t", 0)
+    leader = world.members[state.leader]
+    follower = next(each for each in BROKERS if each != state.leader)
+    world.blocked = {frozenset((state.leader, each)) for each in BROKERS if each != state.leader}
+    world.go_on(1000)  # what was under way has arrived
+    here = leader.broker.replicas.partitions["t", 0]
+    here.append(batches.build([Record(0, 0, None, b"1")]), acks=1, now_ms=world.time.now_ms())
+    believed = here.followers[follower].end_offset
+    wanted = FetchPartition(
+        partition=0, current_leader_epoch=state.leader_epoch + ahead, fetch_offset=1, last_fetched_epoch=1
+    )
+    request = FetchRequest(
+        replica_state=ReplicaState(
+            replica_id=follower, replica_epoch=world.checks.image.brokers[follower].epoch
+        ),
+        max_wait_ms=0,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic_id=state.topic_id, partitions=[wanted])],
+    )
+    answers = []
+    leader.serve(request, 17, answers.append)
+    world.until(lambda: answers, 1000)
+    assert answers[0].responses[0].partitions[0].error_code == error.code
+    assert here.followers[follower].end_offset == believed < 1

@@ -66,28 +66,36 @@ def next_step(members: Mapping[int, Registration], image: Image, config: Config)
 
 
 def _steps(members: Mapping[int, Registration], image: Image, config: Config) -> Iterator[tuple[Record, ...]]:
-    # Losses first: they are what clients wait for.
+    # Losses first: they are what clients wait for. Among them whoever may have lost its data: would one that
+    # has everything leave an ISR in which such a member is still counted, it would not stay eligible.
+    for broker_id, member in members.items():
+        if not member.clean and broker_id in image.brokers:
+            yield _registered(broker_id, member, image, config)
     for broker_id in image.brokers:
         if broker_id not in members:
             yield brokers.lost(broker_id, image, config).records
     for broker_id, member in members.items():
         known = image.brokers.get(broker_id)
         if known is None or known.incarnation != member.incarnation:
-            yield brokers.register(
-                broker_id,
-                member.incarnation,
-                member.endpoints,
-                member.rack,
-                image,
-                config,
-                clean=member.clean,
-                ready=member.ready and _replicated(image) < RECORDS_PER_ENTRY,
-                directories=member.directories,
-            ).records
+            yield _registered(broker_id, member, image, config)
         elif member.stopping:
             yield brokers.stop(broker_id, known.epoch, image, config).records
         elif member.ready:
             yield brokers.unfence(broker_id, known.epoch, image, config).records
+
+
+def _registered(broker_id: int, member: Registration, image: Image, config: Config) -> tuple[Record, ...]:
+    return brokers.register(
+        broker_id,
+        member.incarnation,
+        member.endpoints,
+        member.rack,
+        image,
+        config,
+        clean=member.clean,
+        ready=member.ready and _replicated(image) < RECORDS_PER_ENTRY,
+        directories=member.directories,
+    ).records
 
 
 def _replicated(image: Image) -> int:
