@@ -52,10 +52,11 @@ def _every_flavour(seed: int) -> Iterator[Any]:
         yield churn.run(name, 25, seed + i, say=_say)
 
 
-def _every_server(seed: int) -> list[Any]:
+def _every_server(seed: int) -> Iterator[Any]:
     from tests.soak import spark_exactly_once  # needs the extra spark
 
-    return [spark_exactly_once.run(50, seed, _say, server) for server in spark_exactly_once.SERVERS]
+    for server in spark_exactly_once.SERVERS:
+        yield spark_exactly_once.run(50, seed, _say, server)
 
 
 def _home_care(seed: int) -> Iterator[Any]:
