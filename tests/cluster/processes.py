@@ -73,7 +73,8 @@ class ProcessCluster:
     def bootstrap(self):
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
-    def start(self, broker_id, timeout=30):
+    def start(self, broker_id, timeout=90):
+        """Takes a second of the processor, for which it may have to wait on a busy machine."""
         connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
         inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
         settings = self.settings | {

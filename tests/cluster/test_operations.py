@@ -1,5 +1,7 @@
 """Moving replicas and leaders, reading from the nearest replica, a broker more."""
 
+import time
+
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -33,6 +35,26 @@ def test_a_fourth_broker_takes_partitions_under_load():
         cluster.replicas_agree()
         gone = [each for each in (1, 2, 3) if ("t", 0) in cluster.nodes[each].broker.replicas.partitions]
         assert gone == [1, 2], "what was moved away is not there any more"
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_move_takes_its_time(side):
+    """300 kB at 100 kB a second, of which the first second's are there at once."""
+    throttled = {f"{side}.replication.throttled.replicas": "*"}
+    rate = {f"{side}.replication.throttled.rate": 100_000}
+    with LocalCluster(3, replica_fetch_max_bytes=20_000, **rate) as cluster:
+        create(cluster.bootstrap, partitions=1, replicas=2, **throttled)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.num.messages": 1, **QUIET})
+        for _ in range(30):
+            producer.produce("t", bytes(10_000))
+        assert producer.flush(20) == 0
+        state = cluster.state()
+        (new,) = {1, 2, 3} - {*state.replicas}
+        began = time.monotonic()
+        move(cluster, {0: (state.leader, new)})
+        cluster.until(lambda: cluster.any().image.partition("t", 0).replicas == (state.leader, new), 60)
+        assert time.monotonic() - began > 1.8
+        cluster.replicas_agree()
 
 
 def test_a_consumer_reads_from_the_replica_in_its_rack():
@@ -90,3 +112,28 @@ def test_latest_is_not_told_before_it_is_known(which):
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", **QUIET})
         assert consumer.get_watermark_offsets(TopicPartition("t", 0), 20)[1] > last
         consumer.close()
+
+
+def test_deleted_records_are_gone_at_every_replica_when_it_is_answered():
+    with LocalCluster(3) as cluster:
+        admin = create(cluster.bootstrap, partitions=1)
+        with Load(cluster.bootstrap, partitions=1) as load:
+            load.wait_for(100)
+        deleted = admin.delete_records([TopicPartition("t", 0, 60)], request_timeout=20)
+        (result,) = [each.result(20) for each in deleted.values()]
+        assert result.low_watermark == 60
+        assert [cluster.partition(each).log.log_start_offset for each in (1, 2, 3)] == [60, 60, 60]
+
+
+def test_a_replica_that_is_away_is_not_waited_for_when_records_are_deleted():
+    with LocalCluster(3) as cluster:
+        admin = create(cluster.bootstrap, partitions=1)
+        with Load(cluster.bootstrap, partitions=1) as load:
+            load.wait_for(100)
+        away = next(each for each in (1, 2, 3) if each != cluster.leader())
+        cluster.kill(away)
+        deleted = admin.delete_records([TopicPartition("t", 0, 60)], request_timeout=20)
+        (result,) = [each.result(20) for each in deleted.values()]
+        assert result.low_watermark == 60
+        cluster.start(away)
+        cluster.until(lambda: cluster.partition(away).log.log_start_offset == 60)

@@ -9,6 +9,11 @@ from ottla.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
@@ -30,6 +35,31 @@ def a_produce_request():
     return ProduceRequest(
         acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name="t", partition_data=[data])]
     )
+
+
+def test_deleting_records_waits_for_replicas_that_live_and_no_longer():
+    world = a_calm_world()
+    state = world.checks.image.partition("t", 0)
+    leader = world.members[state.leader]
+    leader.serve(a_produce_request(), 9, lambda answer: None)
+    here = leader.broker.replicas.partitions["t", 0]
+    world.until(lambda: here.log.high_watermark == 1, 1000)
+    silent, other = [each for each in BROKERS if each != state.leader]
+    world.blocked = {frozenset((state.leader, silent))}
+    answers = []
+    partition = DeleteRecordsPartition(partition_index=0, offset=1)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name="t", partitions=[partition])], timeout_ms=20_000
+    )
+    leader.serve(request, 2, answers.append)
+    world.until(lambda: here.followers[other].log_start_offset == 1, 2000)
+    world.go_on(200)
+    assert not answers
+    world.members[silent].kill()
+    world.members.pop(silent).log.expire()
+    world.until(lambda: answers, 2000)
+    (told,) = answers[0].topics[0].partitions
+    assert (told.error_code, told.low_watermark) == (0, 1)
 
 
 def test_a_producer_waits_on_when_its_leader_goes_on_under_a_new_epoch():

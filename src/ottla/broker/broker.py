@@ -17,6 +17,7 @@ from ottla.broker.peers import NoPeers, Peers
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
+from ottla.broker.throttles import Throttles
 from ottla.broker.transactions import Transactions
 from ottla.broker.waits import Wait
 from ottla.config.settings import Config
@@ -61,7 +62,8 @@ class Broker:
         self.new_uuid = new_uuid
         self.peers: Peers = peers or NoPeers()
         self.channel = ControllerChannel(self, self.peers)
-        self.followers = Followers(self.node_id, self.image, clock, self.peers, config)
+        self.throttles = Throttles(self.node_id, self.image, config)
+        self.followers = Followers(self.node_id, self.image, clock, self.peers, config, self.throttles)
         self.isr = IsrKeeper(self.node_id, self.image, clock, self.channel, replicas.partitions, config)
         self.duties = Duties(controller, clock, config)
         self.producer_ids = ProducerIds(self.node_id, self.image, self.channel)
@@ -190,7 +192,7 @@ class Broker:
         )
         self.replicas.on_config(self.config)
         self.housekeeping.on_config(self.config)
-        self.followers.on_config(self.config)
+        self.throttles.on_config(self.config)
 
     async def sleep(self, milliseconds: int) -> None:
         wait: Wait[None] = Wait()

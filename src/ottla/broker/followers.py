@@ -3,28 +3,28 @@
 import logging
 
 from ottla.broker.peers import Call, Lane, Peers
+from ottla.broker.throttles import Throttles
 from ottla.config.settings import Config
-from ottla.metadata.image import TOPIC_RESOURCE, Image
+from ottla.metadata.image import Image
 from ottla.ports import Clock, TimerHandle
 from ottla.replication.fetcher import FETCH_VERSION, Fetcher, Key, Limits, key_of
 from ottla.replication.partition import Partition
-from ottla.replication.throttle import Throttle
 from ottla.wire.messages.fetch import FetchResponse
 
 log = logging.getLogger("ottla.replication")
 
 # News of a leader's partitions come together; and a fetch under way is not broken off for each of them.
 GATHER_MS = 5
-THROTTLED = "follower.replication.throttled.replicas"
 
 
 class Followers:
     """Told of every partition that comes, changes or goes."""
 
-    def __init__(self, node_id: int, image: Image, clock: Clock, peers: Peers, config: Config) -> None:
+    def __init__(
+        self, node_id: int, image: Image, clock: Clock, peers: Peers, config: Config, throttles: Throttles
+    ) -> None:
         self._node_id, self._image, self._clock, self._peers = node_id, image, clock, peers
-        self._config = config
-        self._throttle = Throttle(config.follower_replication_throttled_rate)
+        self._config, self._throttles = config, throttles
         self._pumps: dict[int, _Pump] = {}
         self._followed: dict[tuple[str, int], tuple[Key, int]] = {}  # by name: key and leader
         self._closed = False
@@ -42,9 +42,6 @@ class Followers:
             self._followed[name] = now
             self._pump(leader).follow(partition)
 
-    def on_config(self, config: Config) -> None:
-        self._throttle.rate = config.follower_replication_throttled_rate
-
     def close(self) -> None:
         self._closed = True
         for pump in self._pumps.values():
@@ -55,22 +52,12 @@ class Followers:
         if pump is None:
             limits = limits_of(self._config)
             fetcher = Fetcher(
-                self._node_id, leader, limits, lambda line: log.warning("%s", line), self._throttle_of
+                self._node_id, leader, limits, lambda line: log.warning("%s", line), self._throttles.following
             )
             pump = self._pumps[leader] = _Pump(
                 self._node_id, self._image, self._clock, self._peers, fetcher, self._config
             )
         return pump
-
-    def _throttle_of(self, partition: Partition) -> Throttle | None:
-        """Only those on the way into the ISR: whoever is in it must keep up."""
-        state = partition.state
-        if self._node_id in state.isr:
-            return None
-        listed = self._image.settings(TOPIC_RESOURCE, state.topic).get(THROTTLED, "")
-        pairs = listed.split(",")
-        throttled = "*" in pairs or f"{state.index}:{self._node_id}" in pairs
-        return self._throttle if throttled else None
 
 
 class _Pump:

@@ -148,7 +148,7 @@ _CLUSTER = (
         "leader.replication.throttled.rate",
         LONG,
         2**63 - 1,
-        "Taken for the tools that set it; the follower's rate is the one that is enforced.",
+        "Bytes a second to followers not in sync yet, of partitions that are listed as throttled.",
         at_least(0),
         MEDIUM,
         PER_BROKER,

@@ -34,6 +34,7 @@ class Partition:
         self.committed = Waiters()  # for the high watermark
         self.stable = Waiters()  # for the last stable offset
         self.written = Waiters()  # for the end of the log: followers
+        self.trimmed = Waiters()  # for followers to move their log start
         self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
         self.on_isr_wanted: Callable[[Partition, frozenset[int]], None] = lambda partition, isr: None
         self.followers: dict[int, Replica] = {}
@@ -57,7 +58,8 @@ class Partition:
     def on_state(self, state: State) -> None:
         """A newer state from the metadata log."""
         was_leader, old_epoch = self.is_leader, self.state.leader_epoch
-        if state.partition_epoch != self.state.partition_epoch:
+        is_changed = state.partition_epoch != self.state.partition_epoch
+        if is_changed:
             self.proposed_isr = None
         self.state = state
         if was_leader and (not self.is_leader or state.leader_epoch != old_epoch):
@@ -67,6 +69,8 @@ class Partition:
             if state.leader_epoch != old_epoch or not was_leader:
                 self._begin_to_lead()
             self.advance()
+            if is_changed:
+                self.trimmed.wake_all()  # whoever is waited for may be gone
 
     def _begin_to_lead(self) -> None:
         self.followers = {}
@@ -95,6 +99,7 @@ class Partition:
         self.committed.wake_all()
         self.stable.wake_all()
         self.written.wake_all()
+        self.trimmed.wake_all()
 
     # -- leading ---------------------------------------------------------------------------------
 
@@ -216,10 +221,22 @@ class Partition:
         follower = self.follower(replica_id, now_ms)
         if broker_epoch < follower.broker_epoch:
             raise errors.StaleBrokerEpoch(f"Broker {replica_id} has started anew since")
+        has_trimmed = log_start_offset > follower.log_start_offset
         follower.on_fetch(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
+        if has_trimmed:
+            self.trimmed.wake_all()
         if replica_id not in self.state.isr:
             self._maybe_expand(replica_id, offset, log)
         self.advance()
+
+    def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
+        """Where the logs of all replicas that live have started at least: what is before is gone everywhere."""
+        starts = [self.leader_log().log_start_offset]
+        for replica in self.state.replicas:
+            if replica != self._broker_id and is_alive(replica):
+                follower = self.followers.get(replica)
+                starts.append(follower.log_start_offset if follower is not None else -1)
+        return min(starts)
 
     def follower(self, replica_id: int, now_ms: int) -> Replica:
         found = self.followers.get(replica_id)

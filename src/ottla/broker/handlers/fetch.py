@@ -12,6 +12,7 @@ from ottla.broker.nearest import nearest_replica
 from ottla.broker.sessions import Key, Turn, Wanted
 from ottla.broker.waits import Wait
 from ottla.replication.partition import Partition
+from ottla.replication.throttle import Throttle
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Log
 from ottla.wire.messages.fetch import (
@@ -139,6 +140,7 @@ def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) 
     config = context.broker.config
     left = min(request.max_bytes, config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
     found = _Round({}, [])
+    now_ms = context.broker.clock.monotonic_ms()
     for wanted in turn.wanted:
         key = wanted.topic, wanted.partition
         try:
@@ -148,7 +150,8 @@ def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) 
             if nearest is not None and not reader.is_follower:
                 data = _elsewhere(wanted, log, nearest)
             else:
-                data = _read(partition, log, wanted, reader, left, found.size == 0)
+                throttle = _throttle(partition, reader, context)
+                data = _read(partition, log, wanted, reader, left, found.size == 0, throttle, now_ms)
         except errors.ProtocolError as error:
             data = _failed(wanted, error, context)
         else:
@@ -180,8 +183,19 @@ def _partition(wanted: Wanted, context: Context) -> Partition:
     return broker.partition(name, wanted.partition)
 
 
+def _throttle(partition: Partition, reader: _Reader, context: Context) -> Throttle | None:
+    return context.broker.throttles.leading(partition, reader.replica_id) if reader.is_follower else None
+
+
 def _read(
-    partition: Partition, log: Log, wanted: Wanted, reader: _Reader, left: int, first: bool
+    partition: Partition,
+    log: Log,
+    wanted: Wanted,
+    reader: _Reader,
+    left: int,
+    first: bool,
+    throttle: Throttle | None,
+    now_ms: int,
 ) -> PartitionData:
     data = PartitionData(
         partition_index=wanted.partition,
@@ -207,10 +221,14 @@ def _read(
     if reader.is_follower:
         reader.on_asked(partition, wanted)
         data.high_watermark = log.high_watermark
+    if throttle is not None and throttle.opens_in_ms(now_ms):
+        return data  # it asks again
     if wanted.fetch_offset < end and (left > 0 or first):
         most = max(0, min(left, wanted.partition_max_bytes))
         taken = log.read(wanted.fetch_offset, max_bytes=most, up_to=end, at_least_one=first)
         data.records = taken.data
+        if throttle is not None:
+            throttle.take(len(taken.data), now_ms)
         if reader.read_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)

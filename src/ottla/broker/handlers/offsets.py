@@ -132,7 +132,9 @@ def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, context: Context
 
 
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    """Answered once the new starts are on disk: what was deleted does not come back with a kill."""
+    """Answered once the new starts are on disk and at every replica that lives: what was deleted does not come
+    back with a kill or with the next leader."""
+    deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -145,7 +147,46 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
     saved: Wait[None] = Wait()
     context.broker.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
     await saved
+    for topic in response.topics:
+        for each in topic.partitions:
+            if not each.error_code:
+                await _trim_everywhere(topic.name, each, deadline_ms, context)
     return response
+
+
+async def _trim_everywhere(
+    topic: str, result: DeleteRecordsPartitionResult, deadline_ms: int, context: Context
+) -> None:
+    broker = context.broker
+    wanted = result.low_watermark
+
+    def is_alive(broker_id: int) -> bool:
+        known = broker.image.brokers.get(broker_id)
+        return known is not None and not known.fenced
+
+    try:
+        partition = broker.partition(topic, result.partition_index)
+        while (low := partition.low_watermark(is_alive)) < wanted:
+            result.low_watermark = low
+            if not await _follower_trims(partition, deadline_ms, context):
+                raise errors.RequestTimedOut()
+        result.low_watermark = low
+    except errors.ProtocolError as error:
+        result.error_code = error.code
+
+
+async def _follower_trims(partition: Partition, deadline_ms: int, context: Context) -> bool:
+    """Waits until one does, or until leadership changes (True), or the time is up (False)."""
+    clock = context.broker.clock
+    wait: Wait[bool] = Wait()
+    # Soon: the news that wakes us is heard in parts, and that a broker is lost comes last.
+    ticket = partition.trimmed.add(0, lambda: clock.call_soon(lambda: wait.set(True)))
+    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
+    try:
+        return await wait
+    finally:
+        ticket.cancel()
+        timer.cancel()
 
 
 def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:
