@@ -138,9 +138,11 @@ def kafka_python(
         heartbeat_interval_ms=500,
         max_poll_records=_BATCH,
     )
+    # It must not forget a join, or it copies again what the other one has: `tests.soak.member` says how.
+    consumer.partitions_for_topic(source)
     producer.init_transactions()
     while True:
-        polled = consumer.poll(200)
+        polled = consumer.poll(2000)
         if not polled:
             continue
         producer.begin_transaction()
