@@ -20,6 +20,7 @@ from tests.oracle.cluster import Oracle, signal_oracle
 
 # In this order brokers lead: 2, after its loss 3, at last 1, which in Apache Kafka is the controller as well.
 REPLICAS = [2, 3, 1]
+FETCH_WAIT_MS = 100
 ACKS = ("0", "1", "all")
 CLIENTS = ("ottla", "confluent")
 
@@ -49,12 +50,20 @@ def three_ottlas() -> Iterator[Servers]:
 
 @contextmanager
 def three_kafkas() -> Iterator[Servers]:
-    settings = {"broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 500}
+    settings = {
+        "broker.session.timeout.ms": 6000,
+        "broker.heartbeat.interval.ms": 500,
+        "replica.fetch.wait.max.ms": FETCH_WAIT_MS,
+    }
     with Oracle(brokers=3, controllers=1, heap="256M", settings=settings) as oracle:
 
         def replicate(on: bool) -> None:
             for broker in REPLICAS[1:]:
                 signal_oracle(oracle, signal.SIGCONT if on else signal.SIGSTOP, broker)
+            if not on:
+                # What a follower had asked for before it stood still is answered yet, if only with nothing. A
+                # record in that answer would be found in the socket later: it would not be lost.
+                time.sleep(10 * FETCH_WAIT_MS / 1000)
 
         yield Servers([oracle.port + i for i in range(3)], oracle.kill, replicate)
 
