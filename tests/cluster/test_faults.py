@@ -4,10 +4,11 @@ import random
 import time
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from ottla.server.zookeeper.ensemble import why_not
 from tests.cluster.faults import Faults
-from tests.cluster.load import Load, create
+from tests.cluster.load import QUIET, Load, create
 from tests.cluster.processes import ProcessCluster
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
@@ -37,8 +38,10 @@ def test_produce_and_consume_go_on_without_zookeeper():
             load.wait_for(100)
             cluster.zookeepers.kill()
             began = time.monotonic()
-            while time.monotonic() - began < 5:  # longer than any session
+            while time.monotonic() - began < 6:  # longer than any session
+                acknowledged = load.count
                 load.wait_for(100, timeout=5)
+            read_as_many(cluster, acknowledged)
             cluster.zookeepers.restart()
             load.wait_for(100)
         load.check()
@@ -57,3 +60,13 @@ def test_a_dead_process_is_noticed_long_before_its_session_ends():
                 cluster.start(victim)
                 cluster.until_in_sync()
         load.check()
+
+
+def read_as_many(cluster, count, timeout=20.0):
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody", **QUIET})
+    consumer.assign([TopicPartition("t", index, 0) for index in range(3)])
+    deadline, found = time.monotonic() + timeout, 0
+    while found < count:
+        assert time.monotonic() < deadline, f"only {found} of {count} were read"
+        found += sum(each.error() is None for each in consumer.consume(1000, 0.2))
+    consumer.close()
