@@ -15,6 +15,7 @@ from ottla.errors import OttlaError
 from ottla.homecare import topics
 from ottla.homecare.processes import Process
 from ottla.homecare.results import Results
+from ottla.homecare.servers import Servers
 from ottla.homecare.simulator import add_plan, plan_of
 from ottla.homecare.truth import Expected
 from ottla.homecare.verdict import Verdict
@@ -33,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chaos", action="store_true", help="kill the broker and the driver in the middle")
     parser.add_argument(
         "--kills", type=int, default=1, metavar="N", help="with --chaos: of the driver (default: 1)"
+    )
+    parser.add_argument(
+        "--brokers", type=int, default=1, metavar="N", help="a cluster of so many over ZooKeeper (default: 1)"
     )
     parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
     parser.add_argument(
@@ -63,7 +67,7 @@ class Demo:
         self._arguments, self._folder = arguments, folder
         self._plan: Plan = plan_of(arguments)
         self._view = View()
-        self._broker: Process | None = None
+        self._servers: Servers | None = None
         self._simulator: Process | None = None
         self._pipelines: Process | None = None
         self._bootstrap = arguments.bootstrap or ""
@@ -77,7 +81,7 @@ class Demo:
             f"{plan.devices:,} devices, {plan.rate:g} messages a second each, "
             f"{plan.seconds:g} seconds, seed {plan.seed}"
         )
-        self._start_broker()
+        self._start_servers()
         topics.create(self._bootstrap, self._arguments.partitions)
         self._view.say(
             f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send"
@@ -96,9 +100,11 @@ class Demo:
 
     def close(self) -> None:
         self._ending.set()
-        for process in (self._simulator, self._pipelines, self._broker):
+        for process in (self._simulator, self._pipelines):
             if process is not None:
                 process.kill()
+        if self._servers is not None:
+            self._servers.close()
 
     # -- processes ---------------------------------------------------------------------------------
 
@@ -106,15 +112,13 @@ class Demo:
     def _truth_file(self) -> Path:
         return self._folder / "truth.json"
 
-    def _start_broker(self) -> None:
+    def _start_servers(self) -> None:
         if self._arguments.bootstrap:
             _prepare(self._bootstrap, self._arguments.clean)
             return
-        data = str(self._folder / "data")
-        command = ["start", "--port", "0", "--data", data, "--log-level", "WARNING"]
-        self._broker = Process("broker", command, self._folder / "broker.log")
-        self._broker.start()
-        self._bootstrap = self._broker.wait_ready()
+        self._servers = Servers(self._arguments.brokers, self._folder)
+        self._servers.start()
+        self._bootstrap = self._servers.bootstrap
 
     def _start_pipelines(self) -> None:
         command = ["homecare", "pipelines", "--bootstrap", self._bootstrap, "--json"]
@@ -168,11 +172,12 @@ class Demo:
             while not self._view.simulator.latest and not self._ending.is_set():
                 time.sleep(0.1)
             self._wait_running()
-            if self._broker is not None:
-                self._view.say("chaos: kill -9 of the broker")
-                self._broker.kill()
+            if self._servers is not None:
+                which = "the broker" if self._arguments.brokers == 1 else "a broker"
+                self._view.say(f"chaos: kill -9 of {which}")
+                self._servers.kill_first()
                 time.sleep(_BROKER_AWAY_S)
-                self._restart_broker()
+                self._servers.restart_first()
                 self._view.say("chaos: the broker is back")
                 self._wait_running()
             for _ in range(self._arguments.kills):
@@ -184,14 +189,6 @@ class Demo:
                 self._view.say("chaos: the driver is back")
         finally:
             self._chaos_over.set()
-
-    def _restart_broker(self) -> None:
-        assert self._broker is not None
-        port = self._bootstrap.rsplit(":", 1)[1]
-        command = ["start", "--port", port, "--data", str(self._folder / "data"), "--log-level", "WARNING"]
-        self._broker = Process("broker", command, self._folder / "broker.log")
-        self._broker.start()
-        self._broker.wait_ready()
 
     def _wait_running(self) -> None:
         """Until every pipeline has done something since now."""
