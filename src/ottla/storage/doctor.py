@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from ottla.errors import ProtocolError
 from ottla.ports import Disk
@@ -166,11 +165,6 @@ class PartitionCheck:
         except BadEpochs as error:
             yield Finding(path, str(error))
             return
-        for before, entry in pairwise(entries):
-            if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset:
-                yield Finding(
-                    path, f"epoch {entry.epoch} does not come after {before.epoch}", offset=entry.start_offset
-                )
         if entries and entries[-1].start_offset > self.end_offset:
             problem = f"epoch {entries[-1].epoch} starts behind the end of the log, {self.end_offset}"
             yield Finding(path, problem, offset=entries[-1].start_offset)

@@ -85,20 +85,19 @@ class LeaderEpochs:
             version, count, *lines, rest = data.decode("ascii").split("\n")
             entries = [EpochStart(*map(int, line.split(" "))) for line in lines]
             # Without its last newline the file is torn, and its last number may lack digits.
-            if rest or int(version) != _VERSION or int(count) != len(entries) or not _rise(entries):
+            if rest or int(version) != _VERSION or int(count) != len(entries):
                 raise BadEpochs("the leader epoch checkpoint does not hold together")
         except (ValueError, TypeError) as error:
             raise BadEpochs(f"the leader epoch checkpoint cannot be read: {error}") from error
+        for before, entry in pairwise(entries):
+            if entry.epoch <= before.epoch or entry.start_offset <= before.start_offset:
+                raise BadEpochs(f"the leader epoch checkpoint: {entry} does not come after {before}")
         return cls(entries)
 
     def _set(self, entries: list[EpochStart]) -> None:
         self.entries = entries
         self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
         self.dirty = True
-
-
-def _rise(entries: list[EpochStart]) -> bool:
-    return all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
 
 
 def _epoch(entry: EpochStart) -> int:
