@@ -19,20 +19,13 @@ from ottla.homecare.jobs import JOBS, Job
 from ottla.homecare.once import Once
 from ottla.homecare.rules import Rules
 from ottla.homecare.spark_progress import read_up_to
-from ottla.homecare.tasks import AGES, POSITIONS, SCHEMA, packer, unpack
+from ottla.homecare.tasks import AGES, NOTHING, POSITIONS, SCHEMA, packer, unpack
+from ottla.spark.reduced import register_reduced
 
 log = logging.getLogger(__name__)
 CLOCK = "clock"
 _ENDS_TIMEOUT_MS = 3_000
 _BEGIN_S = 4.0
-_COLUMN_TYPES = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +90,10 @@ class Pipeline:
             topic: {str(p.partition): positions.get(p, -2) for p in self._partitions if p.topic == topic}
             for topic in self._job.reads
         }
-        columns = self._job.columns.split(",")
+        reading = f"homecare-{self._job.name}"
+        register_reduced(spark, reading, SCHEMA, packer(self._job.work()))
         rows = (
-            spark.readStream.format("ottla")
+            spark.readStream.format(reading)
             .option("kafka.bootstrap.servers", self._settings.bootstrap)
             .option("subscribe", ",".join(self._job.reads))
             .option("startingOffsets", json.dumps(starting))
@@ -111,8 +105,7 @@ class Pipeline:
         if not self._job.ticks:
             return rows
         ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
-        nothing = [f"cast(null as {_COLUMN_TYPES[name]}) as `{name}`" for name in columns]
-        return rows.union(ticks.selectExpr(*nothing))
+        return rows.union(ticks.selectExpr(*NOTHING))
 
     # -- each micro-batch --------------------------------------------------------------------------
 
@@ -124,7 +117,7 @@ class Pipeline:
             return
         wall_ms = _now_ms()
         ends = self._current_ends()
-        found = unpack(rows.mapInArrow(packer(self._job.work()), SCHEMA).toArrow())
+        found = unpack(rows.toArrow())
         count = self._note(found.pop(POSITIONS, None), wall_ms)
         moments = found.pop(AGES, None)
         if not count:

@@ -1,7 +1,7 @@
 """What runs in Spark's tasks: rows of a micro-batch become a few small tables for the driver.
 
-A table crosses from Python to the JVM and on to the driver as one value, packed by Arrow: however many rows it has,
-Spark handles one.
+Records are reduced where they are read. A table crosses from Python to the JVM and on to the driver as one value,
+packed by Arrow: however many rows it has, Spark handles one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 SCHEMA = "name string, rows binary"
+NOTHING = ("cast(null as string) name", "cast(null as binary) rows")  # a tick
 POSITIONS = "positions"
 AGES = "ages"
 _SAMPLES = 200  # moments of each task, to tell latencies by
@@ -22,7 +23,7 @@ _PACKED = pa.schema([("name", pa.string()), ("rows", pa.binary())])
 
 
 def packer(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: one packed table for each that `work` makes, and two about what was read."""
+    """For the reader: one packed table for each that `work` makes, and two about what was read."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         by_topic = split(batches)
@@ -38,14 +39,16 @@ def packer(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Recor
 
 
 def split(batches: Iterable[pa.RecordBatch]) -> ByTopic:
-    """By topic; ticks have none and have done their work by causing the micro-batch."""
+    """By topic."""
     found: ByTopic = {}
     for rows in batches:
         topics = rows.column("topic")
-        for topic in pc.unique(topics).to_pylist():
-            if topic is not None:
-                wanted = pc.fill_null(pc.equal(topics, topic), False)
-                found.setdefault(topic, []).append(rows.filter(wanted))
+        if not rows.num_rows:
+            continue
+        different = pc.unique(topics).to_pylist()
+        for topic in different:
+            chosen = rows if len(different) == 1 else rows.filter(pc.equal(topics, topic))
+            found.setdefault(topic, []).append(chosen)
     return found
 
 
@@ -79,5 +82,7 @@ def unpack(packed: pa.Table) -> dict[str, pa.Table]:
     found: dict[str, list[pa.Table]] = {}
     names: list[Any] = packed["name"].to_pylist()
     for name, rows in zip(names, packed["rows"], strict=True):
+        if name is None:
+            continue  # a tick: it has done its work by causing the micro-batch
         found.setdefault(name, []).append(pa.ipc.open_stream(rows.as_buffer()).read_all())
     return {name: pa.concat_tables(tables) for name, tables in found.items()}

@@ -7,16 +7,18 @@ if TYPE_CHECKING:
     from ottla.spark.format import register as register
     from ottla.spark.local import session as session
     from ottla.spark.progress import lag as lag
+    from ottla.spark.reduced import register_reduced as register_reduced
     from ottla.spark.tuning import settings as settings
 
 _HOMES = {
     "lag": "ottla.spark.progress",
     "register": "ottla.spark.format",
+    "register_reduced": "ottla.spark.reduced",
     "session": "ottla.spark.local",
     "settings": "ottla.spark.tuning",
 }
 
-__all__ = ["lag", "register", "session", "settings"]
+__all__ = ["lag", "register", "register_reduced", "session", "settings"]
 
 
 def __getattr__(name: str) -> Any:

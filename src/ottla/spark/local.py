@@ -82,8 +82,9 @@ class _Life:
             return
         self._ended = True
         atexit.unregister(self.end)
-        self._forget()
+        # The JVM first: a thread of PySpark's that reads from it holds what `_forget` would wait for.
         well = self._gateway.close()
+        self._forget()
         if self._archive is not None:
             if well:
                 self._archive.keep()

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from ottla.spark.options import ReadOptions
 from ottla.spark.topics import Topics
 
 log = logging.getLogger(__name__)
+Reduce = Callable[[Iterator[Any]], Iterator[Any]]  # Arrow batches of a task
 
 
 class Task(InputPartition):
@@ -96,11 +97,14 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process of its own as long as the query. Truth is in the checkpoint; group offsets show it."""
+    """Lives in a process of its own as long as the query. Truth is in the checkpoint; group offsets show it.
 
-    def __init__(self, options: ReadOptions, schema: Any) -> None:
+    What tasks hand to Spark is what `reduce` makes of their records: usually the records themselves."""
+
+    def __init__(self, options: ReadOptions, schema: Any, reduce: Reduce = iter) -> None:
         self._options = options
         self._schema = schema
+        self._reduce = reduce
         self._topics: Topics | None = None
         self._until: Offsets | None = None  # of AvailableNow
         self._shown: Positions = {}
@@ -158,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- Spark asks, in a worker -------------------------------------------------------------------
 
     def read(self, partition: Any) -> Iterator[Any]:
-        return read_task(self._options, self._schema, partition)
+        return self._reduce(read_task(self._options, self._schema, partition))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_topics": None}  # connections do not travel
