@@ -10,7 +10,7 @@ import pytest
 
 from ottla.errors import OttlaError
 from ottla.homecare import table, topics
-from ottla.homecare.billing import Total, records
+from ottla.homecare.billing import records
 from ottla.homecare.once import Once
 from ottla.homecare.reading import latest, read
 from ottla.homecare.simulator import simulate
@@ -75,7 +75,8 @@ def test_the_table_reads_on_from_its_own_offsets_and_a_rebuilt_one_is_equal(
     once.open()
     key = f"{name}/2026-11"
     for batch in range(3):
-        once.commit("query", batch, [records([Total(key, batch + 1, 100 * batch)])], [], {})
+        total = pa.table({"key": [key], "services": [batch + 1], "cents": [100 * batch]})
+        once.commit("query", batch, [records(total)], [], {})
         assert table.as_totals(table.update(bootstrap, tmp_path))[key] == (batch + 1, 100 * batch)
     once.close()
     rebuilt = table.update(bootstrap, tmp_path / "new")
