@@ -591,6 +591,9 @@ class Log:
         if flush is not None:
             flush.run()
             self.on_flushed(flush)
+            if flush.indexes_unwritten:  # after a clean stop half of them would be taken for all
+                self._segments.active.drop_index_files()
+                self.disk.sync_folder(self.folder)
 
     def move_to(self, folder: str) -> None:
         """Rename the folder. No flush may be under way."""

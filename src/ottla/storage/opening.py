@@ -55,6 +55,8 @@ def open_folder(
     producers = load_producers(
         disk, folder, segments, end_offset, at_most=at_most, now_ms=now_ms, report=report
     )
+    for segment in segments[:-1]:
+        segment.seal()
     producers.expire(now_ms, config.producer_id_expiration_ms)
     remove_stray_snapshots(disk, folder, segments)
     start = max(log_start_offset, segments[0].base_offset)

@@ -34,7 +34,8 @@ _TRUST_ALL = 1 << 63
 @dataclass(slots=True)
 class Recovered:
     """Segments in order, the last one open for appends; empty for a new log. `rebuilt_from` is the base
-    offset of the first segment whose indexes were made anew."""
+    offset of the first one that lacks its aborted transactions. The replay of producers brings them back, and
+    only then may those before the last one be sealed."""
 
     segments: list[Segment]
     rebuilt_from: int
@@ -82,7 +83,7 @@ class Recovery:
                 self._cut(segment, cut, segments[at + 1 :])
                 return Recovered(segments[: at + 1], self._rebuilt_from)
             if not is_last:
-                segment.seal()
+                segment.close()
         return Recovered(segments, self._rebuilt_from)
 
     def _found(self) -> list[Segment]:
@@ -109,7 +110,7 @@ class Recovery:
                 self._report(
                     f"{segment.path(LOG)}: corrupt at position {cut.position}: {cut.reason}; left as it is"
                 )
-            segment.seal()
+            segment.close()
             segment.size_bytes = self._disk.size(segment.path(LOG))
             segment.next_offset = next_offset
 
@@ -123,7 +124,10 @@ class Recovery:
     def _walk(self, segment: Segment, trusted: int) -> _Cut | None:
         """Note every batch; CRCs count from the offset `trusted` on. Where it has to be cut, if it has to."""
         size, end_offset = segment.size_bytes, segment.next_offset  # of the last one: without a limit
-        if not segment.resume(trusted):
+        # After an unclean stop a snapshot may stand at the end of a segment whose transaction index was never
+        # written whole: the disk was full, or the process died in between.
+        keep_aborted = trusted == _TRUST_ALL
+        if not segment.resume(trusted, keep_aborted=keep_aborted) or not keep_aborted:
             self._rebuilt_from = min(self._rebuilt_from, segment.base_offset)
         file = segment.open_for_append()
         buffer, start = b"", 0

@@ -190,7 +190,7 @@ class Segment:
         if self._indexes is None:
             return
         self.finish_time_index()
-        if self.size_bytes or self._file is not None:
+        if self.size_bytes or self.disk.exists(self.path(LOG)):
             try:
                 for write in self.index_writes():
                     write.run(self.disk)
@@ -232,6 +232,12 @@ class Segment:
         """Perhaps not all of it was: the next write begins at the start."""
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
 
+    def drop_index_files(self) -> None:
+        """What they hold is not true, or not whole: they go, and are written anew at the next occasion."""
+        self.forget_written_indexes()
+        for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            self.disk.remove(self.path(kind))
+
     @property
     def index_entries_unwritten(self) -> int:
         return 0 if self._indexes is None else len(self._indexes.offset) - self._offset_entries_written
@@ -245,7 +251,7 @@ class Segment:
         indexes.offset.truncate(position)
         indexes.time.truncate(next_offset - self.base_offset)
         self._aborted = [each for each in aborted if each.last_offset < next_offset]
-        self._rewrite_indexes()
+        self.drop_index_files()
         self.size_bytes = position
         self.next_offset = next_offset
         self._rescan_tail()
@@ -256,18 +262,21 @@ class Segment:
             indexes, aborted = self.indexes, self.aborted
             self.files.forget(self.disk, self.path(LOG))
             self._indexes, self._aborted = indexes, aborted
-            self._rewrite_indexes()
+            self.drop_index_files()
             self._rescan_tail()
 
-    def resume(self, offset: int) -> bool:
+    def resume(self, offset: int, *, keep_aborted: bool) -> bool:
         """Before a walk over the file: keep of the indexes what tells of batches below `offset`, and be as it
-        was before the batch of the last entry. Without usable indexes be empty; False says so."""
+        was before the batch of the last entry. Without usable indexes be empty; False says so.
+
+        The offset index can be checked against the log, the transaction index cannot: without `keep_aborted`
+        it goes, and is made from the log again."""
         try:
             indexes = Indexes(
                 OffsetIndex.load(self.disk.read_whole(self.path(OFFSET_INDEX))),
                 TimeIndex.load(self.disk.read_whole(self.path(TIME_INDEX))),
             )
-            aborted = self._load_aborted()
+            aborted = self._load_aborted() if keep_aborted else []
             position = indexes.offset.lookup(min(offset - 1 - self.base_offset, RELATIVE_OFFSET_MAX))
             base_offset = self._check_entry(indexes.offset, position)
         except (FileNotFoundError, BadIndex, CorruptBatch):
@@ -281,7 +290,7 @@ class Segment:
         self.size_bytes, self.next_offset = position, base_offset
         # The batch at `position` had an entry, so it gets one again.
         self._since_index_bytes = RELATIVE_OFFSET_MAX if position else 0
-        self._rewrite_indexes()
+        self.drop_index_files()
         return True
 
     def _check_entry(self, index: OffsetIndex, position: int) -> int:
@@ -301,7 +310,7 @@ class Segment:
         self.next_offset = self.max_timestamp_offset = self.base_offset
         self._max_timestamp = _NO_TIMESTAMP
         self.size_bytes = self._since_index_bytes = 0
-        self._rewrite_indexes()
+        self.drop_index_files()
 
     def close(self) -> None:
         self.hint = (-1, 0)
@@ -431,12 +440,6 @@ class Segment:
         for _, header in self.headers(position):
             if header.max_timestamp > self.max_timestamp:
                 self._max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
-
-    def _rewrite_indexes(self) -> None:
-        """What the index files hold is no longer true: they go, and are written anew at the next occasion."""
-        self.forget_written_indexes()
-        for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
-            self.disk.remove(self.path(kind))
 
 
 def segment_ms(config: LogConfig, base_offset: int) -> int:

@@ -1,8 +1,11 @@
 """What is cut, what is kept beside, and what is said about it."""
 
+import errno
+
 import pytest
 
 from ottla.config.log import LogConfig
+from ottla.errors import KafkaStorageError
 from ottla.storage.files import FileCache
 from ottla.storage.log import Log
 from ottla.storage.memory import MemoryDisk
@@ -196,6 +199,76 @@ def test_a_segment_without_its_indexes_gets_its_aborted_transactions_back():
         disk.remove(f"t-0/{0:020d}.{kind}")
     log, _ = opened(disk)
     assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
+
+
+def aborted_once(disk: MemoryDisk, **settings: object) -> Log:
+    """A log that begins with an aborted transaction: a record, and its marker."""
+    log, _ = opened(disk, **settings)
+    batch = build(
+        [Record(0, 5, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    log.append(batch, leader_epoch=0, now_ms=5)
+    log.append_marker(1, 0, False, 0, leader_epoch=0, now_ms=5)
+    return log
+
+
+def without_room_for(disk: MemoryDisk, path_part: str) -> None:
+    disk.fail("write_at", OSError(errno.ENOSPC, "no space left on device"), path_part=path_part)
+
+
+def test_an_aborted_transaction_is_known_after_a_kill_although_the_disk_was_full_when_its_segment_closed():
+    """The snapshot of the next segment and two of three indexes were written before the disk was full."""
+    disk = MemoryDisk()
+    log = aborted_once(disk, segment_ms=10)
+    flush = log.begin_flush()
+    flush.run()
+    log.on_flushed(flush)
+    without_room_for(disk, "txnindex")
+    with pytest.raises(KafkaStorageError):
+        log.roll_if_due(5000)
+    assert disk.exists(f"t-0/{2:020d}.snapshot")
+    disk.crash(lose_unsynced=False)
+    log, _ = opened(disk, recovery_point=2)
+    assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
+
+
+def test_an_aborted_transaction_is_known_although_the_disk_was_full_at_a_clean_stop():
+    disk = MemoryDisk()
+    log = aborted_once(disk)
+    without_room_for(disk, "txnindex")
+    log.close(clean=True)
+    disk.crash()
+    log, _ = opened(disk, clean=True)
+    assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("recovery_point", [0, 3])
+def test_an_aborted_transaction_of_a_closed_segment_is_known_after_a_crash_and_the_start_after_that(
+    recovery_point,
+):
+    disk = MemoryDisk()
+    log = aborted_once(disk, segment_ms=10)
+    log.roll_if_due(5000)
+    log.append(BATCH, leader_epoch=0, now_ms=5)
+    for kind in ("index", "timeindex", "txnindex"):
+        disk.remove(f"t-0/{0:020d}.{kind}")
+    log, _ = opened(disk, recovery_point=recovery_point)
+    log.close(clean=True)
+    log, _ = opened(disk, clean=True)
+    assert log.aborted_transactions(0, 3) == [(1, 0, 1, 2)]
+
+
+def test_an_abort_whose_marker_was_lost_with_the_power_is_not_believed():
+    """The index reached the disk and the end of the log did not: what is appended next is no part of it."""
+    disk = MemoryDisk()
+    log = aborted_once(disk)
+    marker_at = disk.last_append[1]
+    log.close(clean=True)
+    disk.tear(FIRST, marker_at)
+    log, _ = opened(disk)
+    assert log.end_offset == 1
+    log.append_marker(1, 0, True, 0, leader_epoch=0, now_ms=5)
+    assert log.aborted_transactions(0, 2) == []
 
 
 def test_a_snapshot_of_what_was_truncated_is_never_used_again():
