@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
-import platform
 import random
 import subprocess
 import sys
@@ -35,7 +33,9 @@ from tests.soak import (
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
-_MARK = "<!-- runs: newest first, written by `make soak` -->"
+_HEAD = (
+    "| date | part | seed | time | outcome | figures |\n|---|---|---|---|---|---|"  # newest first below it
+)
 
 
 def _say(line: str) -> None:
@@ -141,13 +141,8 @@ def _row(part: str, seed: int, seconds: float, clean: bool, summary: dict[str, A
 
 
 def _write(rows: list[str]) -> None:
-    text = DOCUMENT.read_text()
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    head, tail = text.split(_MARK)
-    table = "\n".join(
-        ["", "| date | part | seed | time | outcome | figures |", "|---|---|---|---|---|---|", *rows]
-    )
-    DOCUMENT.write_text(f"{head}{_MARK}\n\n{machine}\n{table}\n{tail}")
+    head, tail = DOCUMENT.read_text().split(_HEAD)
+    DOCUMENT.write_text("\n".join([head + _HEAD, *rows]) + tail)
 
 
 if __name__ == "__main__":
