@@ -27,8 +27,7 @@ class Checks:
 
     def after_event(self, broker: Broker) -> None:
         for name, partition, log in broker.replicas.logs():
-            if log.failed is None:
-                self._partition(name, partition, log)
+            self._partition(name, partition, log)
         self._ledger.check_acknowledged()
         for index, shard in broker.groups.shards.items():
             if shard.is_loaded and self._is_news(shard):

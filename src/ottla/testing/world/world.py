@@ -95,9 +95,10 @@ class World:
                 ]
                 raise Broken(f"somebody waits for ever ({what}): {'; '.join(waiting) or 'nobody'}")
             self.events += 1
-            if self.process is not None and not self.process.is_useless:
+            if self.process is not None:
+                # A disk that fails does so within an event, and what was done before is told all the same.
                 self.checks.after_event(self.process.broker)
-                if self.events % THOROUGH_EVERY == 0:
+                if self.events % THOROUGH_EVERY == 0 and not self.process.is_useless:
                     self.checks.thorough(self.process.broker)
 
     # -- the broker --------------------------------------------------------------------------------------
