@@ -15,11 +15,15 @@ GROUP, TRANSACTION = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The script goes on with the response, or with LOST: nobody knows then what became of it."""
+    """The script goes on with the response, or with LOST: nobody knows then what became of it.
+
+    `on_late` is called when the broker hears a request that its client has given up.
+    """
 
     request: Message
     version: int
     timeout_ms: float = REQUEST_TIMEOUT_MS
+    on_late: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,12 @@ class Client:
             self._connection = None  # the old one lives on: what it carries may still arrive
             settle(LOST)
 
+        def heard() -> None:
+            if not waiting[0] and wanted.on_late is not None:
+                wanted.on_late()
+
         timer = self._call_later(wanted.timeout_ms, give_up)
         if connection is None:
             self._call_later(50, lambda: settle(LOST))  # connection refused
         else:
-            connection.send(wanted.request, wanted.version, settle)
+            connection.send(wanted.request, wanted.version, settle, heard)

@@ -51,8 +51,11 @@ class Connection:
         self._incoming = b""
         self.is_open = True
 
-    def send(self, request: Message, version: int, answer: Callable[[Any], None]) -> None:
-        """`answer` is called with the response, or with LOST when the connection breaks before."""
+    def send(
+        self, request: Message, version: int, answer: Callable[[Any], None], heard: Callable[[], None]
+    ) -> None:
+        """`answer` is called with the response, or with LOST when the connection breaks before; `heard` when
+        the request arrives."""
         api = ROUTES[request.API_KEY].api
         self._correlation_id += 1
         frame = request_header(api, version, self._correlation_id, self._client_id)
@@ -64,7 +67,7 @@ class Connection:
             return
         body = bytes(frame[LENGTH.size :])
         self._arrival_ms = max(self._arrival_ms, self._time.exact_ms + self._weather.latency_ms())
-        self._time.call_later(self._arrival_ms - self._time.exact_ms, lambda: self._arrive(body))
+        self._time.call_later(self._arrival_ms - self._time.exact_ms, lambda: self._arrive(body, heard))
 
     def close(self) -> None:
         if not self.is_open:
@@ -75,8 +78,9 @@ class Connection:
         for *_, answer in waiting:
             answer(LOST)
 
-    def _arrive(self, frame: bytes) -> None:
+    def _arrive(self, frame: bytes, heard: Callable[[], None]) -> None:
         if self.is_open:
+            heard()
             self._held.append(frame)
             self._go_on()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
@@ -82,6 +83,7 @@ def _transaction(
 ) -> Step:
     targets = {world.some_partition("money") for _ in range(world.random.randint(1, 3))}
     values: list[bytes] = []
+    world.ledger.on_begun(producer, name)
     if not implicit:
         yield from _add_partitions(transactional_id, producer, sorted(targets))
     for number, target in enumerate(sorted(targets)):
@@ -92,8 +94,15 @@ def _transaction(
     if world.random.random() < 0.4:
         yield from _commit_offsets(world, transactional_id, producer, implicit)
     committed = world.random.random() < 0.7
-    producer_after = yield from _end(transactional_id, producer, committed, implicit)
-    world.ledger.on_ended(name, committed, values)
+
+    def on_late() -> None:
+        world.ledger.on_late_end(producer, name)
+
+    # From EndTxn 5 on every transaction has an epoch of its own, and one that comes late is refused.
+    producer_after = yield from _end(
+        transactional_id, producer, committed, implicit, None if implicit else on_late
+    )
+    world.ledger.on_ended(producer, name, committed, values)
     if producer_after != producer:
         sequences.clear()  # a new epoch counts from the start
     return producer_after
@@ -199,16 +208,21 @@ def _commit_offsets(world: World, transactional_id: str, producer: tuple[int, in
     )
 
 
-def _end(transactional_id: str, producer: tuple[int, int], committed: bool, implicit: bool) -> Step:
+def _end(
+    transactional_id: str,
+    producer: tuple[int, int],
+    committed: bool,
+    implicit: bool,
+    on_late: Callable[[], None] | None,
+) -> Step:
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=producer[0],
         producer_epoch=producer[1],
         committed=committed,
     )
-    answer = yield from _until_done(
-        send(request, 5 if implicit else 3), lambda answer: int(answer.error_code)
-    )
+    wanted = replace(send(request, 5 if implicit else 3), on_late=on_late)
+    answer = yield from _until_done(wanted, lambda answer: int(answer.error_code))
     if implicit:
         return answer.producer_id, answer.producer_epoch
     return producer

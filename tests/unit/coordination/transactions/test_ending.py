@@ -56,6 +56,24 @@ def test_v0_to_v4_answer_a_repeated_request_and_refuse_the_opposite(coordinator,
     assert [coordinator.end("id", holder, each) for each in (COMMIT, ABORT)] == [0, STATE]
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_v0_to_v4_that_come_late_end_the_next_transaction_of_the_epoch(coordinator, holder, version):
+    """They do not say which one they are for; epochs that rise with every transaction came with v5."""
+    coordinator.end("id", holder, COMMIT, version)
+    coordinator.write_markers()
+    coordinator.add("id", holder, [0])
+    assert coordinator.end("id", holder, COMMIT, version) == 0
+    assert coordinator.state() == "PrepareCommit"
+
+
+def test_v5_that_comes_late_does_not_end_the_next_transaction(coordinator, holder):
+    _, *following = coordinator.end_bumping("id", holder, COMMIT)
+    coordinator.write_markers()
+    coordinator.add("id", tuple(following), [0])
+    assert coordinator.end_bumping("id", holder, COMMIT) == nothing(FENCED)
+    assert coordinator.state() == "Ongoing"
+
+
 def test_nothing_to_end_is_an_invalid_state_for_v0_to_v4(coordinator):
     holder = coordinator.ready()
     codes = {coordinator.end("id", holder, each, v) for each in (COMMIT, ABORT) for v in range(5)}
