@@ -4,8 +4,10 @@ No event loop is needed: `Running` drives a handler from one Wait to the next. A
 plain call.
 """
 
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from ottla.ports import Clock
 
 T = TypeVar("T")
 
@@ -37,6 +39,25 @@ class Wait(Generic[T]):
         if isinstance(self._value, BaseException):
             raise self._value
         return self._value  # type: ignore[return-value]
+
+
+class Ticket(Protocol):
+    def cancel(self) -> None: ...
+
+
+async def woken(
+    clock: Clock, deadline_ms: int, listen: Callable[[Callable[[], None]], Sequence[Ticket]]
+) -> bool:
+    """Waits until what `listen` listens to calls back (True) or the time is up (False)."""
+    wait: Wait[bool] = Wait()
+    tickets = listen(lambda: wait.set(True))
+    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
+    try:
+        return await wait
+    finally:  # also when the connection is gone
+        timer.cancel()
+        for ticket in tickets:
+            ticket.cancel()
 
 
 class Running:

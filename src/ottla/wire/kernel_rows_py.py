@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from ottla.ports import Buffer
-from ottla.wire.kernel_py import INDEX_FIELDS, encode, index, murmur2, signed64
+from ottla.wire.kernel_py import INDEX_FIELDS, encode, index, murmur2, read_varint, signed64
 
 B = TypeVar("B")
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -220,23 +220,13 @@ def tuples(
 
 def headers_at(payload: bytes, position: int) -> tuple[tuple[str, bytes | None], ...]:
     """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
-    count, position = _varint(payload, position)
+    view, end = memoryview(payload), len(payload)
+    count, position = read_varint(view, position, end, 32)
     found: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        length, position = _varint(payload, position)
+        length, position = read_varint(view, position, end, 32)
         key = payload[position : position + length].decode(errors="replace")
-        length, position = _varint(payload, position + length)
+        length, position = read_varint(view, position + length, end, 32)
         found.append((key, None if length < 0 else payload[position : position + length]))
         position += max(length, 0)
     return tuple(found)
-
-
-def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    raw = shift = 0
-    while True:
-        byte = payload[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
-        shift += 7

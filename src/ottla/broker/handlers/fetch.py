@@ -3,6 +3,7 @@
 Followers fetch as consumers do, but up to the end of the log; what they ask for tells what they have.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla import errors
@@ -10,7 +11,7 @@ from ottla.broker.context import Context
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.nearest import nearest_replica
 from ottla.broker.sessions import Key, Turn, Wanted
-from ottla.broker.waits import Wait
+from ottla.broker.waits import Ticket, woken
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
 from ottla.replication.waiters import Waiters
@@ -121,19 +122,14 @@ async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Co
     if any(reader.sees_beyond(end, partition) for partition, end in found.waiting):
         return True  # what a follower told may have set off an append to a partition already looked at
     clock = context.broker.clock
-    wait: Wait[bool] = Wait()
 
-    def wake() -> None:
-        clock.call_soon(lambda: wait.set(True))  # after the append that woke us has answered its own client
+    def listen(wake: Callable[[], None]) -> list[Ticket]:
+        def soon() -> None:
+            clock.call_soon(wake)  # after the append that woke us has answered its own client
 
-    tickets = [reader.waiters(partition).add(end + 1, wake) for partition, end in found.waiting]
-    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
-    try:
-        return await wait
-    finally:
-        timer.cancel()
-        for ticket in tickets:
-            ticket.cancel()
+        return [reader.waiters(partition).add(end + 1, soon) for partition, end in found.waiting]
+
+    return await woken(clock, deadline_ms, listen)
 
 
 def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) -> _Round:

@@ -1,8 +1,10 @@
 """Where things are in a log: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
+from collections.abc import Callable
+
 from ottla import errors
 from ottla.broker.context import Context
-from ottla.broker.waits import Wait
+from ottla.broker.waits import Ticket, Wait, woken
 from ottla.replication.partition import Partition
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
@@ -164,29 +166,19 @@ async def _trim_everywhere(
         known = broker.image.brokers.get(broker_id)
         return known is not None and not known.fenced
 
+    def listen(wake: Callable[[], None]) -> list[Ticket]:
+        # Soon: the news that wakes us is heard in parts, and that a broker is lost comes last.
+        return [partition.trimmed.add(0, lambda: broker.clock.call_soon(wake))]
+
     try:
         partition = broker.partition(topic, result.partition_index)
         while (low := partition.low_watermark(is_alive)) < wanted:
             result.low_watermark = low
-            if not await _follower_trims(partition, deadline_ms, context):
+            if not await woken(broker.clock, deadline_ms, listen):
                 raise errors.RequestTimedOut()
         result.low_watermark = low
     except errors.ProtocolError as error:
         result.error_code = error.code
-
-
-async def _follower_trims(partition: Partition, deadline_ms: int, context: Context) -> bool:
-    """Waits until one does, or until leadership changes (True), or the time is up (False)."""
-    clock = context.broker.clock
-    wait: Wait[bool] = Wait()
-    # Soon: the news that wakes us is heard in parts, and that a broker is lost comes last.
-    ticket = partition.trimmed.add(0, lambda: clock.call_soon(lambda: wait.set(True)))
-    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
-    try:
-        return await wait
-    finally:
-        ticket.cancel()
-        timer.cancel()
 
 
 def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:

@@ -7,7 +7,7 @@ from ottla.broker.context import Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.transactions import Admission
-from ottla.broker.waits import Wait
+from ottla.broker.waits import woken
 from ottla.replication.partition import Partition
 from ottla.storage.validation import NotOneBatch, RejectedRecords, RejectedTimestamps
 from ottla.wire.corruption import CorruptBatch
@@ -134,29 +134,18 @@ async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None
     partition = pending.partition
     if partition is None:
         return
+    waiters, next_offset = partition.committed, pending.next_offset
     try:
-        while not partition.is_committed(pending.next_offset, pending.tenure):
-            if not await _may_be_committed(partition, pending.next_offset, deadline_ms, context):
+        while not partition.is_committed(next_offset, pending.tenure):
+            # Woken by the high watermark, or by a change of leadership.
+            if not await woken(
+                context.broker.clock, deadline_ms, lambda wake: [waiters.add(next_offset, wake)]
+            ):
                 raise errors.RequestTimedOut()
     except errors.ProtocolError as error:
         pending.response.error_code = error.code
         pending.response.error_message = error.message
         pending.response.base_offset = -1
-
-
-async def _may_be_committed(
-    partition: Partition, next_offset: int, deadline_ms: int, context: Context
-) -> bool:
-    """Waits for the high watermark or a change of leadership (True), or until the time is up (False)."""
-    clock = context.broker.clock
-    wait: Wait[bool] = Wait()
-    ticket = partition.committed.add(next_offset, lambda: wait.set(True))
-    timer = clock.call_later(deadline_ms - clock.monotonic_ms(), lambda: wait.set(False))
-    try:
-        return await wait
-    finally:
-        ticket.cancel()
-        timer.cancel()
 
 
 def _close_on_error(request: ProduceRequest, pending: list[list[_Pending]]) -> None:
