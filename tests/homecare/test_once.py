@@ -49,6 +49,21 @@ def test_what_was_committed_is_there_with_its_state_position_and_number(
     again.close()
 
 
+def test_a_state_larger_than_a_record_may_be(bootstrap: str, unique: Callable[[str], str]) -> None:
+    """The open windows of a million patients, say."""
+    name = unique("job")
+    once = Once(bootstrap, name, topics.NURSE_STATE)
+    once.open()
+    once.commit("query", 0, [], [(name, b"long" * 1_000_000), (f"{name}-2", b"")], {})
+    once.commit("query", 1, [], [(f"{name}-2", b"short")], {})
+    once.close()
+    again = Once(bootstrap, name, topics.NURSE_STATE)
+    saved = again.open()
+    again.close()
+    assert saved[name] == b"long" * 1_000_000
+    assert saved[f"{name}-2"] == b"short"
+
+
 def test_a_driver_that_was_thought_dead_can_write_no_more(
     bootstrap: str, unique: Callable[[str], str]
 ) -> None:

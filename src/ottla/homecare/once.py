@@ -13,6 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 
 from ottla.client.columnar import ColumnarProducer
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.homecare.pieces import join, split
 from ottla.homecare.reading import latest
 
 Positions = dict[tuple[str, int], int]
@@ -38,7 +39,7 @@ class Once:
         """Shuts out whoever had it before; gives the state as it was committed last."""
         self._producer.take_over()
         self._marker = self._producer.committed(self._group, self._state_topic, 0)
-        return latest(self._bootstrap, self._state_topic)
+        return join(latest(self._bootstrap, self._state_topic))
 
     def positions(self, partitions: Iterable[tuple[str, int]]) -> Positions:
         """How far the committed micro-batches have read."""
@@ -64,7 +65,7 @@ class Once:
         for topic, rows in writes:
             if rows.num_rows:
                 self._producer.write(rows, topic)
-        saved = dict(state)
+        saved = split(state)
         if saved:
             columns: list[Any] = [
                 pa.array(list(saved), pa.string()),
