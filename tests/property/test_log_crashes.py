@@ -1,16 +1,20 @@
 """A log that was stopped at any byte opens as a prefix of what was appended."""
 
 import itertools
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.config.log import LogConfig
-from ottla.storage import recovery
+from ottla.storage import opening, recovery
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.folder import LogFolder
+from ottla.storage.indexes import BadIndex
+from ottla.storage.log import Log, Origin
 from ottla.storage.memory import MemoryDisk
+from ottla.storage.segment import Segment
 from ottla.wire.batch import build, read_header
 from ottla.wire.records import Record, read
 
@@ -197,3 +201,138 @@ def test_a_full_disk_loses_nothing_and_takes_no_half(counts, ok, partial):
     again = opened(disk, report=reports.append)
     assert len(contents(again)) == acknowledged
     assert reports == []
+
+
+class Partition:
+    """A log in a folder, what was written to it, and the power cuts that it goes through."""
+
+    KEY = ("t", 0)
+    CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_ms=10)
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = MemoryDisk()
+        self.written: list[
+            tuple[int, int, int, bool]
+        ] = []  # of a batch: offset, epoch, timestamp, is an abort
+        self.epoch = 0
+        self.start()
+
+    def go(self) -> None:
+        for _ in range(self.random.randrange(5, 50)):
+            self.step(self.random.choice(("append", "append", "abort", "roll", "flush", "flush and roll")))
+            self.check()
+            if self.random.random() < 0.15:
+                self.folder.checkpoint()()
+            if self.random.random() < 0.15:
+                self.cut_power()
+                self.check()
+
+    def start(self) -> None:
+        self.folder = LogFolder(self.disk, "d", files=FileCache(), report=lambda _: None)
+        self.folder.load()
+        opening = self.folder.opening(self.KEY, self.CONFIG, 0)
+        opening.run()
+        self.log = self.folder.on_opened(opening)
+
+    def step(self, kind: str) -> None:
+        self.epoch += self.random.random() < 0.1
+        match kind:
+            case "append":
+                self.append({})
+            case "abort":
+                self.append(
+                    {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+                )
+                base = self.log.append_marker(1, 0, False, 0, leader_epoch=self.epoch, now_ms=0).base_offset
+                self.written.append((base, self.epoch, 0, True))
+            case "roll":
+                self.log.roll_if_due(1000)
+            case "flush":
+                self.flush()
+            case _:
+                self.flush()
+                self.log.roll_if_due(1000)
+
+    def append(self, producer: dict[str, int | bool]) -> None:
+        timestamp = self.random.randrange(10)
+        record = Record(0, timestamp, b"k", b"v" * self.random.choice((1, 60)))
+        batch = build([record], **producer)
+        base = self.log.append(batch, leader_epoch=self.epoch, now_ms=0, origin=Origin.COORDINATOR)[0]
+        self.written.append((base, self.epoch, timestamp, False))
+
+    def flush(self) -> None:
+        flush = self.log.begin_flush()
+        if flush is not None:
+            flush.run()
+            self.log.on_flushed(flush)
+
+    def cut_power(self) -> None:
+        durable = self.log.recovery_point
+        self.disk.crash(survives=self.survives)
+        self.start()
+        assert self.log.end_offset >= durable
+        self.written = [each for each in self.written if each[0] < self.log.end_offset]
+
+    def survives(self, path: str, unsynced: int) -> int | None:
+        # A journal keeps names in order, so the first segment's is there if any is.
+        least = unsynced if path.endswith(f"{0:020d}.log") else None
+        return self.random.choice((least, 0, unsynced, unsynced, self.random.randint(0, unsynced)))
+
+    def check(self) -> None:
+        end = self.log.end_offset
+        assert end == len(self.written)
+        aborts = [base for base, _, _, is_abort in self.written if is_abort]
+        assert [each.last_offset for each in self.log.aborted_transactions(0, end)] == aborts
+        firsts = {epoch: base for base, epoch, _, _ in reversed(self.written)}
+        assert self.log.epochs.entries == sorted(firsts.items())
+        newest = max((timestamp for _, _, timestamp, _ in self.written), default=0)
+        found = self.log.offset_for_timestamp(newest)
+        firsts_of = [base for base, _, timestamp, _ in self.written if timestamp == newest]
+        assert (found.offset if found else None) == (firsts_of[0] if firsts_of else None)
+
+
+def test_aborts_epochs_and_times_are_known_after_one_power_cut_after_another():
+    for seed in range(400):
+        Partition(seed).go()
+
+
+def a_segment_is_believed_whose_end_is_the_recovery_point(patch):
+    class Lenient(int):
+        def __gt__(self, other):
+            return int(self) >= other
+
+    original = recovery.Recovery.run
+
+    def run(self, *, clean, recovery_point):
+        return original(self, clean=clean, recovery_point=Lenient(recovery_point))
+
+    patch.setattr(recovery.Recovery, "run", run)
+
+
+def indexes_made_anew_are_not_synced(patch):
+    patch.setattr(opening, "sync", lambda disk, path: None)
+
+
+def indexes_are_believed_after_a_power_cut(patch):
+    original = Segment.start_anew
+    patch.setattr(Segment, "start_anew", lambda self: self.resume() or original(self))
+
+
+def epochs_are_not_saved_with_a_flush(patch):
+    patch.setattr(Log, "_epochs_saved", lambda self: True)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        a_segment_is_believed_whose_end_is_the_recovery_point,
+        indexes_made_anew_are_not_synced,
+        indexes_are_believed_after_a_power_cut,
+        epochs_are_not_saved_with_a_flush,
+    ],
+)
+def test_a_recovery_that_believes_too_much_is_caught(bug, monkeypatch):
+    bug(monkeypatch)
+    with pytest.raises((AssertionError, BadIndex)):
+        test_aborts_epochs_and_times_are_known_after_one_power_cut_after_another()

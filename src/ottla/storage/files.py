@@ -44,6 +44,15 @@ def replace_quickly(disk: Disk, path: str, data: bytes) -> None:
     disk.rename(aside, path)
 
 
+def sync(disk: Disk, path: str) -> None:
+    """Slow."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
 class IndexWrite(NamedTuple):
     """Entries that an index file does not have yet."""
 

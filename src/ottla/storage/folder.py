@@ -99,7 +99,9 @@ class LogFolder:
         self._high_watermarks: Offsets = {}
         self._log_start_offsets: Offsets = {}
         self._exclusive = exclusive or nullcontext()
-        self._checkpoints_taken = self._checkpoint_written = 0
+        self._checkpoints_taken = self._checkpoint_begun = self._checkpoint_written = 0
+        # Partitions of which the checkpoints may tell too much, until a later one than this is written.
+        self._outdated: dict[TopicPartition, int] = {}
 
     @property
     def is_offline(self) -> bool:
@@ -186,6 +188,13 @@ class LogFolder:
     def take_up(self, partition: TopicPartition, log: Log) -> None:
         """The partition lives here from now on; its failure is the folder's."""
         log.on_failed = self.fail
+        log.on_moved_back = lambda offset: self._on_moved_back(partition, offset)
+        log.settle = lambda: self._settle(partition)
+        # The end of the log is lost, or the checkpoints are of an earlier topic of that name.
+        if any(each.get(partition, 0) > log.end_offset for each in self._checkpointed()):
+            self._on_moved_back(partition, log.end_offset)
+        if partition in self._outdated:
+            log.unsettle()
         self.logs[partition] = log
 
     def checkpoint(self) -> Job:
@@ -194,16 +203,19 @@ class LogFolder:
         number = self._checkpoints_taken
         recovery_points, high_watermarks, log_start_offsets = self._offsets()
         cleaner_offsets = dict(self.cleaner_offsets)
+        written = self._checkpoint_written
+        self._outdated = {each: since for each, since in self._outdated.items() if since >= written}
 
         def write() -> None:
             with self._exclusive:
-                if number < self._checkpoint_written:
+                if number < self._checkpoint_begun:
                     return  # a later one was quicker
-                self._checkpoint_written = number
+                self._checkpoint_begun = number
                 checkpoints.write_offsets(self.disk, checkpoints.RECOVERY_POINTS, recovery_points)
                 checkpoints.write_offsets(self.disk, checkpoints.LOG_START_OFFSETS, log_start_offsets)
                 checkpoints.write_offsets(self.disk, checkpoints.HIGH_WATERMARKS, high_watermarks)
                 self._write_cleaner(cleaner_offsets)
+                self._checkpoint_written = number
 
         return write
 
@@ -248,10 +260,18 @@ class LogFolder:
         """Nobody knows this partition: put aside for a person to look at, never deleted."""
         self._set_aside(partition, unique, STRAY)
 
-    def on_truncated(self, partition: TopicPartition, offset: int) -> None:
-        """What comes in the place of the records cut off has not been compacted."""
-        if self.cleaner_offsets.get(partition, 0) > offset:
+    def _on_moved_back(self, partition: TopicPartition, offset: int) -> None:
+        self._on_outdated(partition)
+        if self.cleaner_offsets.get(partition, 0) > offset:  # what comes there has not been compacted
             self.cleaner_offsets[partition] = offset
+
+    def _on_outdated(self, partition: TopicPartition) -> None:
+        self._outdated[partition] = self._checkpoints_taken
+
+    def _settle(self, partition: TopicPartition) -> None:
+        """Slow, and on the event loop; but rare, and one write settles all partitions."""
+        if self._outdated.get(partition, -1) >= self._checkpoint_written:
+            self.checkpoint()()
 
     def leftovers(self) -> list[Job]:
         """What earlier runs did not get to: deletions, and copies that were never finished."""
@@ -313,13 +333,13 @@ class LogFolder:
 
     def _forget(self, partition: TopicPartition) -> None:
         """A topic of the same name starts from nothing."""
-        for offsets in (
-            self._recovery_points,
-            self._high_watermarks,
-            self._log_start_offsets,
-            self.cleaner_offsets,
-        ):
+        self._on_outdated(partition)
+        for offsets in self._checkpointed():
             offsets.pop(partition, None)
+
+    def _checkpointed(self) -> tuple[Offsets, ...]:
+        """As they were read."""
+        return self._recovery_points, self._high_watermarks, self._log_start_offsets, self.cleaner_offsets
 
     def _offsets(self) -> tuple[Offsets, Offsets, Offsets]:
         """Of the open logs as they are now; of those not yet opened as they were read."""

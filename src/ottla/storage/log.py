@@ -84,10 +84,13 @@ class Log:
         self.high_watermark = log_start_offset
         self.failed: OSError | None = None
         self.on_failed: Callable[[OSError], None] = lambda error: None  # the folder listens here
+        self.on_moved_back: Callable[[int], None] = lambda offset: None  # and here
+        self.settle: Callable[[], None] = lambda: None  # see `unsettle`
         self._segments = Segments(disk, files, folder, segments)
         self._durability = Durability(disk, folder, self.end_offset)
         self._is_new = len(segments) == 1 and not segments[0].size_bytes  # nothing may be on disk yet
         self._small_files_due = self._is_new  # with the next append
+        self._names_due = False  # and so are these
 
     @classmethod
     def open(
@@ -163,6 +166,11 @@ class Log:
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, self.end_offset)
             self._small_files_due = True
+
+    def unsettle(self) -> None:
+        """The folder's checkpoints may tell of more than there is here. Before anything comes in its place
+        `settle` is called: after a crash it would be believed unchecked."""
+        self._small_files_due = True
 
     # Appending.
 
@@ -296,7 +304,11 @@ class Log:
         self._durability.on_append(now_ms)
 
     def _make_folder(self) -> None:
+        self.settle()
         self.disk.make_folder(self.folder)
+        if self._names_due:
+            self.disk.sync_folder(self.folder)
+            self._names_due = False
         if self.topic_id != NO_TOPIC_ID:
             write_topic_id(self.disk, self.folder, self.topic_id)
             self._durability.on_written([f"{self.folder}/{PARTITION_METADATA}"])
@@ -317,6 +329,14 @@ class Log:
                 self._small_files_due = True  # the next append tries again
                 return
             self._durability.on_written([f"{self.folder}/{EPOCHS}"])
+
+    def _epochs_saved(self) -> bool:
+        """Behind the recovery point batches are not asked for their epochs any more."""
+        try:
+            self._save_epochs()
+        except OSError as error:
+            self.fail(error)
+        return not self.epochs.dirty
 
     def _on_write_error(self, segment: Segment, error: OSError) -> NoReturn:
         """Cut back what was half written. A full disk may have room again; after any other error, or if not
@@ -460,8 +480,8 @@ class Log:
         with self._failing():
             self._segments.restart(offset)
             self.producers = Producers()
-            self.log_start_offset = self.high_watermark = self.end_offset = offset
             self._moved_back_to(offset)
+            self.log_start_offset = self.high_watermark = offset
             self._durability.point = offset
             self.epochs.clear()
             self._save_epochs()
@@ -519,6 +539,12 @@ class Log:
             self._save_epochs()
 
     def _moved_back_to(self, offset: int) -> None:
+        if offset < max(self.recovery_point, self.high_watermark):
+            self.on_moved_back(offset)
+            self.unsettle()
+        if self._segments.has_doomed:
+            # A power cut may bring them back: they would be taken for what follows the records that come next.
+            self._names_due = self._small_files_due = True
         self.end_offset = offset
         self.high_watermark = min(self.high_watermark, offset)
         self._durability.on_truncated(offset)
@@ -552,7 +578,10 @@ class Log:
         return self._durability.is_due(self.end_offset, self.active_base_offset, self.config, now_ms)
 
     def begin_flush(self) -> Flush | None:
-        """All that is not durable yet; None when everything is. Run it in a thread, then `on_flushed`."""
+        """All that is not durable yet; None when everything is, or cannot be made so now. Run it in a thread,
+        then `on_flushed`."""
+        if self.epochs.dirty and not self._is_new and not self._epochs_saved():
+            return None
         return self._durability.begin(
             self._segments.holding(self.recovery_point), self.end_offset, all_indexes=False
         )
@@ -583,6 +612,8 @@ class Log:
 
     def _flush_all(self) -> None:
         self._save_epochs()
+        if self.epochs.dirty:  # no room: the next start asks the batches
+            self.disk.remove(f"{self.folder}/{EPOCHS}")
         self._segments.active.finish_time_index()
         snapshot = write_snapshot(self.disk, self.folder, self.end_offset, self.producers)
         self._durability.on_written([snapshot])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ottla.config.log import LogConfig
 from ottla.ports import Disk
 from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.files import DELETED, LOG, FileCache
+from ottla.storage.files import DELETED, LOG, SEGMENT_KINDS, FileCache, sync
 from ottla.storage.partition_files import read_epochs, read_topic_id
 from ottla.storage.producers import Producers
 from ottla.storage.recovery import Recovery
@@ -55,14 +55,24 @@ def open_folder(
     producers = load_producers(
         disk, folder, segments, end_offset, at_most=at_most, now_ms=now_ms, report=report
     )
-    for segment in segments[:-1]:
-        segment.seal()
+    _seal(disk, folder, [each for each in segments[:-1] if not each.is_sealed])
     producers.expire(now_ms, config.producer_id_expiration_ms)
     remove_stray_snapshots(disk, folder, segments)
     start = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start)
     return Opened(segments, epochs, producers, start, read_topic_id(disk, folder, report))
+
+
+def _seal(disk: Disk, folder: str, segments: list[Segment]) -> None:
+    """Indexes that were made anew are synced: the recovery point may have passed them long ago."""
+    for segment in segments:
+        segment.seal()
+        for kind in SEGMENT_KINDS:
+            if disk.exists(segment.path(kind)):
+                sync(disk, segment.path(kind))
+    if segments:
+        disk.sync_folder(folder)
 
 
 def _collect_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:

@@ -74,7 +74,9 @@ class Recovery:
         trusted = _TRUST_ALL if clean else recovery_point
         for at, segment in enumerate(segments):
             is_last = at == len(segments) - 1
-            if segment.next_offset <= trusted and not is_last:
+            # At its very end the recovery point may have come there before it was closed: what was written
+            # when it was (indexes, the snapshot) is synced with what follows.
+            if segment.next_offset < trusted and not is_last:
                 self._ensure_indexes(segment)
                 continue
             end_offset = segment.next_offset
@@ -124,10 +126,9 @@ class Recovery:
     def _walk(self, segment: Segment, trusted: int) -> _Cut | None:
         """Note every batch; CRCs count from the offset `trusted` on. Where it has to be cut, if it has to."""
         size, end_offset = segment.size_bytes, segment.next_offset  # of the last one: without a limit
-        # After an unclean stop a snapshot may stand at the end of a segment whose transaction index was never
-        # written whole: the disk was full, or the process died in between.
-        keep_aborted = trusted == _TRUST_ALL
-        if not segment.resume(trusted, keep_aborted=keep_aborted) or not keep_aborted:
+        # After an unclean stop any part of its indexes may be missing, and nobody would notice.
+        if trusted != _TRUST_ALL or not segment.resume():
+            segment.start_anew()
             self._rebuilt_from = min(self._rebuilt_from, segment.base_offset)
         file = segment.open_for_append()
         buffer, start = b"", 0
@@ -161,8 +162,11 @@ class Recovery:
 
     def _note(self, segment: Segment, header: BatchHeader) -> None:
         segment.note(header.size, header.last_offset, header.max_timestamp, self._interval)
-        if header.leader_epoch > self._epochs.latest:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+        if header.leader_epoch != self._epochs.epoch_of(header.base_offset):
+            # The checkpoint may be of records that were cut off before these came in their place.
+            self._epochs.truncate_from_end(header.base_offset)
+            if header.leader_epoch > self._epochs.latest:
+                self._epochs.assign(header.leader_epoch, header.base_offset)
 
     def _cut(self, segment: Segment, cut: _Cut, later: list[Segment]) -> None:
         path = segment.path(LOG)
@@ -181,6 +185,9 @@ class Recovery:
         for each in later:
             each.rename(CORRUPT)
             self._report(f"{each.path(LOG)}: taken out of the log, the segment before it is corrupt")
+        if later:
+            # With their names of before they would be taken for what follows the records that come next.
+            self._disk.sync_folder(self._folder)
 
     def _holds_valid_batch(self, segment: Segment, position: int) -> bool:
         """Is there a good batch behind the bad one? Then it was no torn write: a person wants to see it."""

@@ -265,22 +265,18 @@ class Segment:
             self.drop_index_files()
             self._rescan_tail()
 
-    def resume(self, offset: int, *, keep_aborted: bool) -> bool:
-        """Before a walk over the file: keep of the indexes what tells of batches below `offset`, and be as it
-        was before the batch of the last entry. Without usable indexes be empty; False says so.
-
-        The offset index can be checked against the log, the transaction index cannot: without `keep_aborted`
-        it goes, and is made from the log again."""
+    def resume(self) -> bool:
+        """Before a walk over the file: keep the indexes, and be as it was before the batch of the last entry.
+        False, with nothing done, when they are of no use."""
         try:
             indexes = Indexes(
                 OffsetIndex.load(self.disk.read_whole(self.path(OFFSET_INDEX))),
                 TimeIndex.load(self.disk.read_whole(self.path(TIME_INDEX))),
             )
-            aborted = self._load_aborted() if keep_aborted else []
-            position = indexes.offset.lookup(min(offset - 1 - self.base_offset, RELATIVE_OFFSET_MAX))
+            aborted = self._load_aborted()
+            position = indexes.offset.positions[-1] if indexes.offset else 0
             base_offset = self._check_entry(indexes.offset, position)
         except (FileNotFoundError, BadIndex, CorruptBatch):
-            self._start_anew()
             return False
         self.files.forget(self.disk, self.path(LOG))
         indexes.offset.truncate(position)
@@ -294,16 +290,15 @@ class Segment:
         return True
 
     def _check_entry(self, index: OffsetIndex, position: int) -> int:
-        """The base offset of the batch that the entry of this position points at, if it does."""
+        """The base offset of the batch that the last entry points at, if it does."""
         if position == 0:
             return self.base_offset
         header = read_header(self.read_at(position, HEADER_BYTES))
-        entry = index.positions.index(position)
-        if header.last_offset != self.base_offset + index.offsets[entry]:
+        if header.last_offset != self.base_offset + index.offsets[-1]:
             raise BadIndex("it is of another log")
         return header.base_offset
 
-    def _start_anew(self) -> None:
+    def start_anew(self) -> None:
         """Empty indexes, nothing noted: recovery walks the file from its start."""
         self.files.forget(self.disk, self.path(LOG))
         self._indexes, self._aborted = Indexes(), []

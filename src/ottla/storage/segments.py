@@ -112,6 +112,10 @@ class Segments:
         for segment in self.all:
             segment.files = files
 
+    @property
+    def has_doomed(self) -> bool:
+        return bool(self._doomed)
+
     def take_doomed(self) -> list[str]:
         doomed, self._doomed = self._doomed, []
         return doomed

@@ -211,11 +211,105 @@ def test_an_unknown_partition_is_put_aside():
 
 def test_after_a_truncation_compaction_starts_before_the_cut():
     home = Home()
-    home.folder.cleaner_offsets.update({A0: 9, A1: 9})
-    home.folder.on_truncated(A0, 5)
-    home.folder.on_truncated(A1, 12)
-    home.folder.on_truncated(("b", 0), 0)
+    for partition, cut in ((A0, 5), (A1, 10)):
+        log = home.open(partition)
+        for _ in range(3):
+            append(log, count=5)
+        home.folder.cleaner_offsets[partition] = 9
+        log.truncate_to(cut)
     assert home.folder.cleaner_offsets == {A0: 5, A1: 9}
+
+
+# What the checkpoints tell is true after a crash, too.
+
+
+def flushed(log: Log) -> None:
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run()
+    log.on_flushed(flush)
+
+
+def a_topic_that_was_trimmed() -> Home:
+    home = Home()
+    log = home.open(A0)
+    append(log, count=5)
+    append(log, count=5)
+    log.delete_records_before(8)
+    flushed(log)
+    home.folder.checkpoint()()
+    return home
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_was_written_to_a_topic_made_anew_outlives_a_kill_before_the_next_checkpoint(restarted: bool):
+    """Where the topic before it began and what it had committed is no affair of the new one."""
+    home = a_topic_that_was_trimmed()
+    home.folder.remove(A0, UNIQUE)()
+    if restarted:
+        home.disk.crash(lose_unsynced=False)
+        home = Home(home.disk)
+    log = Log.create(
+        home.disk, "a-0", LogConfig(), files=home.folder.files, now_ms=0, topic_id=bytes(range(16))
+    )
+    home.folder.take_up(A0, log)
+    log.append(a_batch("new"), leader_epoch=0, now_ms=0)
+    home.disk.crash(lose_unsynced=False)
+    again = Home(home.disk)
+    log = again.open(A0)
+    assert (log.log_start_offset, log.high_watermark, log.end_offset) == (0, 0, 1)
+
+
+def test_a_checkpoint_that_was_taken_before_a_topic_went_does_not_come_after_it():
+    home = a_topic_that_was_trimmed()
+    late = home.folder.checkpoint()
+    home.folder.remove(A0, UNIQUE)()
+    log = home.open(A0)
+    append(log)
+    late()
+    home.disk.crash(lose_unsynced=False)
+    assert Home(home.disk).open(A0).end_offset == 1
+
+
+def test_one_checkpoint_does_for_all_topics_that_went():
+    home = a_topic_that_was_trimmed()
+    append(home.open(A1))
+    for partition in (A0, A1):
+        home.folder.remove(partition, UNIQUE)()
+    append(home.open(A0))
+    home.disk.fail("write_whole")
+    append(home.open(A1))
+    home.disk.clear_faults()
+    home.folder.remove(A0, UNIQUE)()
+    home.folder.checkpoint()()  # in its own time
+    home.disk.fail("write_whole")
+    append(home.open(A0))
+    assert not home.failures
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_came_in_the_place_of_what_was_cut_off_is_checked_after_a_crash(restarted: bool):
+    """The recovery point was beyond it when it was written down."""
+    home = Home()
+    log = home.open(A0)
+    for _ in range(9):
+        append(log)
+    flushed(log)
+    home.folder.checkpoint()()
+    if restarted:
+        home.disk.tear("a-0/00000000000000000000.log", 4 * len(a_batch()))
+        home.disk.crash(lose_unsynced=False)
+        home = Home(home.disk)
+        log = home.open(A0)
+    else:
+        log.truncate_to(4)
+    assert log.end_offset == 4
+    for _ in range(5):
+        log.append(a_batch(), leader_epoch=1, now_ms=0)
+    file = home.disk.open("a-0/00000000000000000000.log")
+    file.write_at(7 * len(a_batch()) - 3, bytes(3))  # not all of it made it to the disk
+    home.disk.crash(survives=lambda path, unsynced: unsynced)
+    assert Home(home.disk).open(A0).end_offset == 6
 
 
 def test_usage_tells_each_partition_s_size():

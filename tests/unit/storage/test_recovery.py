@@ -303,3 +303,153 @@ def test_the_indexes_of_a_closed_segment_survive_a_power_cut_once_all_is_flushed
     assert disk.size("t-0/00000000000000000000.timeindex") == 12
     log, reports = opened(disk, recovery_point=2)
     assert (log.end_offset, reports) == (2, [])
+
+
+# What was not synced may be gone in part: nothing that was built on it is believed.
+
+
+def flushed(log: Log) -> None:
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run()
+    log.on_flushed(flush)
+
+
+def all_but(*lost: str):
+    """A power cut that takes these files, and of the rest nothing."""
+    return lambda path, unsynced: None if path.endswith(lost) else unsynced
+
+
+def test_the_aborts_of_a_segment_that_was_flushed_when_it_closed_are_known_without_its_transaction_index():
+    disk = MemoryDisk()
+    log = aborted_once(disk, segment_ms=10)
+    flushed(log)
+    log.roll_if_due(5000)
+    assert log.recovery_point == log.active_base_offset == 2
+    disk.crash(survives=all_but(".txnindex"))
+    log, _ = opened(disk, recovery_point=2)
+    assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("lost", [".txnindex", ".snapshot", ".index", ".timeindex"])
+def test_indexes_made_anew_are_synced_before_the_recovery_point_passes_them(lost):
+    disk = MemoryDisk()
+    log = aborted_once(disk, segment_ms=10)
+    flushed(log)
+    log.roll_if_due(5000)
+    disk.crash(survives=all_but(lost))
+    log, _ = opened(disk, recovery_point=2)
+    log.append(BATCH, leader_epoch=0, now_ms=5)
+    flushed(log)
+    assert log.recovery_point == 3
+    disk.crash(survives=all_but(".txnindex"))
+    log, _ = opened(disk, recovery_point=3)
+    assert log.aborted_transactions(0, 3) == [(1, 0, 1, 2)]
+
+
+def test_the_newest_record_is_found_although_the_time_index_is_not_whole():
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    for at in range(300):  # enough for the flush to write indexes, which it does not sync
+        batch = build([Record(0, 1000 if at == 20 else 5, b"k", b"v" * 200)])
+        log.append(batch, leader_epoch=0, now_ms=5)
+    flushed(log)
+    disk.crash(survives=lambda path, unsynced: 0 if path.endswith("timeindex") else unsynced)
+    log, _ = opened(disk, recovery_point=300)
+    assert log.offset_for_timestamp(1000).offset == 20
+    assert log.segments[0].largest_timestamp == 1000
+
+
+def test_epochs_found_in_the_batches_are_durable_before_the_recovery_point_passes_them():
+    disk = MemoryDisk()
+    small = {"segment_bytes": 4 * len(BATCH)}
+    log, _ = opened(disk, **small)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    flushed(log)
+    log.append(BATCH, leader_epoch=4, now_ms=5)
+    disk.crash(survives=lambda path, unsynced: unsynced if path.endswith(".log") else None)
+    log, _ = opened(disk, recovery_point=1, **small)
+    for _ in range(5):
+        log.append(BATCH, leader_epoch=4, now_ms=5)
+    flushed(log)
+    disk.crash()
+    log, _ = opened(disk, recovery_point=log.recovery_point, **small)
+    assert log.epochs.entries == [(1, 0), (4, 1)]
+
+
+def test_the_recovery_point_waits_while_there_is_no_room_for_the_epochs():
+    disk = MemoryDisk()
+    log, _ = opened(disk, flush_messages=2)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    disk.fail("append", OSError(errno.ENOSPC, "no space left on device"), path_part="epoch")
+    log.append(BATCH, leader_epoch=4, now_ms=5)
+    assert log.begin_flush() is None
+    assert log.flush_due(5)  # and is tried again
+    disk.clear_faults()
+    flushed(log)
+    assert log.recovery_point == 2
+
+
+def test_an_epoch_is_known_although_the_disk_was_full_at_a_clean_stop():
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    flushed(log)
+    disk.fail("append", OSError(errno.ENOSPC, "no space left on device"), path_part="epoch")
+    for _ in range(9):
+        log.append(BATCH, leader_epoch=4, now_ms=5)
+    log.close(clean=True)
+    disk.crash()
+    log, _ = opened(disk, clean=True)
+    assert log.epochs.entries == [(1, 0), (4, 1)]
+
+
+def test_epochs_of_what_was_cut_off_are_not_believed_for_what_came_in_its_place():
+    """A leader of epoch 4 gives way to one that led epoch 3 and had never heard of the fourth."""
+    disk, leader = MemoryDisk(), opened(MemoryDisk())[0]
+    log, _ = opened(disk)
+    for ours, theirs in ((1, 1), (1, 1), (4, 3), (4, 3)):
+        log.append(BATCH, leader_epoch=ours, now_ms=5)
+        leader.append(BATCH, leader_epoch=theirs, now_ms=5)
+    flushed(log)
+    log.truncate_to(2)
+    log.append_replicated(leader.read(2, max_bytes=1 << 20, up_to=4).data, now_ms=5)
+    disk.crash(survives=lambda path, unsynced: unsynced if path.endswith(".log") else None)
+    log, _ = opened(disk, recovery_point=2)
+    assert log.epochs.entries == leader.epochs.entries == [(1, 0), (3, 2)]
+
+
+def test_of_a_compacted_log_epochs_begin_where_they_began():
+    """Although the first batch of the epoch may be gone."""
+    disk = MemoryDisk()
+    log, _ = opened(disk, compact=True)
+    for epoch in (1, 4, 4):
+        log.append(BATCH, leader_epoch=epoch, now_ms=5)
+    whole = disk.read_whole(FIRST)
+    disk.tear(FIRST, len(BATCH), whole[2 * len(BATCH) :])
+    log, _ = opened(disk, compact=True)
+    assert log.epochs.entries == [(1, 0), (4, 1)]
+
+
+@pytest.mark.parametrize("cut", ["by recovery", "by its leader"])
+def test_segments_taken_out_do_not_come_back_behind_other_records(cut):
+    """Their names of before are still on the disk when the power fails a second time."""
+    disk = MemoryDisk()
+    log, _ = opened(disk, segment_ms=10)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    log.roll_if_due(5000)
+    log.append(BATCH, leader_epoch=1, now_ms=5)
+    disk.sync_folder("t-0")
+    disk.sync_folder("")
+    if cut == "by recovery":
+        kept = {FIRST: len(BATCH)}
+        disk.crash(survives=lambda path, unsynced: kept.get(path, unsynced))
+        log, _ = opened(disk)
+    else:
+        log.truncate_to(1)
+    assert log.end_offset == 1
+    log.append(BATCH, leader_epoch=2, now_ms=5)
+    disk.crash(survives=lambda path, unsynced: unsynced)
+    log, _ = opened(disk)
+    assert (log.end_offset, log.epochs.entries) == (2, [(1, 0), (2, 1)])
