@@ -5,7 +5,6 @@ import logging
 from ottla.config.settings import Config
 from ottla.errors import ProtocolError
 from ottla.metadata.controller import Controller
-from ottla.metadata.partitions import rebalance_leaders
 from ottla.ports import Clock, TimerHandle
 
 log = logging.getLogger("ottla.broker")
@@ -30,6 +29,8 @@ class Duties:
 
     def _on_timer(self) -> None:
         if self._controller.is_active and self._controller.cluster_config().auto_leader_rebalance_enable:
+            from ottla.metadata.partitions import rebalance_leaders  # not before minutes have passed
+
             self._controller.submit(
                 lambda image, config: rebalance_leaders(image, at_most=LEADERS_AT_ONCE), self._on_rebalanced
             )

@@ -1,7 +1,6 @@
 """The group coordinator's surroundings: topics, settings, and where its log lines go."""
 
 import logging
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -54,6 +53,8 @@ def group_coordinator(broker: "Broker") -> Coordinator:
 
     def make_machine(_: object) -> "tuple[GroupTable, GroupCodec]":
         """Imported with the first group: a sixth of the start-up time."""
+        import uuid
+
         from ottla.coordination.groups.codec import GroupCodec
         from ottla.coordination.groups.environment import Environment
         from ottla.coordination.groups.table import GroupTable

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla.broker.replicas import Key, Replicas
 from ottla.broker.stepping import Stepping
@@ -9,13 +11,14 @@ from ottla.config.settings import Config
 from ottla.errors import InvalidRequest, KafkaStorageError
 from ottla.ports import Clock, Jobs, TimerHandle
 from ottla.replication.partition import Partition
-from ottla.storage.cleaner import Cleaner
 from ottla.storage.flush import Flush, PutOff
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
-from ottla.storage.move import Move
-from ottla.storage.rewrite import Steps
 from ottla.storage.shortage import is_shortage
+
+if TYPE_CHECKING:
+    from ottla.storage.cleaner import Cleaner
+    from ottla.storage.rewrite import Steps
 
 log = logging.getLogger("ottla.storage")
 
@@ -40,11 +43,6 @@ class Housekeeping:
         self._timers: dict[str, TimerHandle] = {}
         self._flushing: set[Key] = set()
         self._flush_again: set[Key] = set()
-        self._cleaner = Cleaner(
-            replicas.folders,
-            key_map_bytes=config.log_cleaner_dedupe_buffer_size,
-            report=lambda line: log.info("%s", line),
-        )
         self._cleaning: Stepping | None = None
         self._expiring: Stepping | None = None
         self._moving: dict[Key, Stepping] = {}
@@ -68,7 +66,6 @@ class Housekeeping:
         """Intervals count anew from here, so that a shorter one is felt at once."""
         changed = {name for name, value in config.values.items() if value != self._config[name]}
         self._config = config
-        self._cleaner.key_map_bytes = config.log_cleaner_dedupe_buffer_size
         if changed & _INTERVALS:
             for name in list(self._timers):
                 self._timers.pop(name).cancel()
@@ -171,7 +168,7 @@ class Housekeeping:
             self._expiring = Stepping(self._expire_steps(), self._clock, self._jobs, self._on_expired)
             self._expiring.go_on()
 
-    def _expire_steps(self) -> Steps[None]:
+    def _expire_steps(self) -> "Steps[None]":
         began_ms = self._clock.monotonic_ms()
         for key, partition in list(self._replicas.partitions.items()):
             if self._clock.monotonic_ms() - began_ms >= STEP_MS:
@@ -214,10 +211,21 @@ class Housekeeping:
         """The log that needs it most; the next one follows at once, and a rest when none does."""
         if self._cleaning is not None or self._closed or not self._config.log_cleaner_enable:
             return
+        self._cleaner.key_map_bytes = self._config.log_cleaner_dedupe_buffer_size
         steps = self._cleaner.next_pass(self._clock.now_ms())
         if steps is not None:
             self._cleaning = Stepping(steps, self._clock, self._jobs, self._on_cleaned)
             self._cleaning.go_on()
+
+    @cached_property
+    def _cleaner(self) -> "Cleaner":
+        from ottla.storage.cleaner import Cleaner  # its first turn is seconds after the start
+
+        return Cleaner(
+            self._replicas.folders,
+            key_map_bytes=self._config.log_cleaner_dedupe_buffer_size,
+            report=lambda line: log.info("%s", line),
+        )
 
     def _on_cleaned(self, _: object, error: Exception | None) -> None:
         self._cleaning = None
@@ -240,6 +248,8 @@ class Housekeeping:
             return
         if key in self._moving:
             raise InvalidRequest(f"{key[0]}-{key[1]} is on the move already")
+        from ottla.storage.move import Move  # few logs ever move
+
         move = Move(
             key,
             source,

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla import errors
 from ottla.broker.channel import ControllerChannel
@@ -10,16 +10,14 @@ from ottla.broker.peers import Lane
 from ottla.config.settings import Config
 from ottla.metadata.image import Image
 from ottla.ports import Clock, TimerHandle
-from ottla.replication.fetcher import Key, key_of
-from ottla.replication.partition import Partition
-from ottla.wire.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    BrokerState,
-    PartitionData,
-    ResponsePartitionData,
-    TopicData,
-)
+from ottla.replication.partition import Key, Partition, key_of
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.alter_partition import (
+        AlterPartitionRequest,
+        AlterPartitionResponse,
+        ResponsePartitionData,
+    )
 
 log = logging.getLogger("ottla.replication")
 
@@ -108,14 +106,20 @@ class IsrKeeper:
             return
         asked, self._waiting = self._waiting, {}
         self._asking = True
-        request = AlterPartitionRequest(
-            broker_id=self._node_id, broker_epoch=broker.epoch, topics=self._topics(asked)
-        )
+        request = self._request(broker.epoch, asked)
         self._channel.ask(
             request, ALTER_PARTITION_VERSION, lambda answer: self._on_answer(asked, answer), Lane.CONTROLLER
         )
 
-    def _topics(self, asked: dict[Key, Partition]) -> list[TopicData]:
+    def _request(self, broker_epoch: int, asked: dict[Key, Partition]) -> "AlterPartitionRequest":
+        """Imported with the first question: a broker that is alone asks none."""
+        from ottla.wire.messages.alter_partition import (
+            AlterPartitionRequest,
+            BrokerState,
+            PartitionData,
+            TopicData,
+        )
+
         topics: dict[bytes, list[PartitionData]] = defaultdict(list)
         for (topic_id, index), partition in asked.items():
             assert partition.proposed_isr is not None
@@ -130,14 +134,18 @@ class IsrKeeper:
                     partition_epoch=partition.state.partition_epoch,
                 )
             )
-        return [TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
+        return AlterPartitionRequest(
+            broker_id=self._node_id,
+            broker_epoch=broker_epoch,
+            topics=[TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()],
+        )
 
     def _epoch_of(self, partition: Partition, broker_id: int) -> int:
         """The incarnation that has fetched: one that started since may have lost what this one had."""
         follower = partition.followers.get(broker_id)
         return follower.broker_epoch if follower is not None else -1
 
-    def _on_answer(self, asked: dict[Key, Partition], answer: AlterPartitionResponse | Exception) -> None:
+    def _on_answer(self, asked: dict[Key, Partition], answer: "AlterPartitionResponse | Exception") -> None:
         self._asking = False
         if self._closed:
             return
@@ -152,7 +160,7 @@ class IsrKeeper:
             self._on_told(key, partition, told.get(key))
         self._ask()
 
-    def _on_told(self, key: Key, partition: Partition, told: ResponsePartitionData | None) -> None:
+    def _on_told(self, key: Key, partition: Partition, told: "ResponsePartitionData | None") -> None:
         if partition.proposed_isr is None:
             return  # the metadata log was quicker
         if told is None or told.error_code in CERTAIN_REFUSALS:

@@ -2,12 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.broker.channel import ControllerChannel
 from ottla.broker.peers import Lane
 from ottla.errors import CoordinatorLoadInProgress, NetworkException, NotController, ProtocolError, error_for
 from ottla.metadata.image import Image
-from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 Filled = Callable[[ProtocolError | None], None]
 
@@ -36,12 +39,14 @@ class ProducerIds:
             self._ask()
 
     def _ask(self) -> None:
+        from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
         broker = self._image.brokers.get(self._node_id)
         epoch = broker.epoch if broker is not None else -1
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=epoch)
         self._channel.ask(request, 0, self._on_block, Lane.CONTROLLER)
 
-    def _on_block(self, result: AllocateProducerIdsResponse | ProtocolError) -> None:
+    def _on_block(self, result: "AllocateProducerIdsResponse | ProtocolError") -> None:
         error: ProtocolError | None = None
         if isinstance(result, ProtocolError):
             error = result

@@ -3,9 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla import errors
-from ottla.wire.messages.fetch import FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.fetch import FetchRequest, PartitionData
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 NO_SESSION = 0
@@ -33,7 +36,7 @@ class Wanted:
         self.last_fetched_epoch = other.last_fetched_epoch
         self.log_start_offset = other.log_start_offset
 
-    def is_news(self, data: PartitionData) -> bool:
+    def is_news(self, data: "PartitionData") -> bool:
         """Whether an incremental response must carry it; remembers that it does."""
         news = (
             bool(data.records)
@@ -73,7 +76,7 @@ class Turn:
     def session_id(self) -> int:
         return self.session.session_id if self.session is not None else NO_SESSION
 
-    def tell(self, data: dict[Key, PartitionData]) -> dict[Key, PartitionData]:
+    def tell(self, data: "dict[Key, PartitionData]") -> "dict[Key, PartitionData]":
         """What goes into the response. A partition that had records goes to the end of the queue."""
         if self.session is None:
             return data
@@ -103,7 +106,7 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return list(session.wanted) if session is not None else []
 
-    def turn(self, request: FetchRequest, *, by_id: bool, now_ms: int) -> Turn:
+    def turn(self, request: "FetchRequest", *, by_id: bool, now_ms: int) -> Turn:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -115,7 +118,7 @@ class FetchSessions:
             return Turn(session, wanted, incremental=False)
         return self._continue(request, by_id, now_ms)
 
-    def _continue(self, request: FetchRequest, by_id: bool, now_ms: int) -> Turn:
+    def _continue(self, request: "FetchRequest", by_id: bool, now_ms: int) -> Turn:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise errors.FetchSessionIdNotFound()
@@ -160,7 +163,7 @@ class FetchSessions:
         return True
 
 
-def _asked(request: FetchRequest, by_id: bool) -> Iterator[Wanted]:
+def _asked(request: "FetchRequest", by_id: bool) -> Iterator[Wanted]:
     for topic in request.topics:
         name: str | bytes = topic.topic_id if by_id else topic.topic
         for each in topic.partitions:

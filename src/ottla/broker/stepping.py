@@ -1,10 +1,12 @@
 """Long work in short steps: a generator runs a little at a time, other work of the loop in between."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.ports import Clock, Jobs
-from ottla.storage.rewrite import Steps
+
+if TYPE_CHECKING:
+    from ottla.storage.rewrite import Steps
 
 Finished = Callable[[Any, Exception | None], None]
 
@@ -12,7 +14,7 @@ Finished = Callable[[Any, Exception | None], None]
 class Stepping:
     """A step that yields a callable wants it run in a thread before it goes on."""
 
-    def __init__(self, steps: Steps[Any], clock: Clock, jobs: Jobs, finished: Finished) -> None:
+    def __init__(self, steps: "Steps[Any]", clock: Clock, jobs: Jobs, finished: Finished) -> None:
         self._steps, self._clock, self._jobs, self._finished = steps, clock, jobs, finished
 
     def go_on(self, thrown: Exception | None = None) -> None:

@@ -8,11 +8,11 @@ leader tells the coordinator itself. Either way no record is taken for a transac
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ottla import errors
 from ottla.broker.coordinators import Coordinator, LocalShard
-from ottla.broker.markers import Elsewhere
 from ottla.coordination.transactions.gate import (
     OFFSET_COMMIT_ABORTABLE,
     OFFSET_COMMIT_ADDS,
@@ -22,26 +22,25 @@ from ottla.coordination.transactions.gate import (
     Guard,
     client_error,
 )
-from ottla.coordination.transactions.machine import TransactionMachine
-from ottla.coordination.transactions.markers import Markers
-from ottla.coordination.transactions.records import TransactionRecords
-from ottla.coordination.transactions.settings import Settings
 from ottla.errors import ProtocolError, error_for
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.replication.partition import Partition
 from ottla.wire.batch import HEADER_BYTES, BatchHeader, read_header
-from ottla.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from ottla.wire.messages.produce import ProduceRequest
-from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
+    # Imported with the first transaction: most brokers never see one, and every start would pay.
     from ottla.broker.broker import Broker
     from ottla.broker.context import Context
+    from ottla.broker.markers import Elsewhere
+    from ottla.coordination.transactions.machine import TransactionMachine
+    from ottla.coordination.transactions.markers import Markers
+    from ottla.coordination.transactions.records import TransactionRecords
+    from ottla.wire.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+    )
+    from ottla.wire.messages.produce import ProduceRequest
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TopicPartition = tuple[str, int]
 Refused = dict[TopicPartition, ProtocolError]
@@ -79,7 +78,6 @@ class Transactions:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._gates: dict[TopicPartition, tuple[int, Gate]] = {}  # with the leader epoch they are good for
-        self._elsewhere = Elsewhere(broker)
         self.coordinator = Coordinator(
             TRANSACTION_STATE,
             broker.image,
@@ -88,15 +86,25 @@ class Transactions:
             self.send,
         )
 
-    def _machine_of(self, partition: Partition) -> tuple[TransactionMachine, TransactionRecords]:
+    @cached_property
+    def _elsewhere(self) -> "Elsewhere":
+        from ottla.broker.markers import Elsewhere
+
+        return Elsewhere(self._broker)
+
+    def _machine_of(self, partition: Partition) -> "tuple[TransactionMachine, TransactionRecords]":
         """The leader epoch is the coordinator's: markers of an earlier one are void."""
+        from ottla.coordination.transactions.machine import TransactionMachine
+        from ottla.coordination.transactions.records import TransactionRecords
+        from ottla.coordination.transactions.settings import Settings
+
         settings = Settings.of(self._broker.config)
         machine = TransactionMachine(settings, self._broker.producer_ids, partition.state.leader_epoch)
         return machine, TransactionRecords()
 
     # -- writes that belong to a transaction -----------------------------------------------------
 
-    async def admit(self, request: ProduceRequest, context: "Context") -> Admission | None:
+    async def admit(self, request: "ProduceRequest", context: "Context") -> Admission | None:
         """None when nothing in the request is transactional: most requests."""
         wanted = self._transactional(request)
         if not wanted:
@@ -124,7 +132,7 @@ class Transactions:
                 admission.refused[each] = error_for(told)
         return admission
 
-    def _transactional(self, request: ProduceRequest) -> dict[TopicPartition, BatchHeader]:
+    def _transactional(self, request: "ProduceRequest") -> dict[TopicPartition, BatchHeader]:
         """Headers of transactional batches; what else is wrong with one the append will say."""
         found: dict[TopicPartition, BatchHeader] = {}
         for topic in request.topic_data:
@@ -195,6 +203,12 @@ class Transactions:
         adds: bool,
     ) -> dict[TopicPartition, int]:
         """Error codes of those that are refused."""
+        from ottla.wire.messages.add_partitions_to_txn import (
+            AddPartitionsToTxnRequest,
+            AddPartitionsToTxnTopic,
+            AddPartitionsToTxnTransaction,
+        )
+
         topics: dict[str, list[int]] = defaultdict(list)
         for topic, index in partitions:
             topics[topic].append(index)
@@ -222,8 +236,8 @@ class Transactions:
         }
 
     async def _add_partitions(
-        self, transactional_id: str, request: AddPartitionsToTxnRequest
-    ) -> AddPartitionsToTxnResponse:
+        self, transactional_id: str, request: "AddPartitionsToTxnRequest"
+    ) -> "AddPartitionsToTxnResponse":
         index = self.coordinator.index_of(transactional_id)
         state = self._broker.image.partition(self.coordinator.topic, index)
         if state is not None and state.leader != self._broker.node_id:
@@ -237,7 +251,7 @@ class Transactions:
         return response
 
     async def admit_offsets(
-        self, request: TxnOffsetCommitRequest, each: TopicPartition, version: int
+        self, request: "TxnOffsetCommitRequest", each: TopicPartition, version: int
     ) -> Admission:
         """TxnOffsetCommit: the same question for the partition of the group's offsets."""
         admission = Admission(self)
@@ -260,7 +274,7 @@ class Transactions:
 
     # -- markers ---------------------------------------------------------------------------------
 
-    def send(self, shard: LocalShard, markers: Markers) -> None:
+    def send(self, shard: LocalShard, markers: "Markers") -> None:
         """Writes the decision to every partition and reports once all of them have committed it."""
         results: dict[TopicPartition, int] = {}
         open_ones = set(markers.partitions)
@@ -279,14 +293,14 @@ class Transactions:
             for each in partitions:
                 self.write_marker(each, markers, settle)
 
-    def _report(self, shard: LocalShard, markers: Markers, results: Mapping[TopicPartition, int]) -> None:
+    def _report(self, shard: LocalShard, markers: "Markers", results: Mapping[TopicPartition, int]) -> None:
         if self.coordinator.shards.get(shard.partition.state.index) is not shard:
             return  # somebody else is the coordinator now, and sends anew
         now_ms = self._broker.clock.now_ms()
         shard.carry_out(shard.machine.on_markers_written(markers, results, now_ms))
 
     def write_marker(
-        self, each: TopicPartition, markers: Markers, settle: Callable[[TopicPartition, int], None]
+        self, each: TopicPartition, markers: "Markers", settle: Callable[[TopicPartition, int], None]
     ) -> None:
         """`settle(partition, error code)` once it is committed; a partition that is gone needs no marker."""
         broker = self._broker

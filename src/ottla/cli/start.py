@@ -8,11 +8,15 @@ import resource
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+
+if TYPE_CHECKING:
+    from ottla.server.http import HttpServer
+    from ottla.server.node import Node
 
 log = logging.getLogger("ottla.server")
 
@@ -57,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def configured(arguments: argparse.Namespace) -> Config:
     """`--set` wins over the other options, these over the file, and that over the defaults."""
-    settings: dict[str, str] = read_properties(Path(arguments.config).read_text()) if arguments.config else {}
+    settings = _read_file(arguments.config) if arguments.config else {}
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = DEFAULT_HOST if arguments.host is None else arguments.host
         port = DEFAULT_PORT if arguments.port is None else arguments.port
@@ -69,6 +73,11 @@ def configured(arguments: argparse.Namespace) -> Config:
     if arguments.zookeeper:
         settings["zookeeper.connect"] = arguments.zookeeper
     return Config(settings | read_assignments(arguments.set))
+
+
+def _read_file(path: str) -> dict[str, str]:
+    with open(path) as file:  # noqa: PTH123 - pathlib is not needed elsewhere on the way to a broker
+        return read_properties(file.read())
 
 
 def raise_handle_limit() -> None:
@@ -91,8 +100,6 @@ def run_loop(main: "asyncio._CoroutineLike[None]") -> None:
 
 
 async def serve(config: Config, arguments: argparse.Namespace) -> None:
-    from ottla.server.gauges import health, metrics_text
-    from ottla.server.http import HttpServer
     from ottla.server.node import Node, memory_disk
 
     disks: list[Disk] | None = [memory_disk()] if arguments.memory else None
@@ -111,12 +118,20 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
-    if arguments.http is not None:
-        host = arguments.host or DEFAULT_HOST
-        await pages.start(host, arguments.http)
-        print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
+    pages = None if arguments.http is None else await serve_pages(node, arguments)
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
     await stop.wait()
-    await pages.stop()
+    if pages is not None:
+        await pages.stop()
     await node.stop()
+
+
+async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServer":
+    from ottla.server.gauges import health, metrics_text
+    from ottla.server.http import HttpServer
+
+    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
+    host = arguments.host or DEFAULT_HOST
+    await pages.start(host, arguments.http)
+    print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
+    return pages

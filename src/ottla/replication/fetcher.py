@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla import errors
 from ottla.errors import ProtocolError
-from ottla.replication.partition import Partition
+from ottla.replication.partition import Key, Partition, key_of
 from ottla.replication.throttle import Throttle
 from ottla.storage.log import Log
 from ottla.wire.batch import CorruptBatch
@@ -25,8 +25,6 @@ from ottla.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-
-Key = tuple[bytes, int]  # topic id and partition
 
 FETCH_VERSION = 17
 FIRST_PAUSE_MS = 20
@@ -246,10 +244,6 @@ def truncate(log: Log, leader_epoch: int, leader_end: int) -> None:
     our_epoch, our_end = log.end_of_epoch(leader_epoch)
     offset = leader_end if our_epoch < 0 else min(leader_end, our_end)
     log.truncate_to(min(offset, log.end_offset))
-
-
-def key_of(partition: Partition) -> Key:
-    return partition.state.topic_id, partition.state.index
 
 
 def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:

@@ -12,6 +12,8 @@ from ottla.storage.log import Appended, Log, Origin
 
 ACKS_ALL = -1
 
+Key = tuple[bytes, int]  # topic id and index
+
 
 class Partition:
     """`state` is what the metadata says; `log` is None while its disk is offline.
@@ -309,3 +311,7 @@ class Partition:
 
     def waiters(self, *, read_committed: bool) -> Waiters:
         return self.stable if read_committed else self.committed
+
+
+def key_of(partition: Partition) -> Key:
+    return partition.state.topic_id, partition.state.index

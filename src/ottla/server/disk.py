@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ottla.ports import Buffer, Jobs
@@ -111,14 +109,18 @@ class OsDisk:
         os.rename(self._at(old), self._at(new))  # noqa: PTH104
 
     def remove(self, path: str) -> None:
-        at = Path(self._at(path))
-        if at.is_dir() and not at.is_symlink():
-            shutil.rmtree(at, ignore_errors=False)
+        at = self._at(path)
+        if os.path.isdir(at) and not os.path.islink(at):  # noqa: PTH112, PTH114
+            import shutil  # brings codecs along, and a start removes nothing
+
+            shutil.rmtree(at)
         else:
-            at.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(at)  # noqa: PTH108
 
     def read_whole(self, path: str) -> bytes:
-        return Path(self._at(path)).read_bytes()
+        with open(self._at(path), "rb") as file:  # noqa: PTH123
+            return file.read()
 
     def write_whole(self, path: str, data: Buffer) -> None:
         at = self._at(path)

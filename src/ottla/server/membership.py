@@ -3,10 +3,11 @@
 import asyncio
 import base64
 import logging
-import uuid
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from ottla.broker.assembly import uuid_4
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig, ProtocolError
 from ottla.metadata import membership
@@ -142,4 +143,4 @@ class Membership:
 
 
 def new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return base64.urlsafe_b64encode(uuid_4(os.urandom(16))).decode().rstrip("=")

@@ -31,13 +31,13 @@ from ottla.server.folders import Folders
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
-from ottla.server.watch import PeerWatch
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
-from ottla.storage.memory import MemoryDisk
 
 if TYPE_CHECKING:
     from ottla.server.peers import BrokerPeers
+    from ottla.server.watch import PeerWatch
+    from ottla.storage.memory import MemoryDisk
 
 log = logging.getLogger("ottla.server")
 
@@ -123,6 +123,7 @@ class Node:
 
     def _find_peers(self, controller: Controller) -> None:
         from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
+        from ottla.server.watch import PeerWatch
 
         self.peers = BrokerPeers(
             self.config.node_id,
@@ -243,5 +244,7 @@ class Node:
             self._loop.call_soon_threadsafe(tell)
 
 
-def memory_disk() -> MemoryDisk:
+def memory_disk() -> "MemoryDisk":
+    from ottla.storage.memory import MemoryDisk
+
     return MemoryDisk(track_sync=False, now_ms=lambda: time.time_ns() // 1_000_000)

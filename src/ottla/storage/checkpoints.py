@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -96,6 +95,8 @@ def write_meta(disk: Disk, meta: Meta) -> None:
 
 
 def write_clean_mark(disk: Disk, broker_epoch: int) -> None:
+    import json  # a start only looks whether the mark is there
+
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     disk.write_whole(CLEAN_MARK, text.encode())
 

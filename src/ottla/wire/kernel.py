@@ -51,7 +51,7 @@ except ImportError:  # no compiler when this was installed
     COMPILED = False
 
 from ottla.wire.corruption import BadRecord
-from ottla.wire.kernel_py import HEADER_BYTES, INDEX_FIELDS
+from ottla.wire.layout import HEADER_BYTES, INDEX_FIELDS
 
 __all__ = [
     "COMPILED",

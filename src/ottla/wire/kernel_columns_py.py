@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.ports import Buffer
 from ottla.wire import kernel_py
+from ottla.wire.layout import INDEX_FIELDS
 
 Measured = tuple[int, int, int, int, int, int, int, int]
 Column = tuple[Any, Any, Any]  # offsets, data, validity (None where nothing is null)
@@ -150,9 +151,9 @@ def _not_negative(row: int) -> None:
 
 def _wanted(payload: bytes, count: int, first: int, end: int) -> Iterator[tuple[int, ...]]:
     rows = memoryview(kernel_py.index(payload, count)).cast("q")
-    for at in range(0, len(rows), kernel_py.INDEX_FIELDS):
+    for at in range(0, len(rows), INDEX_FIELDS):
         if first <= rows[at] < end:
-            yield tuple(rows[at : at + kernel_py.INDEX_FIELDS])
+            yield tuple(rows[at : at + INDEX_FIELDS])
 
 
 def _headers(payload: bytes, position: int) -> Iterator[tuple[int, int, int, int]]:

@@ -12,12 +12,11 @@ from typing import Any
 
 from ottla.ports import Buffer
 from ottla.wire.corruption import BadRecord, CorruptBatch, WrongMagic
+from ottla.wire.layout import HEADER_BYTES
 
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 Walked = tuple[int, int, int, int]
 
-HEADER_BYTES = 61
-INDEX_FIELDS = 9
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_PREFIX = 12  # base offset and length: what the batch's length does not count
 _CRC_START = 21  # the CRC covers everything from the attributes on

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from ottla.ports import Buffer
-from ottla.wire.kernel_py import INDEX_FIELDS, encode, index, murmur2, read_varint, signed64
+from ottla.wire.kernel_py import encode, index, murmur2, read_varint, signed64
+from ottla.wire.layout import INDEX_FIELDS
 
 B = TypeVar("B")
 T = TypeVar("T", bound=tuple[Any, ...])

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 from ottla.wire import kernel
-from ottla.wire.kernel_rows_py import headers_at
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Header", "Record", "headers_at", "iterate", "read"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Header", "Record", "iterate", "read"]
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 Header = tuple[str, bytes | None]
@@ -43,5 +42,11 @@ def iterate(
             header.max_timestamp if header.log_append_time else base_timestamp + delta,
             None if key_start < 0 else payload[key_start:key_end],
             None if value_start < 0 else payload[value_start:value_end],
-            () if end - headers_start == 1 else headers_at(payload, headers_start),
+            () if end - headers_start == 1 else _headers_at(payload, headers_start),
         )
+
+
+def _headers_at(payload: bytes, position: int) -> tuple[Header, ...]:
+    from ottla.wire.kernel_rows_py import headers_at  # what a broker writes by itself has no headers
+
+    return headers_at(payload, position)

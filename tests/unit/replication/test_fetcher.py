@@ -1,8 +1,8 @@
 """The follower's side, against a leader of the same code: requests in, answers out, no network."""
 
 from ottla import errors
-from ottla.replication.fetcher import Fetcher, Limits, key_of, truncate
-from ottla.replication.partition import Partition
+from ottla.replication.fetcher import Fetcher, Limits, truncate
+from ottla.replication.partition import Partition, key_of
 from ottla.wire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from tests.unit.replication.test_partition import a_batch, a_log, a_state
 

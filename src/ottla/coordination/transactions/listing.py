@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import re2  # type: ignore[import-untyped]
-
 from ottla.coordination.transactions.records import by_topic
 from ottla.coordination.transactions.transaction import BY_TITLE, TopicPartition, Transaction
 from ottla.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
@@ -39,8 +37,8 @@ def list_matching(
     """Filters a shard's transactions. A state that is not known matches none, and is named in the answer."""
     try:
         matches_id = _id_filter(request.transactional_id_pattern)
-    except re2.error:
-        return ListTransactionsResponse(error_code=InvalidRegularExpression.code)
+    except InvalidRegularExpression as error:
+        return ListTransactionsResponse(error_code=error.code)
     states = {BY_TITLE[title] for title in request.state_filters if title in BY_TITLE}
     producer_ids = set(request.producer_id_filters)
     found = [
@@ -78,9 +76,14 @@ def merged(responses: Iterable[ListTransactionsResponse]) -> ListTransactionsRes
 def _id_filter(pattern: str | None) -> Callable[[str], bool]:
     if not pattern:
         return lambda _: True
+    import re2  # type: ignore[import-untyped]  # few ever ask with a pattern
+
     options = re2.Options()
     options.log_errors = False  # the client is told; it need not fill our log
-    compiled = re2.compile(pattern, options)
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise InvalidRegularExpression(str(error)) from None
     return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
 
 
