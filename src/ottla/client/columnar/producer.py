@@ -37,6 +37,7 @@ class ColumnarProducer(Producer):
         self._gathered: list[tuple[str | None, pa.RecordBatch]] = []
         self._gathered_bytes = self._gathered_rows = 0
         self._number = 0
+        self._counted = pa.array([], pa.int64())
         self._failures: Failures = []
 
     def write(self, rows: pa.RecordBatch, topic: str | None = None) -> None:
@@ -96,11 +97,17 @@ class ColumnarProducer(Producer):
         rows = batches[0]
         if len(batches) > 1:
             (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [batches[0]]
-        numbers = pa.array(range(self._number, self._number + rows.num_rows), pa.int64())
-        self._number += rows.num_rows
+        numbers = self._numbers(rows.num_rows)
         self._check_sizes(rows, numbers)
         for name, part, part_numbers in self._by_topic(topic, rows, numbers):
             self._send_topic(name, part, part_numbers)
+
+    def _numbers(self, count: int) -> pa.Array:
+        """Of the next rows. Counted in Python once: that costs more than to encode the rows."""
+        if len(self._counted) < count:
+            self._counted = pa.array(range(count), pa.int64())
+        first, self._number = self._number, self._number + count
+        return pc.add(self._counted.slice(0, count), first)
 
     def _by_topic(
         self, topic: str | None, rows: pa.RecordBatch, numbers: pa.Array
