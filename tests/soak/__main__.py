@@ -63,6 +63,7 @@ def _home_care(seed: int) -> Iterator[Any]:
     from tests.soak import homecare  # needs the extra spark
 
     yield homecare.demos(10, seed, _say)
+    yield homecare.elsewhere(seed, _say)
     yield homecare.memory(30, seed, _say)
 
 

@@ -1,4 +1,5 @@
-"""Home care at length: the demo again and again, with kills; and half an hour in which memory must not grow.
+"""Home care at length: the demo again and again, with kills, also on other brokers and on a Spark cluster; and half an
+hour in which memory must not grow.
 
 python -m tests.soak.homecare [--runs 10] [--minutes 30]
 """
@@ -12,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
+from tests.spark.standalone import standalone
 
 _COMMAND = [sys.executable, "-m", "ottla.cli.main", "homecare"]
 _SAMPLE_S = 10.0
@@ -42,13 +45,22 @@ def demos(runs: int, seed: int, say: Callable[[str], None], options: tuple[str, 
     report = Report()
     for i in range(runs):
         chaos = ["--chaos"] if i % 2 else []
-        command = [*_COMMAND, "demo", "--seed", str(seed + i), *chaos, *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-        report.runs += 1
-        report.right += done.returncode == 0
-        if done.returncode:
-            report.wrong.append(f"seed {seed + i} {chaos}: {done.stdout[-2000:]}{done.stderr[-500:]}")
-        say(f"demo {i + 1} of {runs}{' with chaos' if chaos else ''}: exit {done.returncode}")
+        name = f"{i + 1} of {runs}{' with chaos' if chaos else ''}"
+        _judge(report, name, seed + i, [*chaos, *options], say)
+    return report
+
+
+def elsewhere(seed: int, say: Callable[[str], None]) -> Report:
+    """The same demo with Apache Kafka for a broker, with Spark on a cluster, and with three brokers."""
+    report = Report()
+    with Oracle(heap="512M") as kafka:
+        _judge(report, "on Apache Kafka", seed, ["--bootstrap", kafka.bootstrap, "--chaos"], say)
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-soak-spark-") as folder,
+        standalone(Path(folder)) as master,
+    ):
+        _judge(report, "on a Spark cluster of two workers", seed, ["--master", master, "--chaos"], say)
+    _judge(report, "with three brokers", seed, ["--brokers", "3", "--chaos"], say)
     return report
 
 
@@ -98,6 +110,17 @@ def memory(minutes: float, seed: int, say: Callable[[str], None], devices: int =
     return report
 
 
+def _judge(report: Report, name: str, seed: int, options: Sequence[str], say: Callable[[str], None]) -> None:
+    begun = time.monotonic()
+    command = [*_COMMAND, "demo", "--seed", str(seed), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    report.runs += 1
+    report.right += done.returncode == 0
+    if done.returncode:
+        report.wrong.append(f"{name}, seed {seed}: {done.stdout[-2000:]}{done.stderr[-500:]}")
+    say(f"demo {name}: exit {done.returncode} after {time.monotonic() - begun:.0f} s")
+
+
 def _tree_mb(root: int) -> int:
     """Proportional memory of a process and all below it: what they share counts once."""
     parents: dict[int, list[int]] = {}
@@ -128,7 +151,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     options = parser.parse_args()
-    reports = [demos(options.runs, options.seed, print), memory(options.minutes, options.seed, print)]
+    reports = [
+        demos(options.runs, options.seed, print),
+        elsewhere(options.seed, print),
+        memory(options.minutes, options.seed, print),
+    ]
     for report in reports:
         print(json.dumps({name: getattr(report, name) for name in Report.__slots__}))
     return 0 if all(report.is_clean for report in reports) else 1
