@@ -1,11 +1,12 @@
 """What a state machine wants to happen: it decides, a `Shard` carries it out."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
+from ottla.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Reply:
     """The answer to the request behind `token`: a value, or an exception to answer with."""
 
@@ -13,7 +14,7 @@ class Reply:
     answer: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timer:
     """Arm the timer of this name anew (one of a name runs at a time); `delay_ms=None` disarms it."""
 
@@ -21,7 +22,7 @@ class Timer:
     delay_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effects:
     """Records to append as one atomic batch; replies and sends that leave once they are committed;
     timers to arm.

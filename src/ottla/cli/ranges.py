@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ottla.cli.options import UsageError
 from ottla.cli.times import time_ms
+from ottla.frozen import frozen
 
 GRAMMAR = (
     "start, end, stored, N (offset), +N (after the start), -N (before the end), N:M, :end, start:end, "
@@ -16,7 +16,7 @@ P = TypeVar("P")
 Kind = Literal["offset", "from_start", "from_end", "time", "stored"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     kind: Kind
     value: int = 0
@@ -43,7 +43,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """From one bound up to (not including) another; no end: for ever."""
 

@@ -13,6 +13,7 @@ from ottla.client.dialogue import check
 from ottla.client.errors import BrokersUnreachable, ConnectionLost
 from ottla.client.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
 from ottla.client.settings import Settings
+from ottla.frozen import frozen
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.schema import Message
@@ -22,7 +23,7 @@ GROUP, TRANSACTION = 0, 1
 ZERO_ID = bytes(16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broker:
     id: int
     host: str
@@ -33,7 +34,7 @@ class Broker:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Partition:
     index: int
     leader: int
@@ -44,7 +45,7 @@ class Partition:
     error_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Topic:
     name: str
     id: bytes

@@ -20,6 +20,7 @@ from ottla.client.sessions import FetchSession, Wanted
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
+from ottla.frozen import frozen
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Place:
     not_before: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """What the user is told instead of records; of one partition, as long as its place is the same, or of all."""
 

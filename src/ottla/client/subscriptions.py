@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ottla.client.values import TopicPartition
+from ottla.frozen import frozen
 from ottla.ports import Buffer
 from ottla.wire import codec
 from ottla.wire.messages import consumer_protocol_assignment as assignments
@@ -14,7 +14,7 @@ _VERSION = struct.Struct(">h")
 SUBSCRIPTION_VERSION, ASSIGNMENT_VERSION = 3, 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subscription:
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()

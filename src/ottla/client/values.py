@@ -1,8 +1,9 @@
 """The small values that users of the client hold in their hands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from ottla.frozen import frozen
 
 
 class TopicPartition(NamedTuple):
@@ -48,7 +49,7 @@ class ConsumerRecord(NamedTuple):
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupMetadata:
     """Who commits: what a transactional producer needs to be fenced with its consumer."""
 

@@ -1,11 +1,11 @@
 """What a setting is: its type, default, bounds and who may change it; text to value and back."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from ottla import errors
+from ottla.frozen import frozen
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -52,7 +52,7 @@ class Importance(Enum):
     LOW = "low"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Synonym:
     """A broker setting that a topic setting falls back to; `factor` turns its unit into the topic's."""
 
@@ -70,7 +70,7 @@ class Wrong(NamedTuple):
 Validator = Callable[[Value], Wrong | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfigKey:
     """One setting."""
 

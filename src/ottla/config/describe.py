@@ -1,23 +1,23 @@
 """Settings as DescribeConfigs answers them: value, where it comes from, and what else could have set it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import ConfigKey, Source, Type, Update
 from ottla.config.group import GROUP_KEYS
 from ottla.config.settings import Config
 from ottla.config.topic import TOPIC_KEYS
+from ottla.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SynonymEntry:
     name: str
     value: str | None
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One line of the answer; `synonyms` begins with the one in force."""
 

@@ -1,11 +1,11 @@
 """The settings of one group, and the broker's bounds for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
 from ottla.config.definitions import ConfigKey, Synonym, Type, at_least, by_name
+from ottla.frozen import frozen
 
 if TYPE_CHECKING:
     from ottla.config.settings import Config
@@ -32,7 +32,7 @@ GROUP_KEYS: dict[str, ConfigKey] = by_name(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupConfig:
     """Effective settings of one group of the consumer protocol."""
 

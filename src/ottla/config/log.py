@@ -1,17 +1,17 @@
 """The settings that one partition's log runs by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.config.definitions import INT_MAX, LONG_MAX
 from ottla.config.topic import INTERNAL_SEGMENT_BYTES, topic_key
+from ottla.frozen import frozen
 
 if TYPE_CHECKING:
     from ottla.config.settings import Config
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogConfig:
     """Effective settings: the topic's own, else the broker's, else the default."""
 

@@ -1,7 +1,6 @@
 """Decisions on settings: AlterConfigs and IncrementalAlterConfigs of topics, brokers and groups."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.config.alter import Alteration, altered, check_dynamic_broker, replaced
@@ -10,20 +9,21 @@ from ottla.config.group import GROUP_KEYS, check_group
 from ottla.config.settings import Config, broker_key
 from ottla.config.topic import TOPIC_KEYS, check_topic
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from ottla.metadata.names import check_name
 from ottla.metadata.records import ConfigSet, Record
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceResult:
     resource_type: int
     resource_name: str
     error: ProtocolError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceAlterations:
     """What one resource of a request asks for."""
 

@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla import errors
 from ottla.config.settings import Config
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.metadata import membership
 from ottla.metadata.decision import Decision
 from ottla.metadata.difference import differences
@@ -19,7 +19,7 @@ Decide = Callable[[Image, Config], Decision[Any]]
 Answer = Callable[[Any], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Wanted:
     decide: Decide
     answer: Answer

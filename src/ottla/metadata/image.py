@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ottla.frozen import frozen
 from ottla.metadata.records import (
     NO_LEADER,
     RECOVERED,
@@ -66,7 +67,7 @@ class Topic:
     partitions: list[Partition] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broker:
     broker_id: int
     epoch: int

@@ -1,21 +1,22 @@
 """Topics that brokers make by themselves: those of the coordinators, and those a client just asks for."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ottla.config.settings import Config
+from ottla.frozen import frozen
 from ottla.metadata.image import Image
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 SEGMENT_BYTES_MIN = 1 << 20  # a topic takes no less; the broker's setting may say less
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewTopic:
     """As CreateTopics asks for it, for `topics.create_topics`."""
 

@@ -1,9 +1,9 @@
 """What a broker registers with its session, and what the controller makes of who is there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ottla.config.settings import Config
+from ottla.frozen import frozen
 from ottla.metadata import brokers, codec
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image
@@ -13,7 +13,7 @@ RECORDS_PER_ENTRY = 4000
 """With many replicas, 100 bytes each: well within an entry."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registration:
     """`ready`: it has read the log up to its own registration. `stopping`: it is about to stop cleanly."""
 

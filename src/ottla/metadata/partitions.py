@@ -1,12 +1,12 @@
 """Decisions on partitions that exist: proposals of a new ISR (AlterPartition) and asked-for elections."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla import errors
 from ottla.config.settings import Config
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.metadata import leadership
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, Partition, changed
@@ -19,7 +19,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IsrProposal:
     """A leader proposes who is in sync: pairs of broker id and broker epoch (-1: not known)."""
 
@@ -31,7 +31,7 @@ class IsrProposal:
     recovery_state: int = RECOVERED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProposalResult:
     proposal: IsrProposal
     partition: Partition | None
@@ -39,7 +39,7 @@ class ProposalResult:
     error: ProtocolError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElectionResult:
     topic: str
     partition: int

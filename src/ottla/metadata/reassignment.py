@@ -1,11 +1,11 @@
 """Moving replicas: the old and the new ones live side by side until the new ones are in sync."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.config.settings import Config
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.metadata import leadership
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, Partition, changed
@@ -13,7 +13,7 @@ from ottla.metadata.records import Record
 from ottla.metadata.topics import check_assignment
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """`replicas` is where the partition shall be; None gives the running move up."""
 

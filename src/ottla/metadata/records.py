@@ -1,6 +1,6 @@
 """The records of the metadata log: everything the cluster knows is what these add up to."""
 
-from dataclasses import dataclass
+from ottla.frozen import frozen
 
 NO_LEADER = -1
 RECOVERED = 0
@@ -9,12 +9,12 @@ RECOVERING = 1
 Ints = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterCreated:
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControllerChanged:
     """The first record under each controller epoch."""
 
@@ -22,7 +22,7 @@ class ControllerChanged:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FeatureSet:
     """A finalized feature; level 0 removes it."""
 
@@ -30,7 +30,7 @@ class FeatureSet:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     name: str
     host: str
@@ -38,7 +38,7 @@ class Endpoint:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerRegistered:
     """A broker is known, and fenced until it has caught up with this log."""
 
@@ -50,44 +50,44 @@ class BrokerRegistered:
     directories: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerUnregistered:
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerFenced:
     """Lost, or not there yet: leads nothing and is in no ISR."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerUnfenced:
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BrokerStopping:
     """In a clean shutdown: may answer, but leads nothing new."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicCreated:
     name: str
     topic_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicDeleted:
     """The topic, its partitions and its settings."""
 
     topic_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionCreated:
     topic_id: bytes
     partition: int
@@ -104,7 +104,7 @@ class PartitionCreated:
     recovery_state: int = RECOVERED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionChanged:
     """The whole new state of a partition, not a difference: whoever reads it needs nothing before it."""
 
@@ -123,7 +123,7 @@ class PartitionChanged:
     recovery_state: int = RECOVERED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SoleReplicasRestarted:
     """A broker is back and leads, under new leader epochs, every partition that it alone holds.
 
@@ -133,7 +133,7 @@ class SoleReplicasRestarted:
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfigSet:
     """One setting of a resource (the protocol's resource types); None unsets it."""
 
@@ -143,7 +143,7 @@ class ConfigSet:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducerIdsAllocated:
     """Ids below `next_producer_id` are given away; the block before it belongs to this broker."""
 

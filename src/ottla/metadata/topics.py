@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla import errors
 from ottla.config.settings import Config
 from ottla.config.topic import check_topic
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import TOPIC_RESOURCE, Image, Topic
 from ottla.metadata.names import CLUSTER_METADATA, check_name
@@ -27,7 +27,7 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 NO_ID = bytes(16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicResult:
     """What became of one topic of a request; `partitions` and below are of a topic that was made."""
 

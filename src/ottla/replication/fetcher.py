@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ottla import errors
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.replication.partition import Key, Partition, key_of
 from ottla.replication.throttle import Throttle
 from ottla.storage.log import Log
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
     log_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     wait_ms: int = 500
     bytes_min: int = 1

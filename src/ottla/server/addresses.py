@@ -3,10 +3,10 @@
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
+from ottla.frozen import frozen
 from ottla.metadata.records import Endpoint
 
 log = logging.getLogger("ottla.server")
@@ -14,7 +14,7 @@ log = logging.getLogger("ottla.server")
 ANYWHERE = ("", "0.0.0.0", "::")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """A listener as configured: NAME://HOST:PORT."""
 

@@ -3,9 +3,9 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.errors import OttlaError
+from ottla.frozen import frozen
 from ottla.ports import Disk
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -59,7 +59,7 @@ def write_offsets(disk: Disk, name: str, offsets: Mapping[TopicPartition, int]) 
     disk.write_whole(name, text.encode())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Meta:
     """Whose folder this is; `directory_id` tells one log folder of a broker from another."""
 

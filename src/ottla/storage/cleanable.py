@@ -1,10 +1,10 @@
 """How dirty a log is, and which log is due for compaction next."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.config.log import LogConfig
+from ottla.frozen import frozen
 from ottla.ports import Disk
 from ottla.storage.files import LOG, file_name
 from ottla.storage.indexes import AbortedTransaction
@@ -58,7 +58,7 @@ class CompactableLog(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cleanable:
     """How dirty a log is, and between which offsets."""
 

@@ -1,9 +1,9 @@
 """Checks a log folder from end to end and says what is wrong, where. It changes nothing."""
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
 from ottla.errors import ProtocolError
+from ottla.frozen import frozen
 from ottla.ports import Disk
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import DamagedFile, TopicPartition
@@ -38,7 +38,7 @@ _CHECKPOINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One thing that is not as it should be. `position` is in the file, `offset` in the log."""
 

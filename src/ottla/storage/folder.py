@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ottla.config.log import LogConfig
 from ottla.errors import KafkaStorageError
+from ottla.frozen import frozen
 from ottla.ports import Disk
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import Meta, Offsets, TopicPartition
@@ -22,7 +23,7 @@ Job = Callable[[], None]
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """A partition's share of the folder, for DescribeLogDirs."""
 

@@ -1,7 +1,8 @@
 """Names of partition folders, as in Kafka: `topic-3`, and `topic-3.<hex>-delete`, `-future` or `-stray`."""
 
 import re
-from dataclasses import dataclass
+
+from ottla.frozen import frozen
 
 DELETE = "-delete"  # on its way out
 FUTURE = "-future"  # a copy on its way in
@@ -13,7 +14,7 @@ _MARKED = re.compile(
 _PLAIN = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?P<kind>)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FolderName:
     """`topic` of a marked folder may be cut short: a file name has 255 characters at most."""
 

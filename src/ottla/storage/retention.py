@@ -1,10 +1,10 @@
 """Which segments a log may let go: what lies before its start, what is too much, what is too old."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.config.log import LogConfig
+from ottla.frozen import frozen
 
 
 class SegmentAge(Protocol):
@@ -19,7 +19,7 @@ class SegmentAge(Protocol):
     def largest_timestamp(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Doomed:
     """A segment to delete, and why: one line for the log."""
 
@@ -28,7 +28,7 @@ class Doomed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expiry:
     """What to delete, oldest first. `roll_first` when that is all there is: a log has an active segment."""
 

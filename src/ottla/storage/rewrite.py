@@ -2,9 +2,10 @@
 
 from array import array
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from ottla.frozen import frozen
 from ottla.ports import Buffer
 from ottla.storage.key_map import KeyMap
 from ottla.wire import compression, kernel
@@ -25,7 +26,7 @@ Job = Callable[[], None]
 Steps = Generator[Job | None, None, T]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fate:
     """What is decided for a batch as a whole, before its records are looked at."""
 

@@ -6,8 +6,8 @@ a `.swap` replaces by the offsets in it, which is too little when its last batch
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ottla.frozen import frozen
 from ottla.ports import Disk
 from ottla.storage.checkpoints import DamagedFile
 from ottla.storage.files import (
@@ -25,7 +25,7 @@ from ottla.wire import batch as batches
 REPLACED = ".replaced"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Swap:
     """One cleaned segment and the segments it replaces; the first of those has the same base offset."""
 

@@ -1,12 +1,12 @@
 """What is inside a broker, as plain Python values."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.broker import Broker
 from ottla.coordination.groups.subscription import parse_assignment
 from ottla.errors import NONE, UnknownTopicOrPartition, error_for
+from ottla.frozen import frozen
 from ottla.storage.indexes import AbortedTransaction
 from ottla.storage.log import Log
 from ottla.testing.asking import ask
@@ -26,7 +26,7 @@ STEP_BYTES = 1 << 20
 CLASSIC = "classic"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicRecord:
     """One record. `key`, `value` and header values are bytes unless a deserializer was given."""
 
@@ -39,14 +39,14 @@ class TopicRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupMember:
     member_id: str
     client_id: str
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A consumer group: who has what, how far it came, and how much is left."""
 

@@ -1,9 +1,9 @@
 """What the generated messages are made of: classes with a table of fields over all versions."""
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
+from ottla.frozen import frozen
 from ottla.ports import Buffer
 
 __all__ = ["ZERO_UUID", "Api", "Buffer", "Field", "Message"]
@@ -58,7 +58,7 @@ def _short(value: object) -> str:
     return repr(value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Api:
     """A row of the protocol's API table, as Apache Kafka serves it."""
 

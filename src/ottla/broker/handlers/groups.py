@@ -1,7 +1,6 @@
 """Groups and their offsets. The machines of `coordination.groups` decide; here requests find their shard."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ottla import errors
@@ -11,6 +10,7 @@ from ottla.broker.coordinators import LocalShard
 from ottla.coordination.groups.offsets import refuse_transactional
 from ottla.coordination.groups.table import GroupTable
 from ottla.effects import Effects
+from ottla.frozen import frozen
 from ottla.metadata.names import CONSUMER_OFFSETS
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -52,7 +52,7 @@ from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOff
 GROUPS_FROM = 8  # OffsetFetch: several groups in one request
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A group member's client as Kafka shows it."""
 

@@ -1,19 +1,19 @@
 """The cluster itself: its brokers, their folders, what they serve."""
 
 import asyncio
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.client.cluster import Broker, Cluster
 from ottla.client.dialogue import check
 from ottla.client.errors import NotSupported
 from ottla.client.values import TopicPartition
+from ottla.frozen import frozen
 from ottla.wire.messages import APIS
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterInfo:
     id: str | None
     controller: int
@@ -21,7 +21,7 @@ class ClusterInfo:
     features: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogDir:
     """A folder of a broker; sizes by partition. Totals are -1 where the broker does not tell."""
 

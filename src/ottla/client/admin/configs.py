@@ -1,12 +1,12 @@
 """Settings of topics, brokers and groups as the cluster holds them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.errors import error_for
+from ottla.frozen import frozen
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -29,7 +29,7 @@ SOURCES = {
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Config:
     """One setting, its value and where the value comes from."""
 

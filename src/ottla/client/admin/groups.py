@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.client.cluster import GROUP, Broker, Cluster
@@ -12,6 +11,7 @@ from ottla.client.offsets import by_topic, commit
 from ottla.client.subscriptions import decode_assignment
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, error_for
+from ottla.frozen import frozen
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -24,7 +24,7 @@ from ottla.wire.messages.offset_delete import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedGroup:
     id: str
     protocol_type: str
@@ -32,7 +32,7 @@ class ListedGroup:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     id: str
     client_id: str
@@ -41,7 +41,7 @@ class Member:
     assignment: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     id: str
     state: str

@@ -1,7 +1,7 @@
 """Topics and partitions: create, describe, grow, truncate, move, delete."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ottla import errors
@@ -11,6 +11,7 @@ from ottla.client.leaders import ask_leaders
 from ottla.client.offsets import by_topic
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
+from ottla.frozen import frozen
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -43,7 +44,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewTopic:
     """A topic to create. -1 leaves a number to the broker; `assignments` places replicas by hand."""
 
@@ -54,7 +55,7 @@ class NewTopic:
     assignments: Sequence[Sequence[int]] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CreatedTopic:
     name: str
     id: bytes
@@ -249,7 +250,7 @@ async def reassign(cluster: Cluster, targets: Mapping[TopicPartition, Sequence[i
     await cluster.retrying(attempt, "partitions could not be moved")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reassignment:
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

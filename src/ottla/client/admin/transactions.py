@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ottla import errors
 from ottla.client.admin.topics import list_topics
@@ -14,6 +13,7 @@ from ottla.client.leaders import ask_leaders
 from ottla.client.offsets import by_topic
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
+from ottla.frozen import frozen
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
@@ -27,7 +27,7 @@ from ottla.wire.messages.write_txn_markers import (
 MAX_TRANSACTION_TIMEOUT_MS = 15 * 60 * 1000  # Kafka's default for transaction.max.timeout.ms
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedTransaction:
     transactional_id: str
     coordinator: int
@@ -35,7 +35,7 @@ class ListedTransaction:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transaction:
     transactional_id: str
     coordinator: int
@@ -47,7 +47,7 @@ class Transaction:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ActiveProducer:
     producer_id: int
     producer_epoch: int
@@ -57,7 +57,7 @@ class ActiveProducer:
     transaction_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hanging:
     """An open transaction on a partition that its coordinator knows nothing of (any more)."""
 

@@ -1,13 +1,13 @@
 """A batch of Arrow rows on its way to a partition: encoded once, stamped whenever it is sent."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.client.deliveries import Batch
 from ottla.client.values import TopicPartition
+from ottla.frozen import frozen
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 from ottla.wire import columns
@@ -16,7 +16,7 @@ Failures = list[tuple[int, TopicPartition, Exception]]
 _NO_BOUND = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Encoding:
     """How rows become batches."""
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from ottla import errors
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.records import NO_PARTITIONS, Partitions, TopicPartition
+from ottla.frozen import frozen
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -23,7 +24,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsumerMember:
     member_id: str
     metadata: r.MemberMetadataValue

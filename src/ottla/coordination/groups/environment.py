@@ -1,10 +1,11 @@
 """What the group machine sees of the world around its shard."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ottla.coordination.groups.settings import GroupSettings
+from ottla.frozen import frozen
 
 
 class TopicsView(Protocol):
@@ -41,7 +42,7 @@ def silent(_line: str) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Environment:
     topics: TopicsView
     new_id: Callable[[], str]  # a fresh UUID as text

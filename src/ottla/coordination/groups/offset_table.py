@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.coordination.groups.records import OffsetCommit, OffsetCommitValue
+from ottla.frozen import frozen
 
 Partition = tuple[str, int]  # topic name, partition
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committed:
     value: OffsetCommitValue
     log_offset: int  # of the record: the later one counts, whatever order transactions end in

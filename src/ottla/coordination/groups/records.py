@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` as values. A `value` of None is a tombstone."""
 
-from dataclasses import dataclass
+from ottla.frozen import frozen
 
 TopicPartition = tuple[bytes, int]  # topic id, partition
 Partitions = frozenset[TopicPartition]
@@ -9,7 +9,7 @@ NO_TOPIC_ID = bytes(16)
 NO_PARTITIONS: Partitions = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetCommitValue:
     offset: int
     metadata: str
@@ -19,7 +19,7 @@ class OffsetCommitValue:
     topic_id: bytes = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetCommit:
     group_id: str
     topic: str
@@ -27,7 +27,7 @@ class OffsetCommit:
     value: OffsetCommitValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassicMemberValue:
     member_id: str
     group_instance_id: str | None
@@ -39,7 +39,7 @@ class ClassicMemberValue:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupMetadataValue:
     protocol_type: str
     generation: int
@@ -49,32 +49,32 @@ class GroupMetadataValue:
     members: tuple[ClassicMemberValue, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupMetadata:
     group_id: str
     value: GroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsumerGroupMetadataValue:
     epoch: int
     metadata_hash: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsumerGroupMetadata:
     group_id: str
     value: ConsumerGroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionMetadata:
     """Written by Apache Kafka up to 4.0; read and ignored."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassicMemberMetadata:
     """What a member that still speaks the classic protocol told us."""
 
@@ -82,7 +82,7 @@ class ClassicMemberMetadata:
     supported_protocols: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemberMetadataValue:
     instance_id: str | None
     rack_id: str | None
@@ -95,33 +95,33 @@ class MemberMetadataValue:
     classic: ClassicMemberMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemberMetadata:
     group_id: str
     member_id: str
     value: MemberMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetAssignmentMetadataValue:
     assignment_epoch: int
     assignment_timestamp_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetAssignmentMetadata:
     group_id: str
     value: TargetAssignmentMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetAssignmentMember:
     group_id: str
     member_id: str
     value: Partitions | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurrentMemberAssignmentValue:
     member_epoch: int
     previous_member_epoch: int
@@ -130,21 +130,21 @@ class CurrentMemberAssignmentValue:
     pending_revocation: tuple[tuple[TopicPartition, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CurrentMemberAssignment:
     group_id: str
     member_id: str
     value: CurrentMemberAssignmentValue | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegularExpressionValue:
     topics: tuple[str, ...]
     version: int
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegularExpression:
     group_id: str
     regex: str

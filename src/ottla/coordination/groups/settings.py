@@ -1,12 +1,14 @@
 """The settings of the group coordinator: Kafka's names with underscores, Kafka's defaults unless said."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ottla.frozen import frozen
 
 UNLIMITED = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupSettings:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

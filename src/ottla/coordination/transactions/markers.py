@@ -19,6 +19,7 @@ from ottla.coordination.transactions.records import by_topic
 from ottla.coordination.transactions.transaction import TopicPartition, Transaction
 from ottla.effects import NOTHING, Effects, Timer
 from ottla.errors import NONE
+from ottla.frozen import frozen
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -27,7 +28,7 @@ from ottla.wire.messages.write_txn_markers import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Markers:
     """The decision for partitions of one transaction. `ticket` tells one sending from another."""
 

@@ -1,7 +1,5 @@
 """InitProducerId: who holds a transactional id, and how the one before loses it."""
 
-from dataclasses import dataclass
-
 from ottla.coordination.transactions.settings import ProducerIds
 from ottla.coordination.transactions.transaction import (
     BUMPING_VERSION,
@@ -14,11 +12,12 @@ from ottla.coordination.transactions.transaction import (
     prepared,
 )
 from ottla.errors import ConcurrentTransactions, InvalidRequest, ProducerFenced
+from ottla.frozen import frozen
 
 Identity = tuple[int, int]  # producer id, epoch
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """The next value, and the epoch whose holder may still repeat its request (-1: nobody's)."""
 

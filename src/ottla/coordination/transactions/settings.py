@@ -1,9 +1,9 @@
 """What a transaction coordinator is told at its start, and what it asks of others."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.config.settings import Config
+from ottla.frozen import frozen
 
 
 class ProducerIds(Protocol):
@@ -14,7 +14,7 @@ class ProducerIds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """Apache Kafka's settings and defaults, and the bounds of our own."""
 

@@ -3,8 +3,10 @@
 A step is a function of the old value that returns the new one; whether it is allowed is decided elsewhere.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
+
+from ottla.frozen import frozen
 
 TopicPartition = tuple[str, int]
 
@@ -45,7 +47,7 @@ IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 BY_TITLE = {state.title: state for state in State}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transaction:
     """One transactional id. `producer_epoch` is -1 only before the first InitProducerId is logged."""
 
@@ -91,7 +93,7 @@ class Transaction:
         return self.producer_id, self.producer_epoch
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forgotten:
     """The transactional id has expired: a tombstone in the log."""
 

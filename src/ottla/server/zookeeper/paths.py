@@ -1,16 +1,16 @@
 """Where things are in ZooKeeper, and how their data reads."""
 
 import struct
-from dataclasses import dataclass
 
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
+from ottla.frozen import frozen
 
 _ENTRY = struct.Struct(">i8s")
 _CURRENT = struct.Struct(">qi")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paths:
     root: str
 

@@ -1,10 +1,10 @@
 """The bytes of ZooKeeper's protocol: requests out, replies in. Only what a metadata log needs."""
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.errors import OttlaError
+from ottla.frozen import frozen
 
 _INT, _LONG, _BOOL = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">?")
 _HEADER = struct.Struct(">ii")
@@ -62,7 +62,7 @@ class Disconnected(OttlaError):
     """There is no connection, or it broke before the answer: it may have been done."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A znode's data, and of its stat what we use."""
 
@@ -71,7 +71,7 @@ class Node:
     owner: int  # the session of an ephemeral one, else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connected:
     timeout_ms: int
     session_id: int
@@ -150,7 +150,7 @@ class Reader:
                     found.append(None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A request by itself, or one of a multi."""
 
@@ -197,7 +197,7 @@ def multi(parts: list[Part], op: Op = Op.MULTI) -> Part:
     return Part(op, body + _MULTI_END)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acl:
     """Who may do everything with what we create: anybody, or only whoever authenticates as we do."""
 

@@ -11,8 +11,8 @@ import random
 import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ottla.frozen import frozen
 from ottla.server.zookeeper import protocol
 from ottla.server.zookeeper.protocol import (
     AUTH_XID,
@@ -34,7 +34,7 @@ RETRY_S = 0.05
 RETRY_S_MAX = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """`hosts` as (host, port); `credentials` as (scheme, secret), say ("digest", b"user:password")."""
 

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from ottla.frozen import frozen
 
 SHOWN_MAX = 10
 
@@ -39,7 +40,7 @@ class Kind(StrEnum):
     """Acknowledged, and no consumer got that far although all was to be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anomaly:
     kind: Kind
     text: str

@@ -1,8 +1,9 @@
 """What a client did: the operations of a history."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from ottla.frozen import frozen
 
 Value = str | int
 
@@ -34,7 +35,7 @@ class Record(NamedTuple):
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """One operation of one process, from `start_ns` to `end_ns`.
 

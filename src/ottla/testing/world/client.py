@@ -1,10 +1,10 @@
 """Clients as scripts: generators that yield what they want and go on with what came of it."""
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.routes import ROUTES
+from ottla.frozen import frozen
 from ottla.testing.world.network import LOST, Connection
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.schema import Message
@@ -13,7 +13,7 @@ REQUEST_TIMEOUT_MS = 3_000
 GROUP, TRANSACTION = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Send:
     """The script goes on with the response, or with LOST: nobody knows then what became of it.
 
@@ -26,7 +26,7 @@ class Send:
     on_late: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sleep:
     ms: float
 

@@ -1,12 +1,12 @@
 """Server-side assignors: from subscriptions and the last target to the next target. Pure functions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ottla.coordination.groups.records import NO_PARTITIONS, Partitions
+from ottla.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subscriber:
     topics: frozenset[bytes]  # ids of topics that exist
     target: Partitions = NO_PARTITIONS  # of the last assignment
