@@ -12,12 +12,19 @@ if TYPE_CHECKING:
 
 KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger",
          "client-metrics": "client-metrics", "groups": "group"}  # fmt: skip
+NOT_SERVED = ("users", "clients", "ips")
+# What was set for the thing itself; for all brokers it is another source.
 DYNAMIC = {
-    "topic": ("DYNAMIC_TOPIC_CONFIG",),
-    "broker": ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
-    "broker-logger": ("DYNAMIC_BROKER_LOGGER_CONFIG",),
-    "client-metrics": ("CLIENT_METRICS_CONFIG",),
-    "group": ("GROUP_CONFIG",),
+    "topic": "DYNAMIC_TOPIC_CONFIG",
+    "broker": "DYNAMIC_BROKER_CONFIG",
+    "broker-logger": "DYNAMIC_BROKER_LOGGER_CONFIG",
+    "client-metrics": "CLIENT_METRICS_CONFIG",
+    "group": "GROUP_CONFIG",
+}
+# As Java's clients call sources that the protocol calls otherwise.
+SOURCE_NAMES = {
+    "CLIENT_METRICS_CONFIG": "DYNAMIC_CLIENT_METRICS_CONFIG",
+    "GROUP_CONFIG": "DYNAMIC_GROUP_CONFIG",
 }
 
 
@@ -26,12 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alter", action="store_true")
     parser.add_argument("--describe", action="store_true")
     parser.add_argument("--all", action="store_true", help="with --describe the defaults too")
-    parser.add_argument("--entity-type", choices=list(KINDS))
+    parser.add_argument("--entity-type", help=", ".join(KINDS))
     parser.add_argument("--entity-name")
     parser.add_argument("--entity-default", action="store_true")
     for kind in KINDS.values():
         parser.add_argument(f"--{kind}", dest=f"name_{kind.replace('-', '_')}", metavar="NAME")
     parser.add_argument("--broker-defaults", action="store_true")
+    for kind in NOT_SERVED:
+        parser.add_argument(f"--{kind[:-1]}", help=argparse.SUPPRESS)
+        parser.add_argument(f"--{kind[:-1]}-defaults", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--add-config", metavar="a=1,b=[2,3]")
     parser.add_argument("--add-config-file", metavar="FILE")
     parser.add_argument("--delete-config", metavar="a,b")
@@ -46,8 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         if action == "alter":
             if name is None:
-                raise UsageError("an entity name must be specified with --alter")
+                raise UsageError(f"An entity name must be specified with --alter of {kind}s")
             _alter(admin, arguments, kind, name)
+        elif name is not None and not _is_there(admin, kind, name):
+            print(f"The {kind} '{name}' doesn't exist and doesn't have dynamic config.")
         else:
             for each in [name] if name is not None else _names(admin, kind):
                 _describe(admin, kind, each, arguments.all)
@@ -55,6 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    for refused in NOT_SERVED:
+        flag = refused[:-1]
+        if (
+            arguments.entity_type == refused
+            or getattr(arguments, flag)
+            or getattr(arguments, f"{flag}_defaults")
+        ):
+            raise UsageError("users, quotas of clients and limits of addresses are not served here")
     for kind in KINDS.values():
         name = getattr(arguments, f"name_{kind.replace('-', '_')}")
         if name is not None:
@@ -63,6 +83,10 @@ def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
         return "broker", ""
     if arguments.entity_type is None:
         raise UsageError("At least one of --entity-type, --topic, --broker or --group is required")
+    if arguments.entity_type not in KINDS:
+        raise UsageError(
+            f"Invalid entity type {arguments.entity_type}, the entity type must be one of {', '.join(KINDS)}"
+        )
     return KINDS[arguments.entity_type], "" if arguments.entity_default else arguments.entity_name
 
 
@@ -71,13 +95,15 @@ def _alter(admin: "Admin", arguments: argparse.Namespace, kind: str, name: str) 
 
     from ottla.client.settings import read_properties
 
+    if arguments.add_config and arguments.add_config_file:
+        raise UsageError("Only one of --add-config or --add-config-file must be specified")
     added = list_pairs(arguments.add_config)
     if arguments.add_config_file:
         added |= read_properties(Path(arguments.add_config_file).read_text())
     deleted = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
     if not added and not deleted:
         raise UsageError(
-            "At least one of --add-config, --add-config-file, or --delete-config must be specified"
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
     admin.alter_configs(kind, name, set_=added, delete=deleted)
     print(f"Completed updating {'default ' if not name else ''}config for {_told(kind, name)}.")
@@ -85,10 +111,11 @@ def _alter(admin: "Admin", arguments: argparse.Namespace, kind: str, name: str) 
 
 def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
     found = admin.describe_configs(kind, name)
+    source = DYNAMIC[kind] if name or kind != "broker" else "DYNAMIC_DEFAULT_BROKER_CONFIG"
     shown = [
         config
         for config in sorted(found.values(), key=lambda each: each.name)
-        if everything or config.source in DYNAMIC[kind]
+        if everything or config.source == source
     ]
     what = "All" if everything else "Default" if not name and kind == "broker" else "Dynamic"
     where = "brokers in the cluster" if not name and kind == "broker" else _told(kind, name)
@@ -97,6 +124,20 @@ def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
         print(
             f"  {config.name}={_value(config)} sensitive={str(config.sensitive).lower()} synonyms={_synonyms(config)}"
         )
+
+
+def _is_there(admin: "Admin", kind: str, name: str) -> bool:
+    """Only topics and brokers are there or not: settings of the others come before what they are for."""
+    match kind:
+        case "topic":
+            return name in admin.list_topics() or not name
+        case "broker" | "broker-logger":
+            if name and not name.isdigit():
+                raise UsageError(
+                    f"The entity name for {kind}s must be a valid integer broker id, but it is: {name}"
+                )
+            return not name or int(name) in {broker.id for broker in admin.describe_cluster().brokers}
+    return True
 
 
 def _names(admin: "Admin", kind: str) -> list[str]:
@@ -111,6 +152,7 @@ def _names(admin: "Admin", kind: str) -> list[str]:
 
 
 def _told(kind: str, name: str) -> str:
+    kind = "client-metric" if kind == "client-metrics" else kind
     return f"{kind} {name}" if name else f"{kind}s in the cluster"
 
 
@@ -119,4 +161,10 @@ def _value(config: "Config") -> str:
 
 
 def _synonyms(config: "Config") -> str:
-    return "{" + ", ".join(f"{source}:{name}={value}" for name, value, source in config.synonyms) + "}"
+    return (
+        "{"
+        + ", ".join(
+            f"{SOURCE_NAMES.get(source, source)}:{name}={value}" for name, value, source in config.synonyms
+        )
+        + "}"
+    )

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic")
     parser.add_argument("--include", "--whitelist", help="a regular expression of topics")
     parser.add_argument("--partition", type=int)
-    parser.add_argument("--offset", default="latest", help="earliest, latest or a number; needs --partition")
+    parser.add_argument("--offset", help="earliest, latest (the default) or a number; needs --partition")
     parser.add_argument("--from-beginning", action="store_true")
     parser.add_argument("--max-messages", type=int, default=-1)
     parser.add_argument("--timeout-ms", type=int, default=-1, help="stop when nothing came for so long")
@@ -30,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isolation-level", choices=["read_committed", "read_uncommitted"])
     parser.add_argument(
         "--formatter",
-        help="DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, "
-        "OffsetsMessageFormatter, TransactionLogMessageFormatter, GroupMetadataMessageFormatter",
+        help="DefaultMessageFormatter, NoOpMessageFormatter, LoggingMessageFormatter, OffsetsMessageFormatter",
     )
     parser.add_argument(
         "--property",
@@ -56,12 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from ottla.client import Consumer
 
-    if (arguments.topic is None) == (arguments.include is None):
-        raise UsageError("Exactly one of --include/--topic is required.")
-    if arguments.partition is not None and arguments.topic is None:
-        raise UsageError("The topic is required when partition is specified.")
-    if arguments.partition is None and arguments.offset != "latest":
-        raise UsageError("The partition is required when offset is specified.")
+    _check(arguments)
     write = formatter_for(arguments)
     count = 0
     code = 0
@@ -69,8 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
         _place(consumer, arguments)
         try:
             for record in _records(consumer, arguments):
-                sys.stdout.buffer.write(write(record))
                 count += 1
+                try:
+                    sys.stdout.buffer.write(write(record))
+                except ValueError as error:
+                    if not arguments.skip_message_on_error:
+                        raise
+                    say(f"ERROR Error processing message, skipping this message: {error}")
         except KeyboardInterrupt:
             code = 130
         sys.stdout.buffer.flush()
@@ -78,13 +77,33 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
+def _check(arguments: argparse.Namespace) -> None:
+    if (arguments.topic is None) == (arguments.include is None):
+        raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    if arguments.partition is not None and arguments.topic is None:
+        raise UsageError("The topic is required when partition is specified.")
+    if arguments.partition is None and arguments.offset is not None:
+        raise UsageError("The partition is required when offset is specified.")
+    if arguments.from_beginning and arguments.offset is not None:
+        raise UsageError("Options from-beginning and offset cannot be specified together.")
+
+
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     arguments.command_config = arguments.command_config or arguments.consumer_config
     config = settings(arguments, client_id="console-consumer")
-    config["auto.offset.reset"] = "earliest" if arguments.from_beginning else "latest"
+    properties = pairs(arguments.consumer_property)
+    named = {each for each in (arguments.group, properties.get("group.id"), config.get("group.id")) if each}
+    if len(named) > 1:
+        raise UsageError(f"--group and the properties do not agree on the group: {', '.join(sorted(named))}")
     if arguments.isolation_level:
         config["isolation.level"] = arguments.isolation_level
-    config |= pairs(arguments.consumer_property)
+    config |= properties
+    reset = config.setdefault("auto.offset.reset", "earliest" if arguments.from_beginning else "latest")
+    if arguments.from_beginning and reset != "earliest":
+        raise UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
+            "please remove one option"
+        )
     if arguments.group:
         config["group.id"] = arguments.group
     if "group.id" not in config and arguments.partition is None:
@@ -103,11 +122,11 @@ def _place(consumer: "Consumer", arguments: argparse.Namespace) -> None:
         return
     where = (arguments.topic, arguments.partition)
     consumer.assign([where])
-    if arguments.offset.isdigit():
+    if arguments.offset is not None and arguments.offset.isdigit():
         consumer.seek(where, int(arguments.offset))
     elif arguments.offset == "earliest" or arguments.from_beginning:
         consumer.seek_to_beginning()
-    elif arguments.offset == "latest":
+    elif arguments.offset in (None, "latest"):
         consumer.seek_to_end()
     else:
         raise UsageError(

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.kafka_options import add_bootstrap, say, settings
@@ -41,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag in FLAGS:
         parser.add_argument(f"--{flag}")
     parser.add_argument("--socket-buffer-size", help="accepted; has no effect")
-    parser.add_argument("--line-reader", "--reader-config", help="accepted; lines are read as by default")
+    parser.add_argument("--line-reader", metavar="CLASS", help="only Kafka's own, LineMessageReader")
+    parser.add_argument("--reader-config", metavar="FILE", help="as --reader-property, name=value lines")
     parser.add_argument(
         "--property",
         "--reader-property",
@@ -68,12 +70,23 @@ def run(arguments: argparse.Namespace) -> int:
         if value is not None:
             config[name] = value
     config |= pairs(arguments.producer_property)
-    reader = LineReader(pairs(arguments.property))
+    reader = _reader(arguments)
     failures = _Failures()
     with Producer(config) as producer:
         for number, line in enumerate(_lines(), 1):
             _send(producer, arguments, reader.read(line, number), failures)
     return 0
+
+
+def _reader(arguments: argparse.Namespace) -> "LineReader":
+    from ottla.client.settings import read_properties
+
+    if arguments.line_reader and arguments.line_reader.rpartition(".")[2] != "LineMessageReader":
+        raise UsageError(f"the line reader {arguments.line_reader} is not known here")
+    properties: dict[str, str] = {}
+    if arguments.reader_config:
+        properties |= read_properties(Path(arguments.reader_config).read_text())
+    return LineReader(properties | pairs(arguments.property))
 
 
 class Line(NamedTuple):
@@ -104,7 +117,7 @@ class LineReader:
             if found:
                 headers, line = self._parse_headers(head, number), rest
             elif not self._lenient:
-                raise UsageError(f"No header delimiter found on line number {number}: '{line.decode()}'")
+                raise UsageError(f"No headers delimiter found on line number {number}: '{line.decode()}'")
         if self._key:
             head, found, rest = line.partition(self._key_separator)
             if found:

@@ -1,27 +1,33 @@
 """`ottla kafka-consumer-groups`: Apache Kafka's tool of that name, its flags and its output, without Java."""
 
 import argparse
-import time
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
-from ottla.cli import resets
-from ottla.cli.kafka_options import add_bootstrap, one_of, say, settings
-from ottla.cli.options import UsageError, partitions
-from ottla.errors import OttlaError
+from ottla.cli import kafka_group_offsets
+from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, say, settings, table
+from ottla.cli.options import UsageError
+from ottla.errors import OttlaError, ProtocolError
 
 if TYPE_CHECKING:
     from ottla.client import Admin
-    from ottla.client.admin.groups import Group
+    from ottla.client.admin.groups import Group, Member
     from ottla.client.values import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+VIEWS = ("members", "offsets", "state")
 WAYS = ("to-earliest", "to-latest", "to-current")
-NOT_FOUND = "org.apache.kafka.common.errors.GroupIdNotFoundException"
+TYPES = ("Classic", "Consumer")
+STATES = (
+    "Assigning", "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Reconciling", "Stable"
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_bootstrap(parser)
+    add_bootstrap(parser, required=False)
+    parser.add_argument(
+        "--validate-regex", metavar="REGEX", help="whether a pattern is valid RE2; asks nobody"
+    )
     for action in ACTIONS:
         parser.add_argument(f"--{action}", action="store_true")
     parser.add_argument("--group", action="append", default=[])
@@ -49,19 +55,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from ottla.client import Admin
 
+    if arguments.validate_regex is not None:
+        return _validate(arguments.validate_regex)
+    need(arguments, "bootstrap-server")
     action = one_of(arguments, ACTIONS)
+    _check(arguments, action)
     with Admin(settings(arguments, default_api_timeout_ms=arguments.timeout)) as admin:
         try:
             _RUN[action](admin, arguments)
-        except errors.GroupIdNotFound as error:
+        except ProtocolError as error:
             # Kafka's tool exits with 0 here, so scripts look at the text.
-            print(f"\nError: Executing consumer group command failed due to {NOT_FOUND}: {error.message}")
+            told = java_error(error, error.message)
+            print(f"\nError: Executing consumer group command failed due to {told}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace, action: str) -> None:
+    if action in ("describe", "delete", "reset-offsets") and not (arguments.group or arguments.all_groups):
+        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    if arguments.all_groups:
+        refuse(arguments, "all-groups", "group")
+    if action == "describe":
+        if sum(getattr(arguments, view) not in (None, False) for view in VIEWS) > 1:
+            raise UsageError(
+                "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+            )
+        if arguments.state:
+            raise UsageError("Option [describe] does not take a value for [state]")
+    if action == "list":
+        refuse(arguments, action, "group", "all-groups", "topic")
+    if action == "delete":
+        refuse(arguments, action, "topic")
+    if action == "reset-offsets":
+        kafka_group_offsets.check_reset(arguments)
+    if action == "delete-offsets" and not (len(arguments.group) == 1 and arguments.topic):
+        raise UsageError("Option [delete-offsets] takes the following options: [topic], [group]")
+
+
+def _validate(regex: str) -> int:
+    from ottla.coordination.groups.regex import resolve
+
+    try:
+        resolve(regex, ())
+        print(f"The regular expression `{regex}` is valid.")
+    except errors.InvalidRegularExpression as error:
+        reason = error.message.rpartition("regular expression: ")[2]
+        print(f"The regular expression `{regex}` is invalid: {reason}")
     return 0
 
 
 def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
-    states = [each for each in (arguments.state or "").split(",") if each]
-    types = [each for each in (arguments.type or "").split(",") if each]
+    states = _known(arguments.state, STATES, "state", "states")
+    types = _known(arguments.type, TYPES, "types", "types")
     found = [
         group
         for group in admin.list_groups(states=states, types=types)
@@ -79,51 +124,53 @@ def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
         print(f"{name:<{width}} " + " ".join(f"{cell:<20}" for cell in cells))
 
 
+def _known(text: str | None, names: tuple[str, ...], what: str, all_of: str) -> list[str]:
+    """A list of names, whatever the case they are written in."""
+    by_small = {name.lower(): name for name in names}
+    given = [each.strip() for each in (text or "").split(",") if each.strip()]
+    if any(each.lower() not in by_small for each in given):
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {all_of} are: {', '.join(names)}")
+    return [by_small[each.lower()] for each in given]
+
+
+def _chosen(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
+    return [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
+
+
 def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
-    names = [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
-    if not names and not arguments.all_groups:
-        raise UsageError("Option [describe] takes one of these options: [all-groups], [group]")
-    for name in names:
-        group = admin.describe_group(name)
-        if group.state == "Dead" and not admin.group_offsets(name):
-            raise errors.GroupIdNotFound(f"Group {name} not found.")
+    groups = [admin.describe_group(name) for name in _chosen(admin, arguments)]
+    for group in groups:
+        if group.state == "Dead" and not admin.group_offsets(group.id):
+            raise errors.GroupIdNotFound(f"Group {group.id} not found.")
+    for group in groups:
         if not group.members:
-            say(f"\nConsumer group '{name}' has no active members.")
+            say(f"\nConsumer group '{group.id}' has no active members.")
         if arguments.members:
             _show_members(group, arguments.verbose)
         elif arguments.state is not None:
             _show_state(admin, group, arguments.verbose)
         else:
-            _show_offsets(admin, group)
+            _show_offsets(admin, group, arguments.verbose)
 
 
-def _show_offsets(admin: "Admin", group: "Group") -> None:
-    committed = {p: at.offset for p, at in admin.group_offsets(group.id).items()}
+def _show_offsets(admin: "Admin", group: "Group", verbose: bool) -> None:
+    committed = admin.group_offsets(group.id)
     owners = {p: member for member in group.members for p in member.assignment}
     wanted = sorted(set(committed) | set(owners))
     ends = _ends(admin, wanted)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[list[Any]] = []
     for partition in wanted:
         at, end, owner = committed.get(partition), ends.get(partition), owners.get(partition)
-        lag = None if at is None or end is None else end - at
+        lag = None if at is None or end is None else end - at.offset
         who = (owner.id, _host(owner.host), owner.client_id) if owner else (None, None, None)
-        rows.append((group.id, *partition, at, end, lag, *who))
-    for member in group.members:
-        if not member.assignment:
-            nothing = (None,) * 5
-            rows.append((group.id, *nothing, member.id, _host(member.host), member.client_id))
-    head = (
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-    )
-    _table(head, rows, (15, 15, 10, 15, 15, 15, 15, 15, 0))
+        epoch = [None if at is None or at.leader_epoch < 0 else at.leader_epoch] if verbose else []
+        rows.append([group.id, *partition, *epoch, None if at is None else at.offset, end, lag, *who])
+    head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST"]
+    widths = [15, 15, 10, 15, 15, 15, 15, 15, 0]
+    if verbose:
+        head.insert(3, "LEADER-EPOCH")
+        widths.insert(3, 15)
+    table([*head, "CLIENT-ID"], rows, widths)
 
 
 def _show_members(group: "Group", verbose: bool) -> None:
@@ -141,27 +188,41 @@ def _show_members(group: "Group", verbose: bool) -> None:
         row = [group.id, member.id, _host(member.host), member.client_id, len(member.assignment)]
         if static:
             row.insert(2, member.instance_id)
-        if verbose:
-            topics: dict[str, list[int]] = {}
-            for topic, partition in sorted(member.assignment):
-                topics.setdefault(topic, []).append(partition)
-            shown = ",".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in topics.items())
-            epoch = group.epoch if group.epoch >= 0 else None
-            row += [epoch, shown or None, epoch, shown or None]
-        rows.append(row)
-    _table(head, rows, widths)
+        rows.append(row + (_epochs(group, member) if verbose else []))
+    table(head, rows, widths, end="" if verbose else " ")
+
+
+def _epochs(group: "Group", member: "Member") -> list[Any]:
+    current, target = _shown(member.assignment), _shown(member.target)
+    return [_or_none(member.epoch), current, _or_none(group.assignment_epoch), target]
+
+
+def _shown(partitions: "tuple[TopicPartition, ...]") -> str | None:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in topics.items()) or None
 
 
 def _show_state(admin: "Admin", group: "Group", verbose: bool) -> None:
     coordinator = admin.find_coordinator(group.id)
     where = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
-    head = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    row = (group.id, where, group.assignor or None, group.state, len(group.members))
-    _table(head, [row], (15, 25, 20, 20, 0))
+    head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
+    row: list[Any] = [group.id, where, group.assignor or None, group.state, len(group.members)]
+    widths = [15, 25, 20, 20, 0]
+    if verbose:
+        head[4:4] = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        row[4:4] = [_or_none(group.epoch), _or_none(group.assignment_epoch)]
+        widths[4:4] = [15, 25]
+    table(head, [row], widths)
+
+
+def _or_none(epoch: int) -> int | None:
+    return None if epoch < 0 else epoch
 
 
 def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
-    names = [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
+    names = _chosen(admin, arguments)
     failed: dict[str, OttlaError] = {}
     for name in names:
         try:
@@ -173,8 +234,8 @@ def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
         print(f"Deletion of requested consumer groups ({listed}) was successful.")
         return
     print("\nError: Deletion of some consumer groups failed:")
-    for name, why in failed.items():
-        print(f"* Group '{name}' could not be deleted due to: {_java(why)}")
+    for name, why in sorted(failed.items()):
+        print(f"* Group '{name}' could not be deleted due to: {java_error(why)}")
     done = [name for name in names if name not in failed]
     if done:
         listed = ", ".join(f"'{name}'" for name in done)
@@ -182,59 +243,7 @@ def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
 
 
 def _reset(admin: "Admin", arguments: argparse.Namespace) -> None:
-    if not (arguments.dry_run or arguments.execute or arguments.export):
-        say(
-            "WARN: No action will be performed as the --execute option is missing. "
-            "In a future major release, the default behavior of this command will be to prompt the user before "
-            "executing the reset rather than doing a dry run. You should add the --dry-run option explicitly if "
-            "you are scripting this command and want to keep the current default behavior without prompting."
-        )
-    names = [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
-    rows: list[tuple[Any, ...]] = []
-    for name in names:
-        if admin.describe_group(name).members:
-            state = admin.describe_group(name).state
-            print(
-                "\nError: Assignments can only be reset if the group "
-                f"'{name}' is inactive, but the current state is {state}."
-            )
-            continue
-        plan = resets.plan(admin, _for_group(arguments, name), int(time.time() * 1000))
-        if arguments.execute:
-            from ottla.client.values import OffsetAndMetadata
-
-            admin.alter_group_offsets(name, {p: OffsetAndMetadata(at) for p, at in plan.items()})
-        rows += [(name, p.topic, p.partition, at) for p, at in sorted(plan.items())]
-    if arguments.export:
-        for _, topic, partition, offset in rows:
-            print(f'"{topic}",{partition},{offset}')
-    else:
-        _table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (15, 15, 10, 0))
-
-
-def _for_group(arguments: argparse.Namespace, group: str) -> argparse.Namespace:
-    return argparse.Namespace(**{**vars(arguments), "group": group, "dry_run": not arguments.execute})
-
-
-def _delete_offsets(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.client.values import TopicPartition
-
-    (group,) = arguments.group
-    wanted: list[TopicPartition] = []
-    for text in arguments.topic or ():
-        topic, indexes = partitions(text)
-        there = admin.describe_topics([topic])[topic].partitions
-        wanted += [TopicPartition(topic, p) for p in (sorted(there) if indexes is None else indexes)]
-    results = admin.delete_group_offsets(group, wanted)
-    if any(results.values()):
-        print("\nError: Encountered some partition level error, see the follow-up details.")
-    else:
-        print(f"Request succeeded for deleting offsets from group {group}.")
-    rows = [
-        (p.topic, p.partition, "Successful" if error is None else f"Error: {error}")
-        for p, error in sorted(results.items())
-    ]
-    _table(("TOPIC", "PARTITION", "STATUS"), rows, (15, 10, 15))
+    kafka_group_offsets.reset(admin, arguments, _chosen(admin, arguments))
 
 
 def _ends(admin: "Admin", wanted: "list[TopicPartition]") -> "dict[TopicPartition, int]":
@@ -244,25 +253,8 @@ def _ends(admin: "Admin", wanted: "list[TopicPartition]") -> "dict[TopicPartitio
     return {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(alive, -1)).items()} if alive else {}
 
 
-def _table(head: Any, rows: Any, least: Any) -> None:
-    """Kafka's tables: a blank line, then columns to the left, each at least so wide."""
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max([least[i], *(len(row[i]) for row in cells)]) if least[i] else 0 for i in range(len(head))]
-    print()
-    for row in [list(head), *cells]:
-        print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
-
-
 def _host(host: str) -> str:
     return host if host.startswith("/") else f"/{host}"
-
-
-def _java(error: OttlaError) -> str:
-    if isinstance(error, errors.GroupIdNotFound):
-        return f"{NOT_FOUND}: The group id does not exist."
-    if isinstance(error, errors.NonEmptyGroup):
-        return "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
-    return str(error)
 
 
 _RUN = {
@@ -270,5 +262,5 @@ _RUN = {
     "describe": _describe,
     "delete": _delete,
     "reset-offsets": _reset,
-    "delete-offsets": _delete_offsets,
+    "delete-offsets": kafka_group_offsets.delete,
 }

@@ -80,7 +80,7 @@ class Default:
             parts.append(self._read(self._key, record.key))
         if self._is_on("print.value", "true"):
             parts.append(self._read(self._value, record.value))
-        return self._separator.join(parts) + self._line
+        return self._separator.join(parts) + self._line if parts else b""
 
     def _headers(self, headers: Any) -> bytes:
         if not headers:
@@ -89,7 +89,10 @@ class Default:
         return self._headers_separator.join(shown)
 
     def _read(self, convert: Callable[[bytes], bytes], data: bytes | None) -> bytes:
-        return self._null if data is None else convert(data)
+        try:
+            return self._null if data is None else convert(data)
+        except struct.error as error:
+            raise ValueError(f"{len(data or b'')} bytes do not fit the deserializer: {error}") from error
 
     def _is_on(self, name: str, default: str = "false") -> bool:
         return self._properties.get(name, default).strip().lower() == "true"

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from ottla.client import Admin
     from ottla.client.values import TopicPartition
 
-TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+TIMES = {
+    "latest": -1, "earliest": -2, "max-timestamp": -3,
+    "earliest-local": -4, "latest-tiered": -5, "earliest-pending-upload": -6,
+}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", metavar="PATTERN")
     parser.add_argument("--partitions", metavar="0,1,2")
     parser.add_argument("--topic-partitions", metavar="topic:0,topic:1-3")
-    parser.add_argument("--time", default="latest", help="ms since 1970, latest, earliest, max-timestamp")
+    parser.add_argument("--time", default="latest", help=f"ms since 1970, or {', '.join(TIMES)}")
     parser.add_argument("--exclude-internal-topics", action="store_true")
 
 
@@ -38,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = admin.list_offsets(dict.fromkeys(wanted, stamp))
     for partition in wanted:
         offset = found[partition].offset
-        print(f"{partition.topic}:{partition.partition}:{offset if offset >= 0 else ''}")
+        if offset >= 0:  # nothing is as young as that
+            print(f"{partition.topic}:{partition.partition}:{offset}")
     return 0
 
 
@@ -49,8 +53,9 @@ def _time(text: str) -> int:
         return int(text)
     except ValueError:
         raise UsageError(
-            f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or "
-            "max-timestamp, or a specified long format timestamp"
+            f"Malformed time argument {text}. Please use "
+            + " / ".join(f"{number} or {name}" for name, number in TIMES.items())
+            + ", or a specified long format timestamp"
         ) from None
 
 
@@ -72,7 +77,13 @@ def _filters(arguments: argparse.Namespace) -> list[tuple[re.Pattern[str], int, 
             found.append((re.compile(topic or ".*"), *_range(indexes)))
         return found
     pattern = re.compile(arguments.topic or ".*")
-    return [(pattern, *_range(each)) for each in (arguments.partitions or "").split(",")]
+    if not arguments.partitions:
+        return [(pattern, 0, float("inf"))]
+    if not re.fullmatch(r"\d+(,\d+)*", arguments.partitions):
+        raise UsageError(
+            f"--partitions expects a comma separated list of numbers, not {arguments.partitions}"
+        )
+    return [(pattern, *_range(each)) for each in arguments.partitions.split(",")]
 
 
 def _range(text: str) -> tuple[int, float]:

@@ -3,19 +3,27 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ottla.cli.options import UsageError, pairs
 
+VERSION = "4.3.1"  # of Apache Kafka, whose tools these are like
 
-def add_bootstrap(parser: argparse.ArgumentParser, *, config: str = "--command-config") -> None:
-    parser.add_argument("--bootstrap-server", "--broker-list", metavar="HOST:PORT", required=True)
-    parser.add_argument(
-        config, dest="command_config", metavar="FILE", help="client settings, name=value lines"
-    )
-    parser.add_argument("--version", action="version", version="4.3.1 (Ottla)")
+
+class Parser(argparse.ArgumentParser):
+    """Exits with 1 where argparse would with 2: scripts know no other code of Kafka's tools."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(1, f"{self.prog}: error: {message}\n")
+
+
+def add_bootstrap(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument("--bootstrap-server", "--broker-list", metavar="HOST:PORT", required=required)
+    parser.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
+    parser.add_argument("--version", action="version", version=VERSION)
 
 
 def settings(arguments: argparse.Namespace, **defaults: Any) -> dict[str, Any]:
@@ -44,6 +52,46 @@ def one_of(arguments: argparse.Namespace, names: Iterable[str]) -> str:
         flags = ", ".join(f"--{name}" for name in names)
         raise UsageError(f"Command must include exactly one action: {flags}")
     return chosen[0]
+
+
+def need(arguments: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(arguments, name.replace("-", "_")) is None:
+            raise UsageError(f'Missing required argument "[{name}]"')
+
+
+def refuse(arguments: argparse.Namespace, action: str, *names: str) -> None:
+    """Flags that make no sense with another one. Taking them silently would do something else than was meant."""
+    for name in names:
+        if getattr(arguments, name.replace("-", "_")) not in (None, False, []):
+            raise UsageError(f'Option "[{name}]" can\'t be used with option "[{action}]"')
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], least: Sequence[int], end: str = "") -> None:
+    """Kafka's tables: a blank line, then columns to the left, each at least so wide (0: as it comes)."""
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max([least[i], *(len(row[i]) for row in cells)]) if least[i] else 0 for i in range(len(head))]
+    print()
+    for row in [list(head), *cells]:
+        print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) + end)
+
+
+# What Kafka's clients say where ours says it in its own words, by our name for the error.
+_SAYS = {
+    "GroupIdNotFound": "The group id does not exist.",
+    "NonEmptyGroup": "The group is not empty.",
+    "UnknownTopicOrPartition": "This server does not host this topic-partition.",
+    "GroupSubscribedToTopic": "Deleting offsets of a topic is forbidden while the consumer group is actively "
+    "subscribed to it.",
+}
+_CALLED = {"NonEmptyGroup": "GroupNotEmpty"}
+
+
+def java_error(error: Exception, text: str | None = None) -> str:
+    """An error as Kafka's tools print it: scripts look for the names of Java's classes."""
+    name = type(error).__name__
+    told = text or _SAYS.get(name) or getattr(error, "message", None) or str(error)
+    return f"org.apache.kafka.common.errors.{_CALLED.get(name, name)}Exception: {told}"
 
 
 def say(text: str) -> None:

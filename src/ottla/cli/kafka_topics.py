@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
-from ottla.cli.kafka_options import add_bootstrap, one_of, settings
+from ottla.cli.kafka_options import add_bootstrap, need, one_of, refuse, say, settings
 from ottla.cli.options import UsageError, pairs
 from ottla.errors import OttlaError
 
@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from ottla.client import Admin
     from ottla.client.cluster import Partition, Topic
 
-ACTIONS = ("list", "create", "delete", "describe", "alter")
+ACTIONS = ("list", "describe", "create", "alter", "delete")
+FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
+# Flag -> the actions that take it.
+TAKEN_BY = {
+    "config": ("create",),
+    "partitions": ("create", "alter"),
+    "replication-factor": ("create",),
+    "replica-assignment": ("create", "alter"),
+    "if-exists": ("describe", "alter", "delete"),
+    "if-not-exists": ("create",),
+    "exclude-internal": ("list", "describe"),
+    "topics-with-overrides": ("describe",),
+    **{f"{name}-partitions": ("describe",) for name in FILTERS},
+}
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -31,10 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replication-factor", type=int)
     parser.add_argument("--replica-assignment", metavar="1:2,2:3", help="brokers of each partition")
     parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--delete-config", metavar="NAME", help="has no effect; see kafka-configs")
     parser.add_argument("--if-exists", action="store_true")
     parser.add_argument("--if-not-exists", action="store_true")
     parser.add_argument("--exclude-internal", action="store_true")
-    for name in ("under-replicated", "unavailable", "under-min-isr", "at-min-isr"):
+    for name in FILTERS:
         parser.add_argument(f"--{name}-partitions", action="store_true")
     parser.add_argument("--topics-with-overrides", action="store_true")
     parser.add_argument("--partition-size-limit-per-response", type=int, help="accepted; has no effect")
@@ -44,31 +58,45 @@ def run(arguments: argparse.Namespace) -> int:
     from ottla.client import Admin
 
     action = one_of(arguments, ACTIONS)
+    _check(arguments, action)
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         try:
             _RUN[action](admin, arguments)
         except OttlaError as error:
-            print(f"Error while executing topic command : {plain(error)}")
+            print(f"Error while executing topic command : {plain(error, arguments.topic)}")
             return 1
     return 0
 
 
-def plain(error: OttlaError) -> str:
+def _check(arguments: argparse.Namespace, action: str) -> None:
+    if arguments.delete_config:
+        say("delete-config option is no longer supported; see kafka-configs --delete-config")
+    if action in ("create", "alter", "delete") and arguments.topic_id is None:
+        need(arguments, "topic")
+    if action == "alter":
+        need(arguments, "partitions")
+    refuse(arguments, action, *(flag for flag, actions in TAKEN_BY.items() if action not in actions))
+    if action == "create" and arguments.replica_assignment:
+        refuse(arguments, "replica-assignment", "partitions", "replication-factor")
+
+
+def plain(error: OttlaError, topic: str | None) -> str:
     """The broker's own words, without the name that our client puts before them."""
     text = getattr(error, "message", None) or str(error)
-    return re.sub(r"^[\w.-]+: (?=[A-Z])", "", text)
+    return re.sub(r"^[\w.-]+: (?=[A-Z])", "", text.removeprefix(f"{topic}: "))
 
 
 def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
-    for name in _matching(admin, arguments):
-        print(name)
+    print("\n".join(_matching(admin, arguments)))
 
 
 def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
     from ottla.client.admin.topics import NewTopic
 
-    if not arguments.topic:
-        raise UsageError('Missing required argument "[topic]"')
+    if arguments.partitions is not None and arguments.partitions < 1:
+        raise errors.InvalidPartitions("The partitions must be greater than 0")
+    if arguments.replication_factor is not None and not 1 <= arguments.replication_factor <= 32_767:
+        raise errors.InvalidReplicationFactor("The replication factor must be between 1 and 32767 inclusive")
     if "." in arguments.topic or "_" in arguments.topic:
         print(COLLISION)
     new = NewTopic(
@@ -94,11 +122,11 @@ def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
 
 def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
     for name in _required(admin, arguments):
-        if arguments.partitions is None:
-            raise UsageError('Missing required argument "[partitions]"')
-        assignment = _assignment(arguments.replica_assignment)
-        now = len(admin.describe_topics([name])[name].partitions) if assignment else 0
-        admin.add_partitions(name, arguments.partitions, assignments=assignment[now:] or None)
+        assignments = None
+        if arguments.replica_assignment:  # of all partitions; those there are stay where they are
+            now = len(admin.describe_topics([name])[name].partitions)
+            assignments = _assignment(arguments.replica_assignment)[now:]
+        admin.add_partitions(name, arguments.partitions, assignments=assignments)
 
 
 def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
@@ -106,18 +134,14 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
         _required(admin, arguments) if arguments.topic or arguments.topic_id else _matching(admin, arguments)
     )
     topics = admin.describe_topics(names) if names else {}
-    filtered = any(
-        getattr(arguments, f"{name}_partitions")
-        for name in ("under_replicated", "unavailable", "under_min_isr", "at_min_isr")
-    )
+    filtered = any(getattr(arguments, f"{name.replace('-', '_')}_partitions") for name in FILTERS)
     for name in sorted(topics):
         topic = topics[name]
         configs = admin.describe_configs("topic", name)
-        overrides = {c.name: c.value for c in configs.values() if c.source == "DYNAMIC_TOPIC_CONFIG"}
-        if arguments.topics_with_overrides and not overrides:
+        shown = {c.name: c.value for c in configs.values() if c.source != "DEFAULT_CONFIG"}
+        if arguments.topics_with_overrides and not shown:
             continue
         if not filtered:
-            shown = {c.name: c.value for c in configs.values() if c.source != "DEFAULT_CONFIG"}
             print(_topic_line(topic, shown))
         if arguments.topics_with_overrides:
             continue
@@ -167,17 +191,25 @@ def _matching(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
 def _required(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
     """As `_matching`, but nothing found is an error unless --if-exists."""
     if arguments.topic_id:
-        wanted = base64.urlsafe_b64decode(arguments.topic_id + "==")
+        wanted = _topic_id(arguments.topic_id)
         found = [t.name for t in admin.list_topics().values() if t.id == wanted]
         if not found and not arguments.if_exists:
             raise errors.UnknownTopicId(f"TopicId '{arguments.topic_id}' does not exist as expected")
         return found
-    if not arguments.topic:
-        raise UsageError('Missing required argument "[topic]"')
     found = _matching(admin, arguments)
     if not found and not arguments.if_exists:
         raise errors.UnknownTopicOrPartition(f"Topic '{arguments.topic}' does not exist as expected")
     return found
+
+
+def _topic_id(text: str) -> bytes:
+    wanted = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(wanted) != 16:
+        raise UsageError(
+            f"Input string `{text}` decoded as {len(wanted)} bytes, which is not equal to the expected 16 bytes "
+            "of a base64-encoded UUID"
+        )
+    return wanted
 
 
 def _assignment(text: str | None) -> list[list[int]]:

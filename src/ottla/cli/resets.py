@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.options import UsageError, partitions
 from ottla.cli.times import duration_ms, time_ms
+from ottla.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from ottla.client import Admin
@@ -41,13 +42,16 @@ def plan(admin: "Admin", arguments: argparse.Namespace, now_ms: int) -> "dict[To
     if arguments.execute and arguments.dry_run:
         raise UsageError("--dry-run or --execute, one of the two")
     if arguments.from_file:
-        return read_plan(Path(arguments.from_file).read_text())
+        return read_plan(Path(arguments.from_file).read_text(), arguments.group)
     committed = {p: at.offset for p, at in admin.group_offsets(arguments.group).items()}
     if arguments.topic:
         chosen = []
         for text in arguments.topic:
             topic, indexes = partitions(text)
             there = sorted(admin.describe_topics([topic])[topic].partitions)
+            missing = [f'"{topic}-{p}"' for p in indexes or () if p not in there]
+            if missing:
+                raise UnknownTopicOrPartition(f"The partitions {', '.join(missing)} do not exist")
             chosen += [TopicPartition(topic, p) for p in (there if indexes is None else indexes)]
     elif arguments.all_topics:
         chosen = sorted(committed)
@@ -93,8 +97,8 @@ def clamp(offset: int, start: int, end: int) -> int:
     return max(start, min(offset, end))
 
 
-def read_plan(text: str) -> "dict[TopicPartition, int]":
-    """`topic,partition,offset` lines, as --export writes them."""
+def read_plan(text: str, group: str) -> "dict[TopicPartition, int]":
+    """`topic,partition,offset` lines, as --export writes them; with the group in front those of the group."""
     from ottla.client.values import TopicPartition
 
     found: dict[TopicPartition, int] = {}
@@ -102,6 +106,10 @@ def read_plan(text: str) -> "dict[TopicPartition, int]":
         if not row:
             continue
         try:
+            if len(row) == 4:
+                owner, *row = row
+                if owner != group:
+                    continue
             topic, partition, offset = row
             found[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:

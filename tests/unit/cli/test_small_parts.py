@@ -54,9 +54,10 @@ def test_pairs_and_partitions() -> None:
 
 
 def test_exported_offsets_are_read_back() -> None:
-    assert read_plan('"t",0,5\n"a,b",1,7\n') == {("t", 0): 5, ("a,b", 1): 7}
+    assert read_plan('"t",0,5\n"a,b",1,7\n', "g") == {("t", 0): 5, ("a,b", 1): 7}
+    assert read_plan("g,t,0,5\nother,t,0,6\n\n", "g") == {("t", 0): 5}
     with pytest.raises(UsageError):
-        read_plan("t,0\n")
+        read_plan("t,0\n", "g")
     assert [clamp(n, 3, 9) for n in (1, 5, 12)] == [3, 5, 9]
 
 

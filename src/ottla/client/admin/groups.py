@@ -12,7 +12,7 @@ from ottla.client.subscriptions import decode_assignment
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, error_for
 from ottla.frozen import frozen
-from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -39,6 +39,9 @@ class Member:
     host: str
     instance_id: str | None
     assignment: tuple[TopicPartition, ...]
+    # Of the new protocol alone: how far it has come, and what it shall own in the end.
+    epoch: int = -1
+    target: tuple[TopicPartition, ...] = ()
 
 
 @frozen
@@ -50,6 +53,7 @@ class Group:
     assignor: str
     members: tuple[Member, ...]
     epoch: int = -1
+    assignment_epoch: int = -1
 
     def owner_of(self, partition: TopicPartition) -> Member | None:
         return next((member for member in self.members if partition in member.assignment), None)
@@ -160,19 +164,28 @@ async def _describe_consumer(cluster: Cluster, group: str) -> Group:
                 m.client_id,
                 m.client_host,
                 m.instance_id,
-                tuple(
-                    TopicPartition(t.topic_name, p)
-                    for t in m.assignment.topic_partitions
-                    for p in t.partitions
-                ),
+                _partitions(m.assignment),
+                m.member_epoch,
+                _partitions(m.target_assignment),
             )
             for m in told.members
         )
         return Group(
-            group, told.group_state, "consumer", "consumer", told.assignor_name, members, told.group_epoch
+            group,
+            told.group_state,
+            "consumer",
+            "consumer",
+            told.assignor_name,
+            members,
+            told.group_epoch,
+            told.assignment_epoch,
         )
 
     return await cluster.retrying(attempt, f"group {group} could not be described")
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(t.topic_name, p) for t in assignment.topic_partitions for p in t.partitions)
 
 
 async def _describe_classic(cluster: Cluster, group: str) -> Group:

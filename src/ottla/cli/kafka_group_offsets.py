@@ -1,0 +1,119 @@
+"""What `ottla kafka-consumer-groups` does to offsets: resets them, deletes them."""
+
+import argparse
+import csv
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ottla import errors
+from ottla.cli import resets
+from ottla.cli.kafka_options import java_error, say, table
+from ottla.cli.options import UsageError, partitions
+
+if TYPE_CHECKING:
+    from ottla.client import Admin
+    from ottla.client.values import TopicPartition
+
+SCENARIOS = (
+    "to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "from-file"
+)  # fmt: skip
+NO_ACTION = (
+    "WARN: No action will be performed as the --execute option is missing. You should add the --dry-run option "
+    "explicitly if you are scripting this command: in version 5.0 it will require either --dry-run or --execute."
+)
+Rows = list[tuple[str, str, int, int]]
+
+
+def check_reset(arguments: argparse.Namespace) -> None:
+    """Before anything is asked: a reset that was not meant so is not easily taken back."""
+    chosen = [name for name in SCENARIOS if getattr(arguments, name.replace("-", "_")) not in (None, False)]
+    if not chosen:
+        raise UsageError(
+            f"Option '[reset-offsets]' requires one of the following scenarios: {', '.join(SCENARIOS)}"
+        )
+    if len(chosen) > 1:
+        raise UsageError(f'Option "[{chosen[0]}]" can\'t be used with option "[{chosen[1]}]"')
+    if arguments.dry_run and arguments.execute:
+        raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if not (arguments.topic or arguments.all_topics or arguments.from_file):
+        raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+
+
+def reset(admin: "Admin", arguments: argparse.Namespace, groups: list[str]) -> None:
+    if not (arguments.dry_run or arguments.execute):
+        say(NO_ACTION)
+    now_ms = int(time.time() * 1000)
+    rows: Rows = []
+    for group in groups:
+        state = _state_if_active(admin, group)
+        if state is not None:
+            print(
+                f"\nError: Assignments can only be reset if the group '{group}' is inactive, "
+                f"but the current state is {state}."
+            )
+            continue
+        plan = _plan(admin, arguments, group, now_ms)
+        if arguments.execute:
+            from ottla.client.values import OffsetAndMetadata
+
+            admin.alter_group_offsets(group, {p: OffsetAndMetadata(at) for p, at in plan.items()})
+        rows += [(group, p.topic, p.partition, at) for p, at in sorted(plan.items())]
+    if arguments.export:
+        _export(rows, with_group=len(groups) > 1)
+    else:
+        table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (15, 15, 10, 0))
+
+
+def _state_if_active(admin: "Admin", group: str) -> str | None:
+    try:
+        found = admin.describe_group(group)
+    except errors.GroupIdNotFound:
+        return None  # it comes to be with its offsets
+    return found.state if found.members else None
+
+
+def _plan(
+    admin: "Admin", arguments: argparse.Namespace, group: str, now_ms: int
+) -> "dict[TopicPartition, int]":
+    if arguments.all_topics and not admin.group_offsets(group):
+        return {}
+    return resets.plan(admin, argparse.Namespace(**{**vars(arguments), "group": group}), now_ms)
+
+
+def _export(rows: Rows, *, with_group: bool) -> None:
+    """Lines for --from-file, and an empty one at the end, as Kafka's tool prints it."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows(row if with_group else row[1:] for row in rows)
+    print()
+
+
+def delete(admin: "Admin", arguments: argparse.Namespace) -> None:
+    from ottla.client.values import TopicPartition
+
+    (group,) = arguments.group
+    there = admin.list_topics()
+    rows: list[tuple[str, Any, str]] = []
+    wanted: list[TopicPartition] = []
+    for text in arguments.topic:
+        topic, indexes = partitions(text)
+        if indexes is not None:
+            wanted += [TopicPartition(topic, p) for p in indexes]
+        elif topic in there:
+            wanted += [TopicPartition(topic, p) for p in sorted(there[topic].partitions)]
+        else:
+            rows.append((topic, "-", f"Error: {java_error(errors.UnknownTopicOrPartition())}"))
+    told = f"Request succeeded for deleting offsets from group {group}."
+    try:
+        results: dict[TopicPartition, Any] = admin.delete_group_offsets(group, wanted) if wanted else {}
+        if any(results.values()):
+            told = "\nError: Encountered some partition-level error, see the follow-up details."
+    except errors.GroupIdNotFound as error:
+        results = dict.fromkeys(wanted, error)
+        told = "\nError: The group id does not exist."
+    print(told)
+    for partition, failed in sorted(results.items(), key=lambda each: each[0]):
+        rows.append((*partition, f"Error: {java_error(failed)}" if failed else "Successful"))
+    print()
+    for row in [("TOPIC", "PARTITION", "STATUS"), *rows]:
+        print("{:<15} {:<10} {:<15}".format(*row))
