@@ -114,10 +114,8 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         starting.cancel()
         return
     await starting
-    # What is there now stays: the collector need not walk it again and again.
-    gc.collect()
+    # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
     pages = None if arguments.http is None else await serve_pages(node, arguments)
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
     await stop.wait()

@@ -1,10 +1,9 @@
-"""What is inside a broker, as plain Python values."""
+"""What is inside a broker, as plain Python values. Messages are imported by who asks: most tests ask for none."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ottla.broker.broker import Broker
-from ottla.coordination.groups.subscription import parse_assignment
 from ottla.errors import NONE, UnknownTopicOrPartition, error_for
 from ottla.frozen import frozen
 from ottla.storage.indexes import AbortedTransaction
@@ -13,11 +12,6 @@ from ottla.testing.asking import ask
 from ottla.wire import batch as batches
 from ottla.wire import records as wire_records
 from ottla.wire.batch import BatchHeader
-from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ottla.wire.messages.describe_groups import DescribeGroupsRequest
-from ottla.wire.messages.list_groups import ListGroupsRequest
-from ottla.wire.messages.list_transactions import ListTransactionsRequest
-from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 TopicPartition = tuple[str, int]
 Deserializer = Callable[[bytes], Any]
@@ -129,6 +123,8 @@ def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> b
 
 
 async def all_groups(broker: Broker) -> dict[str, Group]:
+    from ottla.wire.messages.list_groups import ListGroupsRequest
+
     listed = await ask(broker, ListGroupsRequest())
     return {
         each.group_id: await _group(broker, each.group_id, each.group_type.lower()) for each in listed.groups
@@ -151,6 +147,9 @@ async def _group(broker: Broker, name: str, protocol: str) -> Group:
 
 
 async def _classic_members(broker: Broker, name: str) -> tuple[str, tuple[GroupMember, ...]]:
+    from ottla.coordination.groups.subscription import parse_assignment
+    from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+
     (group,) = (await ask(broker, DescribeGroupsRequest(groups=[name]))).groups
     members = []
     for each in group.members:
@@ -161,6 +160,8 @@ async def _classic_members(broker: Broker, name: str) -> tuple[str, tuple[GroupM
 
 
 async def _consumer_members(broker: Broker, name: str) -> tuple[str, tuple[GroupMember, ...]]:
+    from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
     (group,) = (await ask(broker, ConsumerGroupDescribeRequest(group_ids=[name]))).groups
     members = []
     for each in group.members:
@@ -176,6 +177,8 @@ async def _consumer_members(broker: Broker, name: str) -> tuple[str, tuple[Group
 
 
 async def _offsets(broker: Broker, name: str) -> dict[TopicPartition, int]:
+    from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
     wanted = OffsetFetchRequestGroup(group_id=name)
     wanted.topics = None  # all of them; as an argument it would mean the default, which is none
     (group,) = (await ask(broker, OffsetFetchRequest(groups=[wanted]), version=9)).groups
@@ -190,6 +193,8 @@ async def _offsets(broker: Broker, name: str) -> dict[TopicPartition, int]:
 
 
 async def all_transactions(broker: Broker) -> dict[str, str]:
+    from ottla.wire.messages.list_transactions import ListTransactionsRequest
+
     response = await ask(broker, ListTransactionsRequest())
     return {each.transactional_id: each.transaction_state for each in response.transaction_states}
 

@@ -5,7 +5,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -46,7 +45,7 @@ class Host:
     ) -> None:
         self._host, self._wanted_port = host, port
         self._settings = {**(settings or {}), **more}
-        self._folder = None if data is None else str(Path(data))
+        self._folder = None if data is None else os.fspath(data)
         self._disk = None if data is not None else MemoryDisk(now_ms=self._now_ms)
         self._faults, self._seen, self._news = Faults(), Seen(), News()
         self._background: Background | None = None

@@ -7,7 +7,6 @@ from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, changed
 from ottla.metadata.records import NO_LEADER
 from ottla.testing.asking import ask
-from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
 
 async def set_leader(broker: Broker, topic: str, index: int, leader: int) -> None:
@@ -46,6 +45,8 @@ def shard_of_transactions(broker: Broker, transactional_id: str) -> tuple[str, i
 
 async def fence(broker: Broker, transactional_id: str) -> None:
     """As another producer of the same transactional id would: its open transaction is aborted."""
+    from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+
     while True:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,

@@ -1,7 +1,6 @@
 """Which topics and partitions a request is about, and APIs and errors by their names."""
 
-import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ottla import errors
 from ottla.wire.messages import BY_NAME
@@ -70,8 +69,7 @@ def api_key(name: str) -> int:
     """Of an API by Kafka's name for it."""
     found = BY_NAME.get(name)
     if found is None:
-        close = difflib.get_close_matches(name, BY_NAME, 1)
-        raise ValueError(f"there is no API {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
+        raise ValueError(f"there is no API {name!r}{_hint(name, BY_NAME)}")
     return found.key
 
 
@@ -87,6 +85,12 @@ def error_of(error: "str | int | errors.ProtocolError | type[errors.ProtocolErro
         return errors.error_for(error)
     codes = {name: code for code, name in errors.NAMES.items()}
     if error not in codes or not codes[error]:
-        close = difflib.get_close_matches(error, codes, 1)
-        raise ValueError(f"there is no error {error!r}" + (f"; did you mean {close[0]}?" if close else ""))
+        raise ValueError(f"there is no error {error!r}{_hint(error, codes)}")
     return errors.error_for(codes[error])
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    import difflib  # only for somebody's typing error
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from ottla.broker.broker import Broker
 from ottla.errors import NONE, error_for
 from ottla.testing.asking import ask
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 _numbers = itertools.count()
 STEM_CHARACTERS = 60
 
 
 async def create_topic(broker: Broker, name: str, partitions: int | None, configs: Mapping[str, str]) -> None:
+    from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
     wanted = CreatableTopic(
         name=name,
         num_partitions=-1 if partitions is None else partitions,
@@ -28,6 +28,8 @@ async def create_topic(broker: Broker, name: str, partitions: int | None, config
 
 
 async def delete_topic(broker: Broker, name: str) -> None:
+    from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
     (gone,) = (await ask(broker, request)).responses
     if gone.error_code != NONE:

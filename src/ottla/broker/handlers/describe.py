@@ -1,0 +1,121 @@
+"""The cluster and its topics as tools ask for them: DescribeCluster, DescribeTopicPartitions."""
+
+from ottla import errors
+from ottla.broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.context import Context
+from ottla.broker.handlers.cluster import living, offline
+from ottla.broker.handlers.leaders import endpoints_of
+from ottla.metadata.image import Partition, Topic
+from ottla.metadata.names import is_internal
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+BROKERS_ENDPOINT = 1
+
+
+async def describe_cluster(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    broker = context.broker
+    if request.endpoint_type != BROKERS_ENDPOINT:
+        unsupported = request.endpoint_type == 2
+        error: type[errors.ProtocolError] = (
+            errors.MismatchedEndpointType if unsupported else errors.UnsupportedEndpointType
+        )
+        return DescribeClusterResponse(
+            error_code=error.code,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+            endpoint_type=BROKERS_ENDPOINT,
+            cluster_authorized_operations=NOT_ASKED,
+        )
+    shown = list(broker.image.brokers) if request.include_fenced_brokers else living(broker)
+    return DescribeClusterResponse(
+        endpoint_type=BROKERS_ENDPOINT,
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.image.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node_id,
+                host=host,
+                port=port,
+                rack=rack,
+                is_fenced=broker.image.brokers[node_id].fenced,
+            )
+            for node_id, host, port, rack in endpoints_of(context, shown)
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+async def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
+    """Topics in order of their names, a page at a time: the cursor is where the next page begins."""
+    broker = context.broker
+    names = sorted({each.name for each in request.topics} or broker.image.topics)
+    first, first_partition = "", 0
+    if request.cursor is not None:
+        first, first_partition = request.cursor.topic_name, request.cursor.partition_index
+        if first_partition < 0:
+            raise errors.InvalidRequest("DescribeTopicPartitionsRequest cursor partition must be valid.")
+    left = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if name < first:
+            continue
+        start = first_partition if name == first else 0
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown_topic(name, context))
+            continue
+        if left <= 0:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=start)
+            break
+        page = topic.partitions[start : start + left]
+        response.topics.append(_page(topic, page, context))
+        left -= len(page)
+        if start + len(page) < len(topic.partitions):
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=start + len(page))
+            break
+    return response
+
+
+def _unknown_topic(name: str, context: Context) -> DescribeTopicPartitionsResponseTopic:
+    legal = context.broker.is_legal_name(name)
+    error = errors.UnknownTopicOrPartition if legal else errors.InvalidTopicException
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error.code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _page(topic: Topic, page: list[Partition], context: Context) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=errors.LeaderNotAvailable.code if each.leader < 0 else 0,
+                partition_index=each.index,
+                leader_id=each.leader,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=list(each.replicas),
+                isr_nodes=list(each.isr),
+                eligible_leader_replicas=list(each.elr),
+                last_known_elr=list(each.last_known_elr),
+                offline_replicas=offline(each, context.broker),
+            )
+            for each in page
+        ],
+    )
