@@ -1,6 +1,5 @@
 """Clients that live as long as the Python process: Spark uses its workers again and again."""
 
-import gc
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -16,7 +15,6 @@ class _Closable(Protocol):
 T = TypeVar("T", bound=_Closable)
 _MAX = 16
 _kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-_frozen = False
 
 
 def reader(settings: Mapping[str, Any]) -> ColumnarReader:
@@ -46,15 +44,3 @@ def dropped(client: _Closable) -> None:
         if each is client:
             del _kept[key]
     client.close()
-
-
-def freeze() -> None:
-    """PySpark collects garbage after every task: with all that is imported, that takes longer than a short task.
-
-    What is there by now stays for good, so the collector need not look at it again.
-    """
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        gc.collect()
-        gc.freeze()

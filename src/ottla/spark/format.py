@@ -35,8 +35,10 @@ class OttlaFormat(DataSource):
         return BatchWriter(WriteOptions.parse(self.options, streaming=False), schema)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from ottla.spark import garbage
         from ottla.spark.sink import StreamWriter
 
+        garbage.freeze()  # Spark makes a writer twice in every micro-batch: to plan it and to commit it
         return StreamWriter(WriteOptions.parse(self.options, streaming=True), schema)
 
 

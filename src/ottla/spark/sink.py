@@ -103,10 +103,10 @@ def _context() -> TaskContext:
 
 def write_plainly(options: WriteOptions, rows: Iterator[Any], task: int) -> Written:
     """Idempotent: what the client sends again is there once; what Spark does again is there twice."""
-    from ottla.spark import clients
+    from ottla.spark import clients, garbage
 
     producer = clients.producer(client_settings(options))
-    clients.freeze()
+    garbage.freeze()
     try:
         count = _write(producer, rows, options.topic)
         producer.flush()
@@ -120,11 +120,11 @@ def write_once(
     options: WriteOptions, rows: Iterator[Any], task: int, query: str, batch: int | None
 ) -> Written:
     """Writes in a transaction and leaves it open for the driver. `batch` None: there is no replay to know."""
-    from ottla.spark import clients
+    from ottla.spark import clients, garbage
 
     transactional_id = f"{options.prefix}-{query}-{task}"
     producer = clients.producer({**client_settings(options), "transactional.id": transactional_id})
-    clients.freeze()
+    garbage.freeze()
     try:
         # First fence whoever wrote before: only then does the marker stand still.
         identity = producer.take_over()

@@ -49,11 +49,11 @@ def client_settings(options: ReadOptions) -> dict[str, Any]:
 
 def read_task(options: ReadOptions, schema: Any, task: Task) -> Iterator[Any]:
     """In a worker: Fetch to Arrow to Spark."""
-    from ottla.spark import clients, rows
+    from ottla.spark import clients, garbage, rows
 
     reader = clients.reader(client_settings(options))
     shaped = rows.shape(options, schema)
-    clients.freeze()
+    garbage.freeze()
     finished = False
     try:
         for batch in reader.read(
