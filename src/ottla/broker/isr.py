@@ -128,7 +128,7 @@ class IsrKeeper:
                     partition_index=index,
                     leader_epoch=partition.state.leader_epoch,
                     new_isr_with_epochs=[
-                        BrokerState(broker_id=each, broker_epoch=self._epoch_of(partition, each))
+                        BrokerState(broker_id=each, broker_epoch=partition.proposed_epochs.get(each, -1))
                         for each in sorted(partition.proposed_isr)
                     ],
                     partition_epoch=partition.state.partition_epoch,
@@ -139,11 +139,6 @@ class IsrKeeper:
             broker_epoch=broker_epoch,
             topics=[TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()],
         )
-
-    def _epoch_of(self, partition: Partition, broker_id: int) -> int:
-        """The incarnation that has fetched: one that started since may have lost what this one had."""
-        follower = partition.followers.get(broker_id)
-        return follower.broker_epoch if follower is not None else -1
 
     def _on_answer(self, asked: dict[Key, Partition], answer: "AlterPartitionResponse | Exception") -> None:
         self._asking = False

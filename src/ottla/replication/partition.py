@@ -41,6 +41,7 @@ class Partition:
         self.on_isr_wanted: Callable[[Partition, frozenset[int]], None] = lambda partition, isr: None
         self.followers: dict[int, Replica] = {}
         self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
+        self.proposed_epochs: dict[int, int] = {}  # of followers in it: the life that had what it takes
         self.epoch_start_offset = 0  # where this leader began
         self.tenure = 0  # moves each time this broker comes to lead; not with the epoch of one that leads on
         if self.is_leader:
@@ -267,8 +268,13 @@ class Partition:
             self.on_isr_wanted(self, frozenset(self.state.isr) - out)
 
     def propose(self, isr: frozenset[int]) -> None:
-        """The controller is being asked. Until its answer is known the old and the new ISR both count."""
+        """The controller is being asked. Until its answer is known the old and the new ISR both count.
+
+        It may be asked again much later: a follower that started anew by then may have lost what it had."""
         self.proposed_isr = isr
+        self.proposed_epochs = {
+            each: follower.broker_epoch for each, follower in self.followers.items() if each in isr
+        }
 
     def on_proposal_refused(self) -> None:
         """It is certain that it will not be taken."""
