@@ -16,7 +16,9 @@ from ottla.wire.batch import HEADER_BYTES
 class Queue(kernel.Gate[Batch]):
     """One partition's batches: being filled, waiting, on the wire; and the next sequence."""
 
-    __slots__ = ("in_flight", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting")
+    __slots__ = (
+        "in_flight", "is_known", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting"
+    )  # fmt: skip
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -24,6 +26,9 @@ class Queue(kernel.Gate[Batch]):
         self.in_flight: list[Batch] = []
         self.node = -1  # where those in flight went
         self.next_sequence = 0
+        # The leader has taken a batch of this producer. Until then it would take any sequence as the first one: if
+        # it refused the first batch, the second must not be on its way already.
+        self.is_known = False
         self.retrying = False
         self.not_before_ms = 0
 
@@ -44,7 +49,7 @@ class Queue(kernel.Gate[Batch]):
         """What may be sent to `node` now without endangering the order."""
         if not self.waiting or now_ms < self.not_before_ms or len(self.in_flight) >= in_flight_max:
             return None
-        if self.in_flight and (self.retrying or self.node != node):
+        if self.in_flight and (self.retrying or self.node != node or not self.is_known):
             return None
         return self.waiting[0]
 

@@ -39,7 +39,7 @@ class Identity:
         """Whether batches may be sent now. A new epoch begins when nothing of the old one is on the wire."""
         if self._needs_epoch and not in_flight:
             self._needs_epoch = False
-            self._restart_sequences()
+            self._restart_sequences(same_id=self.producer[1] < EPOCH_MAX)
             if self.producer[1] < EPOCH_MAX:
                 self.producer = (self.producer[0], self.producer[1] + 1)
             else:
@@ -66,9 +66,11 @@ class Identity:
     async def add_partitions(self) -> None:
         raise NotImplementedError
 
-    def _restart_sequences(self) -> None:
+    def _restart_sequences(self, *, same_id: bool) -> None:
+        """Under a new epoch; leaders that knew the producer take nothing but its beginning."""
         for queue in self._accumulator.all_queues():
             queue.next_sequence = 0
+            queue.is_known = queue.is_known and same_id
             queue.retrying = False
             for batch in list(queue.waiting):
                 batch.sequence = -1

@@ -245,6 +245,7 @@ class Sender:
 
     def _done(self, queue: Queue, batch: Batch, base_offset: int, log_append_time_ms: int | None) -> None:
         queue.in_flight.remove(batch)
+        queue.is_known = True
         self._count_batch(batch)
         batch.succeed(base_offset, log_append_time_ms)
         self._accumulator.settled(batch)

@@ -271,8 +271,8 @@ class Transactions(Identity):
 
     def _become(self, producer: tuple[int, int]) -> None:
         if producer != self.producer:
+            self._restart_sequences(same_id=producer[0] == self.producer[0])
             self.producer = producer
-            self._restart_sequences()
 
     def _reset(self) -> None:
         self.failed = self._fenced

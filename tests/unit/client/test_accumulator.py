@@ -127,8 +127,19 @@ def test_batches_put_back_in_any_order_go_out_in_the_order_of_their_sequences(
     assert [batch.sequence for batch in queue.waiting] == [*range(5), *[-1] * fresh]
 
 
+def test_until_a_leader_knows_the_producer_its_batches_go_one_by_one() -> None:
+    queue = Queue(P)
+    first = a_batch(0)
+    queue.waiting.extend([first, a_batch(-1)])
+    queue.sent(first, node=1)
+    assert queue.next_batch(0, node=1, in_flight_max=5) is None
+    queue.is_known = True
+    assert queue.next_batch(0, node=1, in_flight_max=5) is not None
+
+
 def test_while_something_comes_again_nothing_overtakes_it() -> None:
     queue = Queue(P)
+    queue.is_known = True
     first, second = a_batch(0), a_batch(1)
     queue.waiting.extend([first, second, a_batch(-1)])
     queue.sent(first, node=1)
@@ -148,6 +159,7 @@ def test_while_something_comes_again_nothing_overtakes_it() -> None:
 
 def test_a_new_leader_gets_nothing_while_the_old_one_still_has_some() -> None:
     queue = Queue(P)
+    queue.is_known = True
     first = a_batch(0)
     queue.waiting.extend([first, a_batch(-1)])
     queue.sent(first, node=1)

@@ -31,7 +31,7 @@ class Leader(ScriptedBroker):
         super().__init__()
         self.log: list[bytes | None] = []
         self.offsets: dict[tuple[int, int], int] = {}  # (epoch, sequence) -> offset
-        self.next_sequence = {0: 0}
+        self.next_sequence: dict[int, int] = {}  # by epoch
         self._chance = random.Random(seed)
         self._failures = failures
         self.answers["MetadataRequest"] = lambda _: told(1, 0, port=self.port)
@@ -58,7 +58,9 @@ class Leader(ScriptedBroker):
         known = self.offsets.get((header.producer_epoch, header.base_sequence))
         if known is not None:
             return 0, known
-        if header.base_sequence != self.next_sequence.setdefault(header.producer_epoch, 0):
+        # As Apache Kafka: a producer that is not known may begin with any sequence.
+        first = 0 if self.next_sequence else header.base_sequence
+        if header.base_sequence != self.next_sequence.setdefault(header.producer_epoch, first):
             return errors.OutOfOrderSequenceNumber.code, -1
         offset = len(self.log)
         self.log += [record.value for record in records.read(data)]
@@ -95,6 +97,33 @@ def test_lost_answers_and_moved_leaders_cost_neither_order_nor_a_record(seed: in
         offsets = [delivery.result(60).offset for delivery in deliveries]
     assert leader.log == sent
     assert offsets == list(range(200))
+
+
+def test_the_first_batch_is_refused_by_a_leader_to_be_and_none_behind_it_is_taken_instead() -> None:
+    """A topic just made: the leader does not know yet that it leads, and then knows nothing of the producer."""
+    leader = Leader(seed=0, failures=0)
+    refused = [errors.NotLeaderOrFollower.code]
+    all_sent = threading.Event()
+
+    def produce(request: ProduceRequest) -> ProduceResponse:
+        if not refused:
+            return leader._produce(request)
+        assert all_sent.wait(30)
+        answer = PartitionProduceResponse(index=0, error_code=refused.pop())
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name="t", topic_id=ID, partition_responses=[answer])]
+        )
+
+    leader.answers["ProduceRequest"] = produce
+    with (
+        serving(leader) as bootstrap,
+        Producer(settings(bootstrap, batch_size=1, linger_ms=0)) as producer,
+    ):
+        sent = [b"%d" % i for i in range(20)]
+        deliveries = [producer.send("t", value) for value in sent]
+        all_sent.set()
+        assert [delivery.result(60).offset for delivery in deliveries] == list(range(20))
+    assert leader.log == sent
 
 
 def test_acks_0_does_not_wait_for_anybody() -> None:
