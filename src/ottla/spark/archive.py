@@ -4,13 +4,17 @@ It lies in the user's cache, one for each build of Java and Spark, and is writte
 ends: until the rename, nobody sees it.
 """
 
+import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.spark.java import Java
+
+_STALE_S = 3600.0  # a JVM writes its archive within seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,21 @@ def archive_for(java: Java, spark_home: Path, folder: Path | None = None) -> Arc
     name = hashlib.sha256(told.encode()).hexdigest()[:20]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
         handle, aside = tempfile.mkstemp(prefix=f"{name}-", suffix=".part", dir=folder)
     except OSError:
         return None
     os.close(handle)
     Path(aside).unlink()  # the JVM wants to make it itself
     return Archive(folder / f"{name}.jsa", Path(aside))
+
+
+def _sweep(folder: Path) -> None:
+    """What sessions left that were killed: 150 MB each."""
+    for each in folder.glob("*.part"):
+        with contextlib.suppress(FileNotFoundError):  # another session sweeps, too
+            if each.stat().st_mtime < time.time() - _STALE_S:
+                each.unlink()
 
 
 def cache_folder() -> Path:

@@ -28,10 +28,10 @@ class Gateway:
         spark_home: Path,
         java_options: Sequence[str],
         settings: Mapping[str, str],
-        timeout_s: float = 120,
     ) -> None:
+        """Starts it; `wait_ready` before anything else."""
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
-        told = self._folder / "connection"
+        self._told = self._folder / "connection"
         paths = [settings.get("spark.driver.extraClassPath", ""), str(spark_home / "jars" / "*")]
         command = [
             str(java.program),
@@ -51,7 +51,7 @@ class Gateway:
             # cluster's workers have a SPARK_HOME of their own.
             **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
             "JAVA_HOME": str(java.home),
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
         if settings.get("spark.master", "local").startswith("local"):
             environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach it
@@ -59,8 +59,10 @@ class Gateway:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, env=environment, start_new_session=True
         )
+
+    def wait_ready(self, timeout_s: float = 120) -> None:
         try:
-            self.port, self.secret = self._wait_for(told, timeout_s)
+            self.port, self.secret = self._read_connection(timeout_s)
         except BaseException:
             self._process.kill()
             self.close()
@@ -92,15 +94,15 @@ class Gateway:
         shutil.rmtree(self._folder, ignore_errors=True)
         return well
 
-    def _wait_for(self, told: Path, timeout_s: float) -> tuple[int, str]:
+    def _read_connection(self, timeout_s: float) -> tuple[int, str]:
         deadline = time.monotonic() + timeout_s
-        while not told.exists():
+        while not self._told.exists():
             if self._process.poll() is not None:
                 raise SparkError(f"Spark's JVM ended with {self._process.returncode} before it was ready")
             if time.monotonic() > deadline:
                 raise SparkError(f"Spark's JVM was not ready after {timeout_s} s")
             time.sleep(0.01)
-        data = told.read_bytes()
+        data = self._told.read_bytes()
         port, size = struct.unpack_from(">ii", data)
         return port, data[8 : 8 + size].decode()
 

@@ -5,10 +5,12 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ottla.spark.archive import Archive, archive_for
+from ottla.spark.errors import SparkError
 from ottla.spark.gateway import Gateway
 from ottla.spark.java import find_java
 from ottla.spark.tuning import settings as tuned
@@ -29,10 +31,7 @@ def session(
 
     Returns the running session if there is one. `stop()` ends the JVM too.
     """
-    import pyspark
-    from pyspark.sql import SparkSession
-
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         return running
     given = dict(settings or {})
@@ -40,13 +39,17 @@ def session(
     wanted = {**tuned(cores, local=local), "spark.driver.memory": memory, **given}
     # Workers must be the Python that has this package, not whichever comes first on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    java, spark_home = find_java(), Path(pyspark.__file__).parent
+    java, spark_home = find_java(), _spark_home()
     kept = archive_for(java, spark_home) if archive else None
     options = [f"-Xmx{wanted['spark.driver.memory']}", "-XX:+UseSerialGC", *java_options.split()]
     gateway = Gateway(java, spark_home, [*options, *(kept.java_options() if kept else [])], wanted)
-    log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
     life = _Life(gateway, kept)
     try:
+        import pyspark  # while the JVM starts: neither is quick
+        from pyspark.sql import SparkSession
+
+        gateway.wait_ready()
+        log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
         gateway.announce()
         builder = SparkSession.builder.appName(name)
         for key, value in wanted.items():
@@ -66,6 +69,22 @@ def session(
 
     found.stop = stop  # type: ignore[method-assign]
     return found
+
+
+def _running() -> Any:
+    """The session that is there already. To look for one must not cost the import of PySpark."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def _spark_home() -> Path:
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise SparkError("PySpark is not installed: pip install 'ottla[spark]'")
+    return Path(found.origin).parent
 
 
 class _Life:

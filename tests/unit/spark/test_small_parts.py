@@ -23,6 +23,15 @@ def builds(tmp_path):
     return Java(tmp_path / "java", "a test"), tmp_path / "spark"
 
 
+def test_what_killed_sessions_left_is_swept_and_what_others_write_now_is_not(builds, tmp_path):
+    old, young = tmp_path / "x-1.part", tmp_path / "x-2.part"
+    for each in (old, young):
+        each.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    archive_for(*builds, tmp_path)
+    assert young.exists() and not old.exists()
+
+
 def test_the_archive_is_made_aside_and_renamed(builds, tmp_path):
     archive = archive_for(*builds, tmp_path / "cache")
     assert any(f"ArchiveClassesAtExit={archive.aside}" in each for each in archive.java_options())
