@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                 raise UsageError(f"An entity name must be specified with --alter of {kind}s")
             _alter(admin, arguments, kind, name)
         elif name is not None and not _is_there(admin, kind, name):
-            print(f"The {kind} '{name}' doesn't exist and doesn't have dynamic config.")
+            print(f"The {_told_kind(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
         else:
             for each in [name] if name is not None else _names(admin, kind):
                 _describe(admin, kind, each, arguments.all)
@@ -127,7 +127,7 @@ def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
 
 
 def _is_there(admin: "Admin", kind: str, name: str) -> bool:
-    """Only topics and brokers are there or not: settings of the others come before what they are for."""
+    """Settings of groups and metrics may come before what they are for: then those are all there is."""
     match kind:
         case "topic":
             return name in admin.list_topics() or not name
@@ -137,7 +137,9 @@ def _is_there(admin: "Admin", kind: str, name: str) -> bool:
                     f"The entity name for {kind}s must be a valid integer broker id, but it is: {name}"
                 )
             return not name or int(name) in {broker.id for broker in admin.describe_cluster().brokers}
-    return True
+    if any(config.source == DYNAMIC[kind] for config in admin.describe_configs(kind, name).values()):
+        return True
+    return kind == "group" and name in _names(admin, kind)
 
 
 def _names(admin: "Admin", kind: str) -> list[str]:
@@ -152,8 +154,11 @@ def _names(admin: "Admin", kind: str) -> list[str]:
 
 
 def _told(kind: str, name: str) -> str:
-    kind = "client-metric" if kind == "client-metrics" else kind
-    return f"{kind} {name}" if name else f"{kind}s in the cluster"
+    return f"{_told_kind(kind)} {name}" if name else f"{kind}s in the cluster"
+
+
+def _told_kind(kind: str) -> str:
+    return "client-metric" if kind == "client-metrics" else kind
 
 
 def _value(config: "Config") -> str:

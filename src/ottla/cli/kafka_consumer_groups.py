@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
             _RUN[action](admin, arguments)
         except ProtocolError as error:
             # Kafka's tool exits with 0 here, so scripts look at the text.
-            told = java_error(error, error.message)
+            is_group = isinstance(error, errors.GroupIdNotFound)
+            told = java_error(error, error.message) if is_group else error.message
             print(f"\nError: Executing consumer group command failed due to {told}")
     return 0
 
@@ -145,6 +146,8 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
     for group in groups:
         if not group.members:
             say(f"\nConsumer group '{group.id}' has no active members.")
+        elif group.state != "Stable":
+            say(f"\nWarning: Consumer group '{group.id}' is rebalancing.")
         if arguments.members:
             _show_members(group, arguments.verbose)
         elif arguments.state is not None:
@@ -201,7 +204,7 @@ def _shown(partitions: "tuple[TopicPartition, ...]") -> str | None:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
-    return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in topics.items()) or None
+    return ";".join(sorted(f"{name}:{','.join(map(str, parts))}" for name, parts in topics.items())) or None
 
 
 def _show_state(admin: "Admin", group: "Group", verbose: bool) -> None:

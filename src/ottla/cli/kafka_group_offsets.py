@@ -62,7 +62,8 @@ def reset(admin: "Admin", arguments: argparse.Namespace, groups: list[str]) -> N
     if arguments.export:
         _export(rows, with_group=len(groups) > 1)
     else:
-        table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (15, 15, 10, 0))
+        width = max([15, *map(len, groups)])  # of those too that were left out
+        table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (width, 15, 10, 0))
 
 
 def _state_if_active(admin: "Admin", group: str) -> str | None:
@@ -93,7 +94,7 @@ def delete(admin: "Admin", arguments: argparse.Namespace) -> None:
 
     (group,) = arguments.group
     there = admin.list_topics()
-    rows: list[tuple[str, Any, str]] = []
+    rows: list[tuple[str, int | str, str]] = []
     wanted: list[TopicPartition] = []
     for text in arguments.topic:
         topic, indexes = partitions(text)
@@ -114,6 +115,7 @@ def delete(admin: "Admin", arguments: argparse.Namespace) -> None:
     print(told)
     for partition, failed in sorted(results.items(), key=lambda each: each[0]):
         rows.append((*partition, f"Error: {java_error(failed)}" if failed else "Successful"))
+    width = max([15, *(len(topic) for topic, _, _ in rows)])
     print()
-    for row in [("TOPIC", "PARTITION", "STATUS"), *rows]:
-        print("{:<15} {:<10} {:<15}".format(*row))
+    for topic, index, status in [("TOPIC", "PARTITION", "STATUS"), *rows]:
+        print(f"{topic:<{width}} {index:<10} {status:<15}")

@@ -68,7 +68,7 @@ def refuse(arguments: argparse.Namespace, action: str, *names: str) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], least: Sequence[int], end: str = "") -> None:
-    """Kafka's tables: a blank line, then columns to the left, each at least so wide (0: as it comes)."""
+    """Kafka's tables: a blank line, then columns to the left, each at least so wide (0: never wider)."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max([least[i], *(len(row[i]) for row in cells)]) if least[i] else 0 for i in range(len(head))]
     print()

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,8 @@ def plan(admin: "Admin", arguments: argparse.Namespace, now_ms: int) -> "dict[To
     at_time: dict[TopicPartition, int] = {}
     if stamp is not None:
         at_time = {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(chosen, stamp)).items()}
+        for p in (p for p, offset in at_time.items() if offset < 0):
+            print(f"{p}: no record is as young as that; its end is taken", file=sys.stderr)
     return {p: _target(arguments, p, committed, starts, ends, at_time) for p in chosen}
 
 
