@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,9 @@ DEADLINE_S = 30.0
 # Quick heartbeats: the scenarios are about who owns what, not about how long a busy group takes.
 MEMBER = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "metadata.max.age.ms": 500}
 CLASSIC = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
+
+Rows = Iterable[tuple[str | None, str | None]]
+Choose = Callable[[str, bytes | None, int], int]  # of topic, key and how many partitions: a partitioner
 
 
 class Seen(NamedTuple):
@@ -44,9 +48,8 @@ class Api(Protocol):
 
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None: ...
     def grow(self, topic: str, partitions: int) -> None: ...
-    def produce(
-        self, topic: str, rows: Iterable[tuple[str | None, str | None]], **settings: Any
-    ) -> list[int]: ...
+    def produce(self, topic: str, rows: Rows, *, at_ms: int | None = None, **settings: Any) -> list[int]: ...
+    def records(self, topic: str, **settings: Any) -> list[Seen]: ...
     def member(self, group: str, topics: list[str], **settings: Any) -> Member: ...
     def committed(self, group: str, topic: str, partition: int) -> int | None: ...
     def ends(self, topic: str, partition: int) -> tuple[int, int]: ...
@@ -69,13 +72,24 @@ class Ours:
     def admin(self) -> ottla.Admin:
         return ottla.Admin(bootstrap_servers=self.bootstrap)
 
-    def produce(
-        self, topic: str, rows: Iterable[tuple[str | None, str | None]], **settings: Any
-    ) -> list[int]:
+    def produce(self, topic: str, rows: Rows, *, at_ms: int | None = None, **settings: Any) -> list[int]:
         """The partition of each."""
         with ottla.Producer(settings, bootstrap_servers=self.bootstrap) as producer:
-            sent = [producer.send(topic, value, key) for key, value in rows]
+            sent = [producer.send(topic, value, key, timestamp=at_ms) for key, value in rows]
             return [each.result(DEADLINE_S).partition for each in sent]
+
+    def records(self, topic: str, **settings: Any) -> list[Seen]:
+        """All that can be read of partition 0 now."""
+        where = ottla.TopicPartition(topic, 0)
+        settings = {"auto.offset.reset": "earliest", **settings}
+        with ottla.Consumer(settings, bootstrap_servers=self.bootstrap) as consumer:
+            consumer.assign([where])
+            end, seen = consumer.end_offsets([where])[where], list[Seen]()
+            deadline = time.monotonic() + DEADLINE_S
+            while consumer.position(where) < end:
+                assert time.monotonic() < deadline, f"{topic} was not read to its end"
+                seen += [_seen(record) for record in consumer.poll(0.5)]
+            return seen
 
     def member(self, group: str, topics: list[str], **settings: Any) -> OurMember:
         return OurMember(
@@ -104,10 +118,7 @@ class OurMember:
             self.consumer.subscribe(topics)
 
     def poll(self, timeout: float = 0.2) -> list[Seen]:
-        return [
-            Seen(r.partition, r.offset, _text(r.key), _text(r.value), r.topic)
-            for r in self.consumer.poll(timeout)
-        ]
+        return [_seen(record) for record in self.consumer.poll(timeout)]
 
     def owned(self) -> set[tuple[str, int]]:
         return {(p.topic, p.partition) for p in self.consumer.assignment()}
@@ -139,13 +150,25 @@ class Confluent:
         self._admin.create_partitions([new])[topic].result(DEADLINE_S)
 
     def produce(
-        self, topic: str, rows: Iterable[tuple[str | None, str | None]], **settings: Any
+        self,
+        topic: str,
+        rows: Rows,
+        *,
+        at_ms: int | None = None,
+        partitioner: str | Choose = "murmur2_random",
+        **settings: Any,
     ) -> list[int]:
-        # Java's default is not librdkafka's: a course's keys must land where the course says.
-        config = {"partitioner": "murmur2_random", **self._base, **settings}
-        if config["partitioner"] == "round_robin":
-            config["partitioner"] = "random"
-        producer = confluent_kafka.Producer(config)
+        """Java's partitioner, which is not librdkafka's default: keys must land where the course says.
+
+        It knows no round-robin and no partitioner of one's own: who wants one chooses before each `produce`.
+        """
+        turns = itertools.count()
+        if partitioner == "round_robin":
+            partitioner = lambda topic, key, count: next(turns) % count  # noqa: E731
+        choose = partitioner if callable(partitioner) else None
+        base = {} if choose else {"partitioner": partitioner}
+        producer = confluent_kafka.Producer({**self._base, **base, **settings})
+        count = len(producer.list_topics(topic, DEADLINE_S).topics[topic].partitions) if choose else 0
         places: list[int] = []
 
         def delivered(error: Any, message: Any) -> None:
@@ -153,9 +176,30 @@ class Confluent:
             places.append(message.partition())
 
         for key, value in rows:
-            producer.produce(topic, value, key, on_delivery=delivered)
+            more = {} if at_ms is None else {"timestamp": at_ms}
+            if choose:
+                more["partition"] = choose(topic, None if key is None else key.encode(), count)
+            producer.produce(topic, value, key, on_delivery=delivered, **more)
             producer.flush(DEADLINE_S)  # in order: the callbacks of several partitions come mixed
         return places
+
+    def records(self, topic: str, **settings: Any) -> list[Seen]:
+        """All that can be read of partition 0 now."""
+        config = {**self._base, **settings, "group.id": "nobody", "enable.partition.eof": True}
+        consumer = confluent_kafka.Consumer({**config, "enable.auto.commit": False})
+        try:
+            consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+            seen: list[Seen] = []
+            deadline = time.monotonic() + DEADLINE_S
+            while time.monotonic() < deadline:
+                for message in consumer.consume(500, 0.2):
+                    if message.error() is None:
+                        seen.append(_of_confluent(message))
+                    elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                        return seen
+            raise AssertionError(f"{topic} was not read to its end")
+        finally:
+            consumer.close()
 
     def member(self, group: str, topics: list[str], **settings: Any) -> ConfluentMember:
         config = {**CLASSIC, **MEMBER, **self._base, **settings, "group.id": group}
@@ -192,12 +236,7 @@ class ConfluentMember:
         self.consumer.subscribe(topics)
 
     def poll(self, timeout: float = 0.2) -> list[Seen]:
-        found = self.consumer.consume(500, timeout)
-        return [
-            Seen(m.partition(), m.offset(), _text(m.key()), _text(m.value()), m.topic())
-            for m in found
-            if not m.error()
-        ]
+        return [_of_confluent(m) for m in self.consumer.consume(500, timeout) if not m.error()]
 
     def owned(self) -> set[tuple[str, int]]:
         return {(p.topic, p.partition) for p in self.consumer.assignment()}
@@ -247,6 +286,16 @@ def members(*each: Member) -> Iterator[None]:
         for member in each:
             with contextlib.suppress(errors.OttlaError, RuntimeError):
                 member.close()
+
+
+def _seen(record: ottla.ConsumerRecord) -> Seen:
+    return Seen(record.partition, record.offset, _text(record.key), _text(record.value), record.topic)
+
+
+def _of_confluent(message: Any) -> Seen:
+    return Seen(
+        message.partition(), message.offset(), _text(message.key()), _text(message.value()), message.topic()
+    )
 
 
 def _text(data: bytes | None) -> str | None:

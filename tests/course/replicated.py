@@ -109,7 +109,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.done = False
-        self.offset = -1
+        self.offset: Any = -1
         self.error: Any = None
         self.look: Callable[[float], object] = time.sleep
 

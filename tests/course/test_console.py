@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,7 @@ import pytest
 from ottla.cli.main import main
 from ottla.homecare import lab
 from tests.conftest import Target
-from tests.course.faces import Api, Ours, members, read
-from tests.oracle.cluster import start_tool
+from tests.course.faces import Api, Confluent, Ours, members, read, until
 
 Unique = Callable[[str], str]
 
@@ -85,53 +87,6 @@ def test_what_the_console_wrote_the_client_reads_and_the_other_way_round(
     assert shown == "Offset:0\tk\tHello World\nOffset:1\tnull\tfrom the client\n"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["kafka-topics", "--describe", "--topic", "{topic}"],
-        ["kafka-topics", "--describe", "--topic", "nowhere"],
-        ["kafka-topics", "--create", "--topic", "{topic}"],
-        ["kafka-topics", "--alter", "--topic", "{topic}", "--partitions", "1"],
-        ["kafka-get-offsets", "--topic", "{topic}"],
-        ["kafka-get-offsets", "--topic-partitions", "{topic}:0-2", "--time", "earliest"],
-        ["kafka-configs", "--entity-type", "topics", "--entity-name", "{topic}", "--describe"],
-        ["kafka-consumer-groups", "--describe", "--group", "{group}"],
-        ["kafka-consumer-groups", "--describe", "--group", "{group}", "--state"],
-        ["kafka-consumer-groups", "--describe", "--group", "nobody"],
-        ["kafka-consumer-groups", "--delete", "--group", "nobody"],
-    ],
-    ids=lambda arguments: " ".join(arguments[:4]).replace("{", "").replace("}", ""),
-)
-def test_the_commands_print_what_apache_kafkas_own_print(
-    kafka: Target, arguments: list[str], capsys: pytest.CaptureFixture[str], told: dict[str, str]
-) -> None:
-    words = [each.format(**told) for each in arguments]
-    words[1:1] = ["--bootstrap-server", kafka.bootstrap]
-    main(words)
-    ours = capsys.readouterr().out
-    assert ours == java_output(words)
-
-
-def java_output(words: list[str]) -> str:
-    """Standard output alone: what Kafka's tools log besides is not compared."""
-    process = start_tool(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    out, _ = process.communicate(timeout=60)
-    return out
-
-
-@pytest.fixture(scope="module")
-def told(kafka: Target) -> dict[str, str]:
-    """A topic with three partitions and a setting, and a group that has read some of it."""
-    api, topic, group = Ours(kafka.bootstrap), "described", "readers"
-    api.create(topic, 3, {"retention.ms": "500000"})
-    api.produce(topic, [(str(i), str(i)) for i in range(10)])
-    member = api.member(group, [topic], **{"group.protocol": "classic"})
-    with members(member):
-        read(member, 10)
-        member.commit()
-    return {"topic": topic, "group": group}
-
-
 # -- the device lab --------------------------------------------------------------------------------
 
 
@@ -156,6 +111,8 @@ def test_the_device_lab_prints_and_writes_what_the_course_shows(
         f"--bootstrap-server {target.bootstrap}",
         bin_folder,
     ).splitlines()
+    for api in (Ours(target.bootstrap), Confluent(target.bootstrap)):
+        assert [each.value for each in api.records("device-event")] == shown
     back = [
         line.removeprefix("Device back online: ") for line in lines if line.startswith("Device back online: ")
     ]
@@ -177,7 +134,34 @@ def _until(end: float, beats: object) -> list[tuple[float, str]]:
     return found
 
 
-def test_one_event_for_each_change() -> None:
+def test_one_event_for_each_change(api: Api, unique: Unique) -> None:
+    """Heartbeats and events by the client; the listener is the lab's own, with a patience of 0.3 s."""
+    device = unique("Scale")
+    settings = {"bootstrap.servers": api.bootstrap}
+    lab.create_topics(settings)
+    ended = threading.Event()
+
+    def events() -> list[str]:
+        mine = [each.value or "" for each in api.records(lab.EVENT_TOPIC) if each.key == device]
+        return [re.sub(r"since .*", "since ...", each) for each in mine]
+
+    offline, online = f"{device} offline since ...", f"{device} is back online"
+    with ThreadPoolExecutor(1) as pool:
+        lasting = lab.Lab(settings, speed=100, group=unique("lab"))
+        listening = pool.submit(lab.listen, lasting, lambda text: None, ended)
+        try:
+            expected: list[str] = []
+            for _ in range(2):
+                api.produce(lab.HEARTBEAT_TOPIC, [(device, device)] * 3)
+                expected += [offline] if not expected else [online, offline]
+                until(lambda: len(events()) >= len(expected) or listening.done())  # noqa: B023
+                assert events() == expected
+        finally:
+            ended.set()
+        listening.result()
+
+
+def test_one_event_for_each_change_in_an_hour() -> None:
     """On a clock of our own: every device that falls silent is told once, and once when it is back."""
     listener = lab.Listener(silence_ms=30_000)
     events: list[tuple[str, str]] = []

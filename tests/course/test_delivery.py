@@ -120,6 +120,7 @@ def test_a_transaction_is_exactly_once(target: Target, unique: Unique) -> None:
         consumer.close()
         producer.close(0)  # life 1: in the middle of its transaction
     assert committed_values(bootstrap, sink) == [f"done {v}" for v in values(10)]
+    assert len(api.records(sink)) == 20  # both lives wrote
     assert api.committed(group, source, 0) == 10
 
 
@@ -149,23 +150,18 @@ def test_a_transaction_is_exactly_once_with_confluent_kafka(target: Target, uniq
                 )
                 producer.commit_transaction(DEADLINE_S)
     assert committed_values(target.bootstrap, sink) == [f"done {v}" for v in values(10)]
+    assert len(api.records(sink, **{"isolation.level": "read_uncommitted"})) == 20  # both lives wrote
     assert api.committed(group, source, 0) == 10
 
 
-def committed_values(bootstrap: str, topic: str) -> list[str]:
-    with ottla.Consumer(
-        bootstrap_servers=bootstrap,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        value_deserializer="str",
-    ) as consumer:
-        consumer.assign([(topic, 0)])
-        end = consumer.end_offsets([(topic, 0)])[ottla.TopicPartition(topic, 0)]
-        seen: list[str] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while consumer.position((topic, 0)) < end and time.monotonic() < deadline:
-            seen += [record.value for record in consumer.poll(0.5)]
-        return seen
+def committed_values(bootstrap: str, topic: str) -> list[str | None]:
+    """As both clients read them."""
+    ours, theirs = (
+        [each.value for each in api.records(topic, **{"isolation.level": "read_committed"})]
+        for api in (Ours(bootstrap), Confluent(bootstrap))
+    )
+    assert ours == theirs
+    return ours
 
 
 def test_auto_commit_every_five_seconds_on_a_controlled_clock(target: Target, unique: Unique) -> None:
@@ -191,8 +187,8 @@ def test_auto_commit_every_five_seconds_on_a_controlled_clock(target: Target, un
         now[0] = 5.1
         consumer.poll(0, max_records=1)  # commits what was handed out before it: 6
         deadline = time.monotonic() + DEADLINE_S
-        while not consumer.committed([where]) and time.monotonic() < deadline:
-            pass
+        while not consumer.committed([where]):
+            assert time.monotonic() < deadline, "nothing was committed"
         assert consumer.committed([where])[where].offset == 6
         consumer.poll(0)
         assert consumer.committed([where])[where].offset == 6  # the next one is due at 10.1

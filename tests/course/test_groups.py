@@ -50,9 +50,7 @@ def test_the_idle_consumer_takes_over_at_the_committed_offset(api: Api, unique: 
     api.create(topic, 1)
     one, two = api.member(group, [topic]), api.member(group, [topic])
     with members(one, two):
-        until(lambda: one.owned() or two.owned(), [one, two])
-        for _ in range(5):  # the second one may still be joining
-            one.poll(0.1), two.poll(0.1)
+        until(lambda: len(one.owned() | two.owned()) == 1 and is_stable(api, group, 2), [one, two])
         worker, idle = (one, two) if one.owned() else (two, one)
         assert not idle.owned()
         api.produce(topic, numbered(10))
@@ -61,6 +59,13 @@ def test_the_idle_consumer_takes_over_at_the_committed_offset(api: Api, unique: 
         assert idle.poll(0.1) == []
         worker.close()
         assert [each.offset for each in read(idle, 4)] == [6, 7, 8, 9]
+
+
+def is_stable(api: Api, group: str, members: int) -> bool:
+    """Whether so many have joined and each has given up what is not its own any more."""
+    with ottla.Admin(bootstrap_servers=api.bootstrap) as admin:
+        found = admin.describe_group(group)
+        return found.state == "Stable" and len(found.members) == members
 
 
 def test_one_group_is_a_queue_and_different_groups_are_a_broadcast(api: Api, unique: Unique) -> None:
@@ -73,24 +78,17 @@ def test_one_group_is_a_queue_and_different_groups_are_a_broadcast(api: Api, uni
         until(lambda: all(len(m.owned()) == 1 for m in queue), queue)
         until(lambda: all(len(m.owned()) == 2 for m in others), others)
         api.produce(topic, [(str(i), str(i)) for i in range(20)])
-        got = {id(m): [each.value for each in all_of(m)] for m in queue}
-        shared = [value for values in got.values() for value in values]
-        assert sorted(shared, key=int) == [str(i) for i in range(20)]  # each record to one of them
+        everything = [str(i) for i in range(20)]
+        got: list[list[Seen]] = [[], []]
+        for seen, member in zip(got, queue, strict=True):
+            mine = {p for _, p in member.owned()}
+            ends = sum(api.ends(topic, partition)[1] for partition in mine)
+            seen += read(member, ends)
+            assert {each.partition for each in seen} == mine
+        shared = [each.value for seen in got for each in seen]
+        assert sorted(shared, key=lambda v: int(v or 0)) == everything  # each record to one of them
         for member in others:
-            assert sorted((e.value for e in read(member, 20)), key=int) == [str(i) for i in range(20)]
-
-
-def all_of(member: Member) -> list[Seen]:
-    """All that comes until nothing does for a while."""
-    seen: list[Seen] = []
-    quiet = 0
-    while quiet < 3 or not seen:
-        found = member.poll(0.3)
-        quiet = 0 if found else quiet + 1
-        seen += found
-        if quiet > 20:
-            break
-    return seen
+            assert sorted((e.value for e in read(member, 20)), key=lambda v: int(v or 0)) == everything
 
 
 def test_go_away_and_come_back(api: Api, unique: Unique) -> None:

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 import ottla
-from tests.conftest import SETTINGS, Target
+from tests.conftest import Target
 from tests.course.faces import DEADLINE_S, Api, Confluent, Ours, members, read, until
-from tests.oracle import cluster
-from tests.oracle.cluster import Oracle
-from tests.oracle.ottla import Ottla
 
 Unique = Callable[[str], str]
 KEYS = [f"patient-{i}" for i in range(40)]
-# Retention and compaction look every half second instead of every few minutes.
-HURRY = {
-    **SETTINGS,
-    "log.retention.check.interval.ms": 300,
-    "log.cleaner.backoff.ms": 200,
-    "log.initial.task.delay.ms": 500,
-    "log.segment.delete.delay.ms": 100,
-}
 
 
 def test_a_key_always_goes_to_the_same_partition_and_added_partitions_break_that(
@@ -49,38 +38,38 @@ def test_both_clients_put_a_key_where_java_does(target: Target, unique: Unique) 
     assert ours.produce(topic, rows) == theirs.produce(topic, rows)
 
 
-def test_without_a_key_records_stick_to_a_partition_and_spread_in_the_long_run(
-    target: Target, unique: Unique
-) -> None:
+def test_without_a_key_records_are_spread_over_the_partitions(api: Api, unique: Unique) -> None:
+    topic = unique("spread")
+    api.create(topic, 3)
+    # A batch is full with every record, so the next one may go elsewhere.
+    each_alone = {"batch.size": 1} if api.name == "ottla-api" else {"sticky.partitioning.linger.ms": 0}
+    assert set(api.produce(topic, [(None, "x")] * 100, **each_alone)) == {0, 1, 2}
+
+
+def test_without_a_key_records_of_a_batch_stick_to_a_partition(target: Target, unique: Unique) -> None:
     topic = unique("sticky")
     Ours(target.bootstrap).create(topic, 3)
     with ottla.Producer(bootstrap_servers=target.bootstrap, batch_size=2_000) as producer:
         first = [producer.send(topic, b"x" * 10) for _ in range(20)]
         assert len({each.result(DEADLINE_S).partition for each in first}) == 1
-        many = [producer.send(topic, b"x" * 500) for _ in range(60)]
-        assert {each.result(DEADLINE_S).partition for each in many} == {0, 1, 2}
 
 
-def test_round_robin_takes_turns(target: Target, unique: Unique) -> None:
+def test_round_robin_takes_turns(api: Api, unique: Unique) -> None:
     topic = unique("turns")
-    Ours(target.bootstrap).create(topic, 3)
-    with ottla.Producer(bootstrap_servers=target.bootstrap, partitioner="round_robin") as producer:
-        sent = [producer.send(topic, b"x") for _ in range(9)]
-        assert [each.result(DEADLINE_S).partition for each in sent] == [0, 1, 2] * 3
+    api.create(topic, 3)
+    assert api.produce(topic, [(None, "x")] * 9, partitioner="round_robin") == [0, 1, 2] * 3
 
 
-def test_a_partitioner_of_ones_own(target: Target, unique: Unique) -> None:
+def test_a_partitioner_of_ones_own(api: Api, unique: Unique) -> None:
     """The course's: the important customer has a partition alone."""
     topic = unique("own")
-    Ours(target.bootstrap).create(topic, 4)
+    api.create(topic, 4)
 
     def choose(name: str, key: bytes | None, partitions: int) -> int:
         return partitions - 1 if key == b"Banana" else len(key or b"") % (partitions - 1)
 
-    with ottla.Producer(bootstrap_servers=target.bootstrap, partitioner=choose) as producer:
-        keys = ["Banana", "a", "bb", "Banana", "ccc"]
-        sent = [producer.send(topic, "v", key) for key in keys]
-        assert [each.result(DEADLINE_S).partition for each in sent] == [3, 1, 2, 3, 0]
+    keys = ["Banana", "a", "bb", "Banana", "ccc"]
+    assert api.produce(topic, [(key, "v") for key in keys], partitioner=choose) == [3, 1, 2, 3, 0]
 
 
 def test_the_offsets_topic_holds_group_topic_partition_to_offset(
@@ -109,65 +98,45 @@ def test_the_offsets_topic_holds_group_topic_partition_to_offset(
 # -- how long records stay -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def hurried_kafka(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    if (reason := cluster.why_not()) is not None:
-        pytest.skip(reason)
-    with Oracle(settings=HURRY, heap="384M") as server:
-        yield server
+def an_hour_ago() -> int:
+    return int(time.time() * 1000) - 3_600_000
 
 
-@pytest.fixture(scope="module")
-def hurried_ottla() -> Iterator[Ottla]:
-    with Ottla(settings=HURRY) as server:
-        yield server
-
-
-@pytest.fixture
-def hurried(request: pytest.FixtureRequest, target: Target) -> Ours:
-    """Our API on a server that looks after its segments all the time."""
-    return Ours(request.getfixturevalue(f"hurried_{target.name}").bootstrap)
-
-
-def fill(api: Ours, topic: str, count: int, size: int = 1_000, first_ms: int | None = None) -> None:
-    with ottla.Producer(bootstrap_servers=api.bootstrap, linger_ms=0) as producer:
-        for i in range(count):
-            stamp = None if first_ms is None else first_ms + i
-            producer.send(topic, b"x" * size, key=f"key-{i % 3}", timestamp=stamp).result(DEADLINE_S)
-
-
-def test_retention_by_time(hurried: Ours, unique: Unique) -> None:
+def test_retention_by_time(api: Api, unique: Unique) -> None:
     topic = unique("time")
-    hurried.create(topic, 1, {"retention.ms": "60000", "segment.bytes": "1048576", "segment.ms": "600"})
-    fill(hurried, topic, 5, first_ms=int(time.time() * 1000) - 3_600_000)  # an hour old already
-    time.sleep(0.7)
-    fill(hurried, topic, 1)  # young; and the old segment is closed
-    until(lambda: hurried.ends(topic, 0) == (5, 6))
+    api.create(topic, 1, {"retention.ms": "60000", "segment.ms": "60000"})
+    api.produce(topic, [(None, "old")] * 5, at_ms=an_hour_ago())
+    api.produce(topic, [(None, "young")])  # its time closes the old segment
+    until(lambda: api.ends(topic, 0)[0] > 0)
+    assert api.ends(topic, 0) == (5, 6)
+    assert [(each.offset, each.value) for each in api.records(topic)] == [(5, "young")]
 
 
-def test_retention_by_size(hurried: Ours, unique: Unique) -> None:
+def test_retention_by_size(api: Api, unique: Unique) -> None:
+    """Six segments of 0.9 MB where 2 MB are to be kept: the oldest go, as long as 2 MB are left without them."""
     topic = unique("size")
-    hurried.create(topic, 1, {"retention.bytes": "2000000", "segment.bytes": "1048576"})
-    fill(hurried, topic, 6, size=900_000)
-    until(lambda: hurried.ends(topic, 0)[0] >= 3)
-    first, end = hurried.ends(topic, 0)
-    assert end == 6 and end - first >= 2  # what fits stays
+    api.create(topic, 1, {"retention.bytes": "2000000", "segment.bytes": "1048576"})
+    api.produce(topic, [(None, f"{i}" * 900_000) for i in range(6)], **{"batch.size": 1})
+    until(lambda: api.ends(topic, 0)[0] >= 3)
+    assert api.ends(topic, 0) == (3, 6)
+    assert [(each.offset, (each.value or "")[0]) for each in api.records(topic)] == [
+        (3, "3"),
+        (4, "4"),
+        (5, "5"),
+    ]
 
 
-def test_compaction_keeps_the_last_of_each_key(hurried: Ours, unique: Unique) -> None:
+def test_compaction_keeps_the_last_of_each_key(api: Api, unique: Unique) -> None:
     topic = unique("compact")
-    configs = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01"}
-    hurried.create(topic, 1, configs)
-    fill(hurried, topic, 9, size=10)
-    time.sleep(0.6)
-    fill(hurried, topic, 1, size=10)  # closes the segment; it is never compacted itself
-
-    def left() -> list[int]:
-        with ottla.Consumer(bootstrap_servers=hurried.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign([(topic, 0)])
-            seen: list[int] = []
-            while not seen or seen[-1] < 9:
-                seen += [record.offset for record in consumer.poll(1.0)]
-            return seen
-
-    until(lambda: left() in ([6, 7, 8, 9], [7, 8, 9]), [], "not compacted")
+    configs = {"cleanup.policy": "compact", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
+    api.create(topic, 1, configs)
+    rows: list[tuple[str | None, str | None]] = [(f"key-{i % 3}", f"value {i}") for i in range(8)]
+    api.produce(topic, [*rows, ("key-2", None)], at_ms=an_hour_ago())  # at last key-2 is deleted
+    api.produce(topic, [("other", "young")])  # its time closes the old segment; the new one is left alone
+    until(lambda: len(api.records(topic)) < 10, what="not compacted")
+    assert [(each.offset, each.key, each.value) for each in api.records(topic)] == [
+        (6, "key-0", "value 6"),
+        (7, "key-1", "value 7"),
+        (8, "key-2", None),
+        (9, "other", "young"),
+    ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.oracle.cluster import SCRIPT, why_not
 
@@ -46,6 +48,37 @@ def run_lines(tool: str, lines: Sequence[str], timeout_s: float = 120) -> list[s
     printed = done.stdout.split(mark + "\n")[:-1]
     assert len(printed) == len(lines), done.stdout + done.stderr
     return printed
+
+
+class Printed(NamedTuple):
+    """What became of a command: its exit status and standard output. What it says besides is not compared."""
+
+    status: int
+    out: str
+
+
+class Commands:
+    """Apache Kafka's command-line tools in one JVM, for those who run many; a context manager."""
+
+    def __enter__(self) -> Commands:
+        self._process = start("Commands", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def run(self, tool: str, words: Sequence[str], stdin: str = "", timeout_s: float = 60) -> Printed:
+        """`tool` is the class."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        given = (b64encode(each.encode()).decode() for each in (tool, stdin, *words))
+        process.stdin.write(" ".join(given) + "\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], timeout_s)
+        assert ready, f"{tool} {' '.join(words)}: nothing within {timeout_s} s"
+        status, out, _ = process.stdout.readline().rstrip("\n").split(" ")
+        return Printed(int(status), b64decode(out).decode())
 
 
 @cache
