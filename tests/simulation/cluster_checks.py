@@ -18,15 +18,20 @@ class Checks:
         self._leaders = {}  # (partition, leader epoch) -> broker
         self._watermarks = {}  # (member, partition, leader epoch) -> high watermark
         self._exposed = {}  # partition -> {base offset: (next offset, leader epoch, value)}
-        self._seen = {}  # (member, partition) -> (high watermark, end) at the last look
+        self._committed = {}  # partition -> where what was ever shown ends
+        self._seen = {}  # (member, partition) -> (high watermark, end, ...) at the last look
+        self._acknowledged = []  # since the last look
+        self._has_news = False  # a log or the metadata changed since then
 
     def hold(self, condition, what):
         if not condition:
             raise Broken(self._world.told(what))
 
     def committed_end(self, index):
-        found = self._exposed.get(index)
-        return max((next_offset for next_offset, *_ in found.values()), default=0) if found else 0
+        return self._committed.get(index, 0)
+
+    def on_acknowledged(self, index, offset, value):
+        self._acknowledged.append((index, offset, value))
 
     def after_event(self):
         self._follow_log()
@@ -38,12 +43,28 @@ class Checks:
                     self._partition(member, index, partition)
                     if partition.is_leader:
                         self._beliefs(index, partition)
+        if self._has_news:
+            self._has_news = False
+            self._in_sync()
+        if self._acknowledged:
+            self._shown()
+
+    def _shown(self):
+        """What is acknowledged is committed: whoever thought so alone did not lead any more."""
+        acknowledged, self._acknowledged = self._acknowledged, []
+        for index, offset, value in acknowledged:
+            shown = self._exposed.get(index, {}).get(offset)
+            self.hold(
+                shown is not None and shown[2] == value,
+                f"{index}: {offset} was acknowledged as {value} and shown as {shown}",
+            )
 
     # -- the metadata ----------------------------------------------------------------------------
 
     def _follow_log(self):
         shared = self._world.shared
         while self.image.position < shared.end:
+            self._has_news = True
             position = self.image.position
             if position not in shared.entries:
                 at, body = shared.snapshot
@@ -51,7 +72,12 @@ class Checks:
                 self.image.apply_entry(at - 1, codec.decode(body))
                 continue
             before = {(p.topic, p.index): p for p in self.image.partitions()}
-            self.image.apply_entry(position, codec.decode(shared.entries[position][1]))
+            epoch, body = shared.entries[position]
+            self.hold(
+                epoch == shared.epoch,
+                f"a controller of epoch {epoch} wrote {position} in epoch {shared.epoch}",
+            )
+            self.image.apply_entry(position, codec.decode(body))
             for after in self.image.partitions():
                 self._rules(before.get((after.topic, after.index)), after)
 
@@ -81,6 +107,20 @@ class Checks:
                     f"{state.index}: {broker_id} ends at {log.end_offset} and came into the ISR",
                 )
 
+    def _in_sync(self):
+        """Whoever is in the ISR or eligible may lead at any time: it has all that was ever committed."""
+        topic = self.image.topics.get("t")
+        for state in topic.partitions if topic is not None else ():
+            if state.recovery_state != RECOVERED:
+                continue
+            committed = self.committed_end(state.index)
+            for broker_id in (*state.isr, *state.elr):
+                log = self._log_of(broker_id, state.index)
+                self.hold(
+                    log is None or log.end_offset >= committed,
+                    f"{state.index}: {broker_id} may lead and lacks what was committed: {state}",
+                )
+
     def _log_of(self, broker_id, index):
         """Of the life of the broker that the metadata knows."""
         member = self._world.members.get(broker_id)
@@ -99,6 +139,7 @@ class Checks:
         if before == now:
             return
         self._seen[key] = now
+        self._has_news = True
         self.hold(log.high_watermark <= log.end_offset, f"{index}: the high watermark is above the end")
         if partition.is_leader:
             leads = self._leaders.setdefault((index, state.leader_epoch), member.broker_id)
@@ -107,8 +148,22 @@ class Checks:
             last = self._watermarks.get(term, -1)
             self.hold(log.high_watermark >= last, f"{index}: the high watermark falls within an epoch")
             self._watermarks[term] = log.high_watermark
-        start = 0 if before is None or log.end_offset < before[1] else before[0]
-        self._compare(member, index, log, start)
+        is_cut = before is None or log.end_offset < before[1]
+        self._compare(member, index, log, 0 if is_cut else before[0])
+        self._epochs(member, index, log, 0 if is_cut else before[1])
+
+    def _epochs(self, member, index, log, start):
+        """A log knows the leader epochs of its records: so they rise from one to the next."""
+        if log.end_offset <= start:
+            return
+        taken = log.read(max(start, log.log_start_offset), max_bytes=1 << 30, up_to=log.end_offset)
+        for _, header in batches.headers(taken.data):
+            known = log.epochs.epoch_of(header.base_offset)
+            self.hold(
+                known == header.leader_epoch,
+                f"{index}: broker {member.broker_id} has {header.base_offset} of epoch {header.leader_epoch} "
+                f"and believes it to be of {known}",
+            )
 
     def _beliefs(self, index, partition):
         """What a leader believes a follower to have it has: of the same life, and if it knows of this epoch."""
@@ -139,6 +194,7 @@ class Checks:
             value = int(records.read(taken.data, position)[0].value)
             found = (header.next_offset, header.leader_epoch, value)
             known = exposed.setdefault(header.base_offset, found)
+            self._committed[index] = max(self._committed.get(index, 0), header.next_offset)
             self.hold(
                 known == found,
                 f"{index}: {header.base_offset} was shown as {known}, broker {member.broker_id} has {found}",
@@ -155,8 +211,3 @@ class Checks:
                 }
                 for offset, (_, _, value) in exposed.items():
                     self.hold(there.get(offset) == value, f"{index}: {offset} was shown and is gone")
-                for (at, offset), value in self._world.acknowledged.items():
-                    if at == index:
-                        self.hold(
-                            there.get(offset) == value, f"{index}: {offset} was acknowledged and is gone"
-                        )

@@ -2,7 +2,9 @@
 disks, and an ensemble that keeps ZooKeeper's promises. Everything follows from the seed."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from ottla.broker.broker import Broker
@@ -40,6 +42,7 @@ SETTINGS = {
     "replica.lag.time.max.ms": "1500",
     "replica.fetch.wait.max.ms": "300",
     "replica.fetch.backoff.ms": "300",
+    "replica.fetch.max.bytes": "600",
     "replica.socket.timeout.ms": "2000",
     "controller.socket.timeout.ms": "2000",
     "ottla.metadata.snapshot.entries": "50",
@@ -81,6 +84,17 @@ class PausableClock:
         self.alive = False
 
 
+@dataclass
+class Held:
+    """A message on its way until its receiver has seen so many changes of leaders."""
+
+    receiver_id: int
+    terms: list[int] | None
+    changes: int
+    latest_ms: float
+    arrive: Callable[[], None]
+
+
 class Call:
     def __init__(self):
         self.cancelled = False
@@ -105,7 +119,7 @@ class Member:
         self.controller = Controller(broker_id, self.log, self.config)
         self.broker = None
         self.registration = None
-        self.cut_until = 0
+        self.is_joined = False
         self.controller.open()
         self._when(lambda: self.controller.is_caught_up and self._has_cluster(), self._open)
 
@@ -169,6 +183,7 @@ class Member:
         return known is not None and known.incarnation == self.registration.incarnation
 
     def _joined(self):
+        self.is_joined = True
         self.broker.on_joined()
         self._register(replace(self.registration, ready=True, clean=True))
 
@@ -216,10 +231,9 @@ class Member:
         self.log._listener = None
 
     def stop(self):
-        """Cleanly, if it got far enough."""
-        if self.broker is not None:
-            self.broker.close()
-            self.folder.close()
+        """Cleanly."""
+        self.broker.close()
+        self.folder.close()
         self.kill()
 
     def pause(self):
@@ -245,6 +259,7 @@ class World:
         self.calm = False
         self.slow_until = 0
         self.fragile = False  # a machine has lost its power and is not back in sync
+        self.held = []  # messages that wait for their receiver to hear of other leaders
         from tests.simulation.cluster_checks import Checks
 
         self.checks = checks or Checks(self)
@@ -263,14 +278,19 @@ class World:
     def go_on(self, duration_ms):
         end = self.time.exact_ms + duration_ms
         while self.time.exact_ms < end and self.time.next_event():
-            self.checks.after_event()
+            self._after_event()
 
     def until(self, condition, within_ms):
         end = self.time.exact_ms + within_ms
         while not condition():
             assert self.time.exact_ms < end, self.told("it does not come to rest")
             assert self.time.next_event()
-            self.checks.after_event()
+            self._after_event()
+
+    def _after_event(self):
+        self.checks.after_event()
+        if self.held:
+            self._let_go()
 
     def told(self, what):
         return f"seed {self.seed}: {what}\n" + "\n".join(self.trace[-60:])
@@ -317,15 +337,48 @@ class World:
 
             call.running = target.serve(request, version, respond)
 
-        self.time.call_later(self._delay(), arrive)
+        self._deliver(target_id, arrive)
 
     def back(self, source, then):
-        self.time.call_later(self._delay(), lambda: source.clock.run(then))
+        self._deliver(source.broker_id, lambda: source.clock.run(then))
+
+    def _deliver(self, receiver_id, arrive):
+        """After a while; or just when its receiver knows of other leaders than when it was sent."""
+        storm = self.time.exact_ms < self.slow_until
+        if self.calm or self.random.random() >= (0.2 if storm else 0.01):
+            self.time.call_later(self._delay(), arrive)
+            return
+        latest_ms = self.time.exact_ms + self.random.uniform(50, 800)
+        self.held.append(
+            Held(receiver_id, self._terms_of(receiver_id), self.random.randint(1, 3), latest_ms, arrive)
+        )
+
+    def _let_go(self):
+        held, self.held = self.held, []
+        for each in held:
+            terms = self._terms_of(each.receiver_id)
+            if terms != each.terms:
+                each.terms, each.changes = terms, each.changes - 1
+            if not each.changes or self.time.exact_ms >= each.latest_ms or self.calm:
+                self.time.call_later(self.random.choice((0, self._delay())), each.arrive)
+            else:
+                self.held.append(each)
+
+    def _terms_of(self, broker_id):
+        member = self.members.get(broker_id)
+        if member is None or member.broker is None:
+            return None
+        return [
+            each.state.leader_epoch
+            for each in member.broker.replicas.partitions.values()
+            if each.state.topic == "t"
+        ]
 
     # -- clients ---------------------------------------------------------------------------------
 
     def _produce_later(self):
-        self.time.call_later(self.random.uniform(2, 60), self._produce)
+        storm = self.time.exact_ms < self.slow_until
+        self.time.call_later(self.random.uniform(1, 15 if storm else 60), self._produce)
 
     def _produce(self):
         """To whoever believes to lead: a client's metadata may be old."""
@@ -351,6 +404,7 @@ class World:
             for told in response.responses[0].partition_responses:
                 if told.error_code == 0 and acks == -1:
                     self.acknowledged[told.index, told.base_offset] = values[told.index]
+                    self.checks.on_acknowledged(told.index, told.base_offset, values[told.index])
 
         self.time.call_later(
             self._delay(), lambda: member.clock.run(lambda: member.serve(request, 12, answered))
@@ -373,7 +427,8 @@ class World:
         self._disaster_later()
         kind = self.random.choice(
             ("kill", "kill", "power", "power", "stop", "pause", "pause", "cut", "part", "part", "isolate")
-            + ("elect",) * 4
+            + ("elect",) * 3
+            + ("return",) * 2
         )
         broker_id = self.random.choice(BROKERS)
         member = self.members.get(broker_id)
@@ -458,7 +513,8 @@ class World:
         self._gone(member, self.random.uniform(50, 2500))
 
     def _stop(self, member):
-        if member.broker is None or member.clock.paused:
+        # One that the metadata has not taken note of leaves no mark of a clean stop: it may have lost something.
+        if not member.is_joined or member.clock.paused:
             return
         member._register(replace(member.registration, stopping=True))
 
@@ -490,7 +546,7 @@ class World:
         until = self.random.uniform(100, 5000)
         if until > SESSION_MS:
             self.time.call_later(SESSION_MS, member.log.expire)
-        self.time.call_later(until, lambda: member.log.reconnect() if member.clock.alive else None)
+        self.time.call_later(until, lambda: self._reconnect(member))
 
     def _part(self, member):
         other = self.random.choice([each for each in BROKERS if each != member.broker_id])
@@ -503,14 +559,47 @@ class World:
     def _elect(self, member):
         """Leaders move to and fro in short time, while what was sent before is still under way."""
         self.slow_until = self.time.exact_ms + 300
-        for delay_ms in range(0, 300, 60):
-            self.time.call_later(delay_ms + self.random.uniform(0, 30), self._move_leader)
+        index, pace_ms = self.random.choice((None, 0, 1)), self.random.choice((10, 30, 60))
+        for delay_ms in range(0, 300, pace_ms):
+            self.time.call_later(
+                delay_ms + self.random.uniform(0, pace_ms / 2), lambda: self._move_leader(index)
+            )
+        if self.random.random() < 0.5:
+            self.time.call_later(self.random.uniform(0, 300), lambda: self._depose(member))
 
-    def _move_leader(self):
+    def _return(self, member):
+        """Leaders that hear of their successor and of their own return at once."""
+        if member.clock.paused or not member.log.connected:
+            return
+        self.slow_until = self.time.exact_ms + 300
+        member.log.cut()
+        for index in range(PARTITIONS):
+            state = self.checks.image.partition("t", index)
+            if state is not None and state.leader == member.broker_id:
+                self.time.call_later(self.random.uniform(5, 30), partial(self._move_leader_of, index))
+                self.time.call_later(
+                    self.random.uniform(50, 150), partial(self._move_leader_of, index, member.broker_id)
+                )
+        self.time.call_later(self.random.uniform(80, 250), lambda: self._reconnect(member))
+
+    def _reconnect(self, member):
+        if member.clock.alive and not member.clock.paused:
+            member.log.reconnect()
+
+    def _depose(self, member):
+        """It believes the controller to be dead, and takes its place while that is still writing."""
+        controller = member.controller
+        if not self.calm and controller.epoch is None:
+            member.clock.run(lambda: controller.depose(controller.lease_epoch))
+            self._move_leader(None)
+
+    def _move_leader(self, index):
         if not self.calm:
-            self._move_leader_of(self.random.randrange(PARTITIONS))
+            self._move_leader_of(self.random.randrange(PARTITIONS) if index is None else index)
 
-    def _move_leader_of(self, index):
+    def _move_leader_of(self, index, to=None):
+        if self.calm and to is not None:
+            return
         active, choice = [m for m in self.members.values() if m.controller.is_active], self.random.random()
         if not active:
             return
@@ -518,6 +607,7 @@ class World:
         def decide(image, config):
             before = image.partition("t", index)
             able = [each for each in before.isr if image.may_lead(each) and each != before.leader]
+            able = [each for each in able if to in (None, each)]
             if before.leader < 0 or not able:
                 return Decision((), None)
             after = before._replace(leader=able[int(choice * len(able))])

@@ -122,3 +122,40 @@ def test_a_fetch_of_another_epoch_does_not_tell_what_a_follower_has(ahead, error
     world.until(lambda: answers, 1000)
     assert answers[0].responses[0].partitions[0].error_code == error.code
     assert here.followers[follower].end_offset == believed < 1
+
+
+def test_a_follower_that_lost_its_disk_does_not_come_into_the_isr_by_what_it_had_before():
+    """The controller did not answer; asked again, it must not take the follower's next life for the last one."""
+    world = a_calm_world()
+    state = world.checks.image.partition("t", 0)
+    follower = next(each for each in BROKERS if each != state.leader)
+    leader = world.members[state.leader]
+    here = leader.broker.replicas.partitions["t", 0]
+
+    def power_fails():
+        member = world.members.pop(follower)
+        member.kill()
+        world.disks[follower].crash(lose_unsynced=True)
+        member.log.expire()
+        world.until(lambda: world.checks.image.brokers[follower].fenced, 5000)
+
+    asked = []
+    answer_to = leader.broker.isr._channel.ask
+    leader.broker.isr._channel.ask = lambda request, version, answer, lane: asked.append(answer)
+    power_fails()
+    leader.serve(a_produce_request(), 9, lambda answer: None)
+    world.until(lambda: here.log.high_watermark == 1, 5000)
+    world.start(follower)
+    world.until(lambda: here.proposed_isr == set(BROKERS), 5000)
+    epoch = here.followers[follower].broker_epoch
+    power_fails()
+    world.start(follower)
+    world.until(lambda: here.followers[follower].broker_epoch > epoch, 5000)
+    assert here.followers[follower].end_offset == 0
+    world.members[follower].pause()
+    leader.broker.isr._channel.ask = answer_to
+    asked[0](errors.NetworkException("silence"))
+    world.until(lambda: here.proposed_isr is None, 2000)
+    assert follower not in world.checks.image.partition("t", 0).isr
+    world.members[follower].resume()
+    world.until(world._is_whole, 10_000)
