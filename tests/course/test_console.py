@@ -94,7 +94,7 @@ def test_the_device_lab_prints_and_writes_what_the_course_shows(
     target: Target, bin_folder: Path, unique: Unique
 ) -> None:
     words = [sys.executable, "-m", "ottla.cli.main", "homecare", "lab", "-b", target.bootstrap]
-    words += ["--speed", "40", "--duration", "240", "--seed", "3", "--group", unique("lab")]
+    words += ["--speed", "80", "--duration", "240", "--seed", "3", "--group", unique("lab")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
