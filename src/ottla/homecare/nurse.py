@@ -111,6 +111,7 @@ class Nurse:
             }
         )
         self._names: dict[str, int] = {"": 0}
+        self._name_list = [""]
         self._names_saved = 0
         self._open: dict[int, tuple[Any, Any]] = {}  # window -> (good, bad), each a flag for every patient
         self.judged_until = 0  # windows before this one are closed
@@ -149,7 +150,10 @@ class Nurse:
         self.patients.touch("duty", rows)
 
     def _name(self, name: str) -> int:
-        return self._names.setdefault(name, len(self._names))
+        number = self._names.setdefault(name, len(self._names))
+        if number == len(self._name_list):
+            self._name_list.append(name)
+        return number
 
     def _on_duty(self, row: int, at: int) -> tuple[str, str]:
         begins = self.patients["duty_from"][row]
@@ -157,8 +161,8 @@ class Nurse:
         slot = int(held.argmax())
         if not held[slot]:
             return "", ""
-        names = list(self._names)
-        return names[self.patients["duty_nurse"][row, slot]], names[self.patients["duty_ward"][row, slot]]
+        nurse, ward = (self.patients[name][row, slot] for name in ("duty_nurse", "duty_ward"))
+        return self._name_list[nurse], self._name_list[ward]
 
     # -- the vitals --------------------------------------------------------------------------------
 
@@ -238,7 +242,7 @@ class Nurse:
         found = list(self.patients.changes())
         if len(self._names) > self._names_saved:
             self._names_saved = len(self._names)
-            found.append((NAMES, packed_json(list(self._names))))
+            found.append((NAMES, packed_json(self._name_list)))
         if self._windows_changed:
             self._windows_changed = False
             found += self._packed_windows()
@@ -258,7 +262,8 @@ class Nurse:
         for key in Store.order(list(saved)):
             self.patients.load(key, saved[key])
         if names is not None:
-            self._names = {name: i for i, name in enumerate(json.loads(names))}
+            self._name_list = json.loads(names)
+            self._names = {name: i for i, name in enumerate(self._name_list)}
             self._names_saved = len(self._names)
         if packed is not None:
             self._load_windows(packed)
