@@ -1,126 +1,107 @@
-"""How long nobody leads: three brokers, replication factor 3, acks=all, a leader is killed. Beside Apache Kafka.
+"""A cluster of three brokers beside one of Apache Kafka: fail-over, throughput, brokers that come and go.
 
-python -m bench.cluster [--rounds N] [--partitions N] [--kafka]
+    python -m bench.cluster [--quick] [--rounds N] [--only failover rolling] [--peers ottla] [--write]
+
+Every round starts a new cluster; the peers alternate. Replication factor 3, min.insync.replicas 2, acks=all, the
+defaults of both. A silence is the time between two acknowledgements of a partition, as confluent-kafka sees it.
+`--write` puts the lines into docs/benchmarks.md (not those of a quick run).
 """
+
+from __future__ import annotations
 
 import argparse
 import statistics
-import threading
+import sys
 import time
-from collections.abc import Callable
-from contextlib import contextmanager
-from itertools import pairwise
+import traceback
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from bench import document
+from bench.cluster_measures import LOAD_BYTES, LOAD_RATE, MEASURES, Figure, Measure, Measured, Round
+from bench.cluster_peers import KafkaCluster, OttlaCluster
+from tests.oracle import cluster
 
-PROBED = 12
+PEERS = {"kafka": KafkaCluster, "ottla": OttlaCluster}
+_HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target", "rounds")
+_INTRO = """Apache Kafka {version} over KRaft and Ottla over one ZooKeeper server, three brokers and their clients on
+one machine; replication factor 3, min.insync.replicas 2, acks=all, default sessions (9 s and 6 s). The ratio is Ottla
+divided by Apache Kafka; figures are medians of the rounds, counts their sums.
 
-
-class Probe:
-    """A record every few milliseconds to each of some partitions; the longest silence of each."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
-        self.acks: dict[int, list[float]] = {index: [] for index in range(partitions)}
-        self.failed = 0
-        self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 200,
-                "retry.backoff.max.ms": 200,
-            }
-        )
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush(60)
-
-    def longest_silence(self, partition: int, since: float) -> float:
-        times = [since, *(each for each in self.acks[partition] if each >= since)]
-        return max((b - a for a, b in pairwise(times)), default=0.0)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for index in range(self._partitions):
-                self._producer.produce(self._topic, b"x" * 100, partition=index, on_delivery=self._on_ack)
-            self._producer.poll(0.005)
-
-    def _on_ack(self, error: object, message: object) -> None:
-        if error is not None:
-            self.failed += 1
-        else:
-            self.acks[message.partition()].append(time.monotonic())  # type: ignore[attr-defined]
+Seconds of a leader that goes are the longest silence of a partition: from one acknowledgement to the next, as its
+confluent-kafka producer sees it; with 1,000 partitions 12 are looked at. In the first round the leader is the
+controller too. "Led by others" had a replica on it, "not held by it" are partitions with two replicas on the other
+brokers. Brokers come and go under {rate:,.0f} records of {size:,} bytes a second."""
+Figures = dict[Figure, dict[str, list[float]]]
 
 
-def leaders(bootstrap: str, topic: str) -> dict[int, int]:
-    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=20)
-    return {index: each.leader for index, each in metadata.topics[topic].partitions.items()}
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench.cluster", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round of everything: shows that it runs"
+    )
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", nargs="*", default=[], choices=[each.name for each in MEASURES])
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put the lines into docs/benchmarks.md (not those of a quick run)",
+    )
+    options = parser.parse_args()
+    if "kafka" in options.peers and (reason := cluster.why_not()) is not None:
+        print(f"without Apache Kafka: {reason}", file=sys.stderr)
+        options.peers.remove("kafka")
+    chosen = [each for each in MEASURES if not options.only or each.name in options.only]
+    figures, failures = _run_all(chosen, options)
+    rows = [_row(figure, by_peer) for figure, by_peer in figures.items()]
+    print(document.table(_HEAD, rows))
+    if options.write and not options.quick:
+        intro = _INTRO.format(version=document.kafka_version(), rate=LOAD_RATE, size=LOAD_BYTES)
+        document.write("cluster", intro, _HEAD, rows)
+    return 1 if failures else 0
 
 
-@contextmanager
-def ottla():
-    """With the defaults that `ottla start` has."""
-
-    from tests.cluster.processes import ProcessCluster
-
-    with ProcessCluster(3, session_ms=6000, proxied=False, replica_lag_time_max_ms=30_000) as cluster:
-        yield cluster.bootstrap, cluster.kill, cluster.start
-
-
-@contextmanager
-def kafka():
-    from tests.oracle.cluster import Oracle
-
-    with Oracle(brokers=3, heap="512M", settings={"min.insync.replicas": 2}) as cluster:
-        yield cluster.bootstrap, cluster.kill, cluster.restart
+def _run_all(chosen: list[Measure], options: argparse.Namespace) -> tuple[Figures, int]:
+    figures: Figures = {}
+    failures = 0
+    for measure in chosen:
+        for number in range(options.rounds or (1 if options.quick else measure.rounds)):
+            for peer in options.peers if number % 2 == 0 else options.peers[::-1]:
+                measured = _run_one(measure, peer, Round(number, options.quick))
+                failures += measured is None
+                for figure, value in (measured or {}).items():
+                    figures.setdefault(figure, {}).setdefault(peer, []).append(value)
+    return figures, failures
 
 
-def measure(name: str, make: Callable, rounds: int, partitions: int) -> None:
-    with make() as (bootstrap, kill, restart):
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic("t", partitions, 3)])["t"].result(120)
-        probed = min(partitions, PROBED)
-        dead, others = [], []
-        for number in range(rounds):
-            probe = Probe(bootstrap, "t", probed)
-            time.sleep(4)
-            lead = leaders(bootstrap, "t")
-            victim = lead[number % probed]
-            began = time.monotonic()
-            kill(victim)
-            time.sleep(15 if name == "kafka" else 8)
-            probe.stop()
-            silences = {index: probe.longest_silence(index, began) for index in range(probed)}
-            dead.append(max(silences[index] for index in range(probed) if lead[index] == victim))
-            others += [silences[index] for index in range(probed) if lead[index] != victim]
-            restart(victim)
-            time.sleep(6)
-            print(f"  {name} round {number + 1}: {dead[-1]:.2f} s, others {max(others):.2f} s", flush=True)
-        print(
-            f"{name:6} {partitions} partitions: led by the dead {statistics.median(dead):.2f} s (worst "
-            f"{max(dead):.2f}), the others {statistics.median(others):.2f} s (worst {max(others):.2f})"
-        )
+def _run_one(measure: Measure, peer: str, round: Round) -> Measured | None:
+    begun = time.monotonic()
+    try:
+        with PEERS[peer](measure.brokers) as started:
+            measured = measure.run(started, round)
+    except Exception:
+        print(f"{measure.name} on {peer} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        return None
+    print(f"[{time.monotonic() - begun:5.1f} s] {peer}", file=sys.stderr)
+    for figure, value in measured.items():
+        print(f"    {figure.name}: {_number(value)} {figure.unit}", file=sys.stderr, flush=True)
+    return measured
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench.cluster", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--partitions", type=int, default=12)
-    parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
-    arguments = parser.parse_args()
-    measure("ottla", ottla, arguments.rounds, arguments.partitions)
-    if arguments.kafka:
-        measure("kafka", kafka, arguments.rounds, arguments.partitions)
+def _row(figure: Figure, by_peer: dict[str, list[float]]) -> tuple[str, ...]:
+    take = {"median": statistics.median, "most": max, "sum": sum}[figure.of]
+    taken = {peer: take(values) for peer, values in by_peer.items()}
+    shown = [_number(taken[peer]) if peer in taken else "-" for peer in PEERS]
+    theirs, ours = taken.get("kafka"), taken.get("ottla")
+    ratio = f"{ours / theirs:.2f}" if theirs and ours is not None and figure.of != "sum" else "-"
+    rounds = str(min(map(len, by_peer.values())))
+    return (figure.name, figure.unit or "-", *shown, ratio, figure.target, rounds)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,7 +19,7 @@ class ProcessCluster:
     """Brokers reach each other and ZooKeeper through proxies; clients reach the brokers directly.
 
     A proxy takes connections for a broker that is dead: what a dead broker's port tells is seen only without
-    (`proxied=False`)."""
+    (`proxied=False`). Then nothing can be cut."""
 
     def __init__(self, brokers=3, zookeepers=1, session_ms=3000, proxied=True, **settings):
         self._proxied = proxied
@@ -75,7 +75,9 @@ class ProcessCluster:
 
     def start(self, broker_id, timeout=90):
         """Takes a second of the processor, for which it may have to wait on a busy machine."""
-        connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
+        connect = self.zookeepers.connect
+        if self._proxied:
+            connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
         inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
         settings = self.settings | {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},"
