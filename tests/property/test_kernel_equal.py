@@ -113,6 +113,7 @@ def test_batches_with_a_few_bytes_changed(records, changes, cut, noise, crc_mend
 
 
 @given(RECORDS, st.lists(st.integers(-2, 2**33) | INT64 | st.just(2**63), max_size=8), INT64, INT64)
+@example([Record(0, 0, None, None, ())], [2**63], 2**63 - 1, 0)
 @settings(max_examples=300)
 def test_encoding(records, offsets, base_offset, base_timestamp):
     both("encode", records, 0, base_timestamp)

@@ -169,7 +169,7 @@ def encode(
         if not ~_INT64_MAX <= timestamp <= _INT64_MAX:
             raise ValueError("a timestamp does not fit in 64 bits")
         delta = last + 1 if offset == -1 else offset - base_offset
-        if not last < delta <= _INT32_MAX:
+        if not last < delta <= _INT32_MAX or offset > _INT64_MAX:
             raise ValueError("offsets of a batch rise, and span no more than 31 bits")
         last = delta
         body = bytearray(1)  # attributes: none are defined
