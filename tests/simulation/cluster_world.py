@@ -427,7 +427,7 @@ class World:
         self._disaster_later()
         kind = self.random.choice(
             ("kill", "kill", "power", "power", "stop", "pause", "pause", "cut", "part", "part", "isolate")
-            + ("elect",) * 3
+            + ("elect",) * 5
             + ("return",) * 2
         )
         broker_id = self.random.choice(BROKERS)
