@@ -57,7 +57,7 @@ def elsewhere(seed: int, say: Callable[[str], None]) -> Report:
         _judge(report, "on Apache Kafka", seed, ["--bootstrap", kafka.bootstrap, "--chaos"], say)
     with (
         tempfile.TemporaryDirectory(prefix="ottla-soak-spark-") as folder,
-        standalone(Path(folder)) as master,
+        standalone(Path(folder), "2g") as master,
     ):
         _judge(report, "on a Spark cluster of two workers", seed, ["--master", master, "--chaos"], say)
     _judge(report, "with three brokers", seed, ["--brokers", "3", "--chaos"], say)

@@ -15,8 +15,8 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
-    """Gives the master's address."""
+def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
+    """Gives the master's address. Each worker has a core and `memory` for executors."""
     import pyspark
 
     from ottla.spark.gateway import module_options
@@ -39,7 +39,7 @@ def standalone(folder: Path) -> Iterator[str]:
     parts = [[f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
     for number in range(2):
         work = ["--work-dir", str(folder / f"worker-{number}"), "--webui-port", "0", "--host", "127.0.0.1"]
-        parts.append([f"{package}.worker.Worker", "--cores", "1", "--memory", "640m", *work, master])
+        parts.append([f"{package}.worker.Worker", "--cores", "1", "--memory", memory, *work, master])
     running: list[subprocess.Popen[bytes]] = []
     with (folder / "cluster.log").open("ab") as log:
         try:

@@ -60,20 +60,10 @@ def run(arguments: argparse.Namespace, names: tuple[str, ...] = tuple(JOBS)) -> 
 
 
 def session(master: str | None, name: str) -> Any:
-    """This machine's own Spark, tuned; or one that is there already."""
+    """This machine's own Spark, or one that is there already. Its workers need this package, too."""
     import ottla.spark
 
-    if master is None or master.startswith("local"):
-        cores = master[6:-1] if master and master.endswith("]") else ""
-        return ottla.spark.session(name, cores=int(cores) if cores.isdigit() else None)
-    from pyspark.sql import SparkSession  # type: ignore[import-not-found,unused-ignore]
-
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in ottla.spark.settings(local=False).items():
-        builder = builder.config(key, value)
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("WARN")
-    return found
+    return ottla.spark.session(name, settings={"spark.master": master} if master else None)
 
 
 def _tell_json(told: dict[str, Any]) -> None:
