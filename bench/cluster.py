@@ -27,9 +27,10 @@ one machine; replication factor 3, min.insync.replicas 2, acks=all, default sess
 divided by Apache Kafka; figures are medians of the rounds, counts their sums.
 
 Seconds of a leader that goes are the longest silence of a partition: from one acknowledgement to the next, as its
-confluent-kafka producer sees it; with 1,000 partitions 12 are looked at. In the first round the leader is the
-controller too. "Led by others" had a replica on it, "not held by it" are partitions with two replicas on the other
-brokers. Brokers come and go under {rate:,.0f} records of {size:,} bytes a second."""
+confluent-kafka producer sees it (a busy one for the partitions with three replicas, so it includes what librdkafka
+needs to find the new leader); with 1,000 partitions 12 are looked at. In the first round the leader is the controller
+too. "Led by others" had a replica on it, "not held by it" are partitions with two replicas on the other brokers and
+producers of their own. Brokers come and go under {rate:,.0f} records of {size:,} bytes a second."""
 Figures = dict[Figure, dict[str, list[float]]]
 
 
