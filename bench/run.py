@@ -25,8 +25,8 @@ from tests.oracle import cluster
 
 BENCHMARKS = broker.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
 _HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target")
-_INTRO = """Apache Kafka {version} and Ottla, one broker each, Ottla compiled as pip
-compiles it. The ratio is Ottla divided by Apache Kafka."""
+_INTRO = """Apache Kafka {version} and Ottla, one broker each, Ottla compiled as pip compiles it. The
+ratio is Ottla divided by Apache Kafka."""
 Figures = dict[Metric, dict[str, list[float]]]
 
 
