@@ -11,6 +11,7 @@ class Faults:
             self.kill_follower,
             self.kill_controller,
             self.pause_leader,
+            self.pause_controller,
             self.isolate,
             self.cut_from_zookeeper,
             self.stop_cleanly,
@@ -47,8 +48,13 @@ class Faults:
         self.cluster.start(broker_id)
 
     def pause_leader(self):
+        self._pause(self.cluster.leader())
+
+    def pause_controller(self):
+        self._pause(self.cluster.controller())
+
+    def _pause(self, broker_id):
         """Longer than its session: it wakes up as a zombie."""
-        broker_id = self.cluster.leader()
         self.cluster.pause(broker_id)
         time.sleep(self._chance.uniform(3.5, 5))
         self.cluster.resume(broker_id)

@@ -1,12 +1,16 @@
 """Processes over ZooKeeper under load: kills, pauses longer than a session, cut networks, ZooKeeper away."""
 
+import asyncio
 import random
 import time
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.server.zookeeper.ensemble import why_not
+from ottla.server.zookeeper.paths import unpack_entry
+from ottla.server.zookeeper.session import Options, Session
 from tests.cluster.faults import Faults
 from tests.cluster.load import QUIET, Load, create
 from tests.cluster.processes import ProcessCluster
@@ -60,6 +64,54 @@ def test_a_dead_process_is_noticed_long_before_its_session_ends():
                 cluster.start(victim)
                 cluster.until_in_sync()
         load.check()
+
+
+@pytest.mark.timeout(120)
+def test_a_controller_that_slept_for_too_long_writes_nothing_when_it_wakes():
+    """What it was asked meanwhile waits in its socket: it would decide on it at once."""
+    with ProcessCluster(3, session_ms=2000) as cluster:
+        create(cluster.bootstrap)
+        for number in range(3):
+            zombie = cluster.controller()
+            before = controller_epochs(cluster)[-1]
+            asked = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[zombie]}", **QUIET})
+            asked.list_topics(timeout=20)
+            cluster.pause(zombie)
+            futures = asked.create_topics([NewTopic(f"z-{number}", 1, 3)], operation_timeout=20)
+            wait_until(lambda: controller_epochs(cluster)[-1] > before)  # noqa: B023
+            cluster.resume(zombie)
+            futures[f"z-{number}"].exception(60)  # made by the new controller, or refused
+            cluster.until_in_sync()
+        epochs = controller_epochs(cluster)
+        assert epochs == sorted(epochs) and len(set(epochs)) > 3
+
+
+def controller_epochs(cluster):
+    """Of all entries of the metadata log, in their order."""
+
+    async def read():
+        connected = asyncio.Event()
+        host, port = cluster.zookeepers.connect.split(":")
+        session = Session(
+            Options(((host, int(port)),)),
+            on_connected=connected.set,
+            on_event=lambda path: None,
+            on_expired=lambda: None,
+        )
+        await connected.wait()
+        names = sorted(await session.children("/ottla/log"))
+        entries = await session.get_many([f"/ottla/log/{name}" for name in names])
+        session.close()
+        return [unpack_entry(each.data)[0] for each in entries]
+
+    return asyncio.run(asyncio.wait_for(read(), 20))
+
+
+def wait_until(is_so, timeout=40.0):
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.1)
 
 
 def read_as_many(cluster, count, timeout=20.0):
