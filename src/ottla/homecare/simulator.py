@@ -105,7 +105,7 @@ def _send(
     end_ms = world.start_ms + int(plan.seconds * 1000)
     told = time.monotonic()
     while world.now_ms < end_ms:
-        to_ms = min(end_ms, world.now_ms + step_ms(plan))
+        to_ms = min(end_ms, world.now_ms + step_ms(plan, flat_out=flat_out))
         wait_s = (to_ms - _now_ms()) / 1000
         if wait_s > 0 and not flat_out:
             time.sleep(wait_s)
