@@ -44,6 +44,7 @@ class ProcessCluster:
             "transaction.state.log.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "0",
             "inter.broker.listener.name": "INSIDE",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
             **{name.replace("_", "."): str(value) for name, value in settings.items()},
         }
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ottla import errors
 from ottla.config.definitions import ConfigKey, Type, Update
+from ottla.config.protection import broken_promise
 from ottla.config.settings import broker_key
 
 
@@ -68,6 +69,10 @@ def check_dynamic_broker(before: Mapping[str, str], after: Mapping[str, str], *,
         )
     for key in keys:
         key.parse(after.get(key.name))
+    for name in touched:
+        why = broken_promise(name, after.get(name, ""))
+        if why is not None:
+            raise errors.InvalidRequest(why)
 
 
 def _check_shape(alterations: list[Alteration]) -> None:

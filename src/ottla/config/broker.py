@@ -13,6 +13,7 @@ from ottla.config.definitions import (
     at_least,
     by_name,
 )
+from ottla.config.protection import DEFAULT_PROTOCOL_MAP
 
 
 def _key(
@@ -30,20 +31,20 @@ def _key(
 HIGH, LOW, MEDIUM = Importance.HIGH, Importance.LOW, Importance.MEDIUM
 CLUSTER, PER_BROKER = Update.CLUSTER_WIDE, Update.PER_BROKER
 BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LONG, Type.LIST
+PASSWORD = Type.PASSWORD
 
 _NETWORK = (
-    _key("listeners", LIST, ("PLAINTEXT://:9092",), "Where the broker listens.", None, HIGH, PER_BROKER),
+    _key("listeners", LIST, ("PLAINTEXT://:9092",), "Where the broker listens.", None, HIGH),
     _key(
         "advertised.listeners", LIST, None, "The addresses that clients are told to connect to.", None, HIGH
     ),
     _key(
         "listener.security.protocol.map",
         STRING,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Which protocol each listener speaks. PLAINTEXT is served.",
+        DEFAULT_PROTOCOL_MAP,
+        "Which protocol each listener speaks. Only PLAINTEXT is served; others are refused at the start.",
         None,
         LOW,
-        PER_BROKER,
     ),
     _key("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
     _key("socket.request.max.bytes", INT, 100 << 20, "The largest request taken.", at_least(1), HIGH),
@@ -172,7 +173,7 @@ _CLUSTER = (
     _key("zookeeper.ssl.client.enable", BOOLEAN, False, "Whether ZooKeeper is spoken to over TLS."),
     _key("zookeeper.ssl.truststore.location", STRING, None, "A PEM file: whom to trust."),
     _key("zookeeper.ssl.keystore.location", STRING, None, "A PEM file: our own key and certificate."),
-    _key("ottla.zookeeper.auth", STRING, None, "digest:USER:PASSWORD, to authenticate with ZooKeeper."),
+    _key("ottla.zookeeper.auth", PASSWORD, None, "digest:USER:PASSWORD, to authenticate with ZooKeeper."),
 )
 
 _OURS = (

@@ -9,6 +9,7 @@ from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import ConfigKey, Value
 from ottla.config.kafka_names import UNUSED_PREFIXES, UNUSED_SETTINGS
 from ottla.config.log import LogConfig
+from ottla.config.protection import check_protection
 from ottla.config.topic import TOPIC_KEYS
 
 
@@ -38,6 +39,12 @@ class Config:
         own["values"] = values
         if not self.dynamic_default and not self.dynamic_broker:
             self.check_order()
+            check_protection(
+                self.static,
+                self["listeners"],
+                self["listener.security.protocol.map"],
+                self["inter.broker.listener.name"],
+            )
         own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
 
     if TYPE_CHECKING:
@@ -56,7 +63,8 @@ class Config:
         return self.values[name]
 
     def __repr__(self) -> str:
-        return f"Config(static={self.static}, default={self.dynamic_default}, broker={self.dynamic_broker})"
+        static, default, own = map(_without_secrets, (self.static, self.dynamic_default, self.dynamic_broker))
+        return f"Config(static={static}, default={default}, broker={own})"
 
     def check_order(self) -> None:
         """Refuse bounds that contradict each other. Dynamic values are checked before they are taken: once
@@ -113,6 +121,14 @@ _ORDERED = (
     ),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
 )
+
+
+def _without_secrets(layer: Mapping[str, str]) -> dict[str, str]:
+    """For a log or a debugger. Names that are ignored here may hold passwords, too."""
+    return {
+        name: text if (key := BROKER_KEYS.get(name)) is not None and not key.is_sensitive else "[hidden]"
+        for name, text in layer.items()
+    }
 
 
 def parse_all(texts: Mapping[str, str]) -> dict[str, Value]:

@@ -127,8 +127,8 @@ def test_what_is_read_only_does_not_change_while_running():
 
 def test_what_belongs_to_one_broker_is_not_set_for_all():
     with pytest.raises(errors.InvalidRequest, match="at default cluster level"):
-        check_dynamic_broker({}, {"listeners": "PLAINTEXT://:9"}, one_broker=False)
-    check_dynamic_broker({}, {"listeners": "PLAINTEXT://:9"}, one_broker=True)
+        check_dynamic_broker({}, {"leader.replication.throttled.rate": "9"}, one_broker=False)
+    check_dynamic_broker({}, {"leader.replication.throttled.rate": "9"}, one_broker=True)
 
 
 def test_wrong_and_unknown_broker_settings_are_refused():

@@ -8,9 +8,13 @@ from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.server.addresses import Address, advertised, listeners
 
+PROTOCOLS = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,A:PLAINTEXT"
+}
+
 
 def told(**settings):
-    config = Config({name.replace("_", "."): value for name, value in settings.items()})
+    config = Config({name.replace("_", "."): value for name, value in settings.items()} | PROTOCOLS)
     found = advertised(config, [1000 + index for index in range(len(listeners(config)))])
     return [(each.name, each.host, each.port) for each in found]
 

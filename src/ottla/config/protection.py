@@ -1,0 +1,128 @@
+"""Settings that promise protection which this broker does not offer: a refusal to start, never a warning.
+
+Each entry of `_PROMISES` leaves this module in the change that keeps its promise.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from ottla import errors
+from ottla.frozen import frozen
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS = ("PLAINTEXT",)
+DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+
+_LISTENER_PREFIX = "listener.name."
+
+
+@frozen
+class _Promise:
+    """A setting, the values of it that promise nothing, and what is missing here."""
+
+    name: str
+    missing: str
+    harmless: tuple[str, ...] = ("",)
+
+
+_NO_LIMIT = ("", str(2**31 - 1))
+
+_PROMISES: dict[str, _Promise] = {
+    promise.name: promise
+    for promise in (
+        _Promise("authorizer.class.name", "there is no authorizer: every client may do everything"),
+        _Promise("super.users", "there is no authorizer: every client may do everything"),
+        _Promise(
+            "allow.everyone.if.no.acl.found",
+            "there is no authorizer: every client may do everything",
+            ("", "true"),
+        ),
+        _Promise(
+            "security.inter.broker.protocol", "brokers talk to each other in plain text", ("", "PLAINTEXT")
+        ),
+        _Promise("ssl.client.auth", "clients are not asked for certificates", ("", "none")),
+        _Promise("connections.max.reauth.ms", "clients do not authenticate", ("", "0")),
+        _Promise("delegation.token.secret.key", "there are no delegation tokens"),
+        _Promise("delegation.token.master.key", "there are no delegation tokens"),
+        _Promise("client.quota.callback.class", "there are no client quotas"),
+        _Promise("quota.producer.default", "there are no client quotas"),
+        _Promise("quota.consumer.default", "there are no client quotas"),
+        _Promise("max.connection.creation.rate", "new connections are not slowed down", _NO_LIMIT),
+        _Promise("create.topic.policy.class.name", "there are no policies for new topics"),
+        _Promise("alter.config.policy.class.name", "there are no policies for settings"),
+    )
+}
+# With the prefix of a listener these promise a limit for that listener alone.
+_LISTENER_PROMISES: dict[str, _Promise] = {
+    promise.name: promise
+    for promise in (
+        *(_PROMISES[name] for name in ("ssl.client.auth", "connections.max.reauth.ms")),
+        _PROMISES["max.connection.creation.rate"],
+        _Promise("max.connections", "max.connections counts the connections of all listeners", _NO_LIMIT),
+    )
+}
+
+
+def check_protection(
+    static: Mapping[str, str], listeners: Collection[str], protocol_map: str, inter_broker: str | None
+) -> None:
+    """Refuse a configuration that promises protection; the error names every setting that does."""
+    refusals = [
+        *_refused_listeners(static, listeners, protocol_map, inter_broker),
+        *(why for name, value in static.items() if (why := broken_promise(name, value)) is not None),
+    ]
+    if refusals:
+        raise errors.InvalidConfig("; ".join(refusals))
+
+
+def broken_promise(name: str, value: str) -> str | None:
+    """Why this value cannot be accepted; None when it promises nothing."""
+    promise = _PROMISES.get(name)
+    if promise is None and name.startswith(_LISTENER_PREFIX):
+        promise = _LISTENER_PROMISES.get(name.removeprefix(_LISTENER_PREFIX).partition(".")[2])
+    if promise is None or value.strip() in promise.harmless:
+        return None
+    # Without the value, which may be a secret.
+    return f"{name} cannot be honoured: {promise.missing}; remove the setting if you do not need it"
+
+
+def protocols_of(protocol_map: str) -> dict[str, str]:
+    """listener.security.protocol.map: the protocol of each listener."""
+    protocols: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in protocol_map.split(","))):
+        name, colon, protocol = pair.rpartition(":")
+        if not colon or protocol.strip().upper() not in PROTOCOLS:
+            raise errors.InvalidConfig(
+                f"listener.security.protocol.map: {pair} is not of the form LISTENER:PROTOCOL "
+                f"with one of {', '.join(PROTOCOLS)}"
+            )
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _refused_listeners(
+    static: Mapping[str, str], listeners: Collection[str], protocol_map: str, inter_broker: str | None
+) -> Iterator[str]:
+    protocols = protocols_of(protocol_map)
+    if protocol_map == DEFAULT_PROTOCOL_MAP:
+        # As in Apache Kafka: without a map of its own, a controller's listener is plain text.
+        for name in static.get("controller.listener.names", "").split(","):
+            protocols.setdefault(name.strip().upper(), "PLAINTEXT")
+    for listener in listeners:
+        name, separator, _ = listener.upper().partition("://")
+        if not separator:
+            continue  # refused for its form when the broker listens
+        protocol = protocols.get(name)
+        if protocol is None:
+            yield (
+                f"listeners: no protocol is defined for {listener}; "
+                f"add {name}:PLAINTEXT to listener.security.protocol.map"
+            )
+        elif protocol not in SERVED_PROTOCOLS:
+            yield (
+                f"listeners: {listener} speaks {protocol} (listener.security.protocol.map), which is not "
+                "served, and plain text in its place would be open to everyone; use PLAINTEXT on a network "
+                "that you trust"
+            )
+    names = {listener.partition("://")[0].strip() for listener in listeners}
+    if inter_broker and inter_broker not in names:
+        yield f"inter.broker.listener.name={inter_broker} is not in listeners ({','.join(listeners)})"

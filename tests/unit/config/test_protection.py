@@ -1,0 +1,94 @@
+"""A configuration that promises protection which is not there is refused; one that only tunes it is not."""
+
+import pytest
+
+from ottla import errors
+from ottla.config.alter import check_dynamic_broker
+from ottla.config.describe import describe_broker
+from ottla.config.settings import Config
+
+PROMISES = [
+    {"listeners": "SSL://:9093"},
+    {"listeners": "PLAINTEXT://:9092,SASL_SSL://:9093"},
+    {"listeners": "SASL_PLAINTEXT://:9093"},
+    {"listeners": "ssl://:9093"},
+    {"listeners": "CLIENTS://:9093", "listener.security.protocol.map": "CLIENTS:SSL"},
+    {"listeners": "CLIENTS://:9093", "listener.security.protocol.map": "clients:ssl"},
+    {"listeners": "CLIENTS://:9093"},
+    {"listeners": "PLAINTEXT://:9092", "listener.security.protocol.map": "PLAINTEXT:SSL"},
+    {"listeners": "PLAINTEXT://:9092", "inter.broker.listener.name": "SSL"},
+    {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+    {"super.users": "User:admin"},
+    {"allow.everyone.if.no.acl.found": "false"},
+    {"security.inter.broker.protocol": "SSL"},
+    {"ssl.client.auth": "required"},
+    {"listener.name.clients.ssl.client.auth": "required"},
+    {"connections.max.reauth.ms": "3600000"},
+    {"delegation.token.secret.key": "secret"},
+    {"client.quota.callback.class": "org.example.Quotas"},
+    {"quota.producer.default": "1000000"},
+    {"quota.consumer.default": "1000000"},
+    {"max.connection.creation.rate": "20"},
+    {"listener.name.clients.max.connection.creation.rate": "20"},
+    {"listener.name.plaintext.max.connections": "20"},
+    {"create.topic.policy.class.name": "org.example.Policy"},
+    {"alter.config.policy.class.name": "org.example.Policy"},
+]
+
+HARMLESS = [
+    {"listeners": "CLIENTS://:9093", "listener.security.protocol.map": "CLIENTS:PLAINTEXT"},
+    {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"},
+    {"listeners": "PLAINTEXT://:9092", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL"},
+    {"security.inter.broker.protocol": "PLAINTEXT"},
+    {"authorizer.class.name": "", "super.users": ""},
+    {"allow.everyone.if.no.acl.found": "true"},
+    {"ssl.client.auth": "none"},
+    {"ssl.keystore.location": "/etc/keys", "ssl.keystore.type": "PEM", "ssl.protocol": "TLSv1.3"},
+    {"sasl.enabled.mechanisms": "PLAIN", "sasl.kerberos.service.name": "kafka"},
+    {"quota.window.num": "11", "quota.window.size.seconds": "1"},
+    {"replication.quota.window.num": "11", "controller.quota.window.num": "11"},
+    {"max.connection.creation.rate": str(2**31 - 1)},
+]
+
+
+@pytest.mark.parametrize("settings", PROMISES, ids=lambda settings: ",".join(map("=".join, settings.items())))
+def test_protection_that_is_not_there_is_a_refusal_that_names_the_setting(settings):
+    with pytest.raises(errors.InvalidConfig) as refused:
+        Config(settings)
+    assert all(name in refused.value.message for name in settings)
+
+
+@pytest.mark.parametrize("settings", HARMLESS, ids=lambda settings: ",".join(map("=".join, settings.items())))
+def test_what_only_tunes_protection_is_accepted(settings):
+    Config(settings)
+
+
+def test_all_broken_promises_are_named_at_once_without_their_values():
+    settings = {"super.users": "User:x", "delegation.token.secret.key": "hush", "listeners": "SSL://:1"}
+    with pytest.raises(errors.InvalidConfig) as refused:
+        Config(settings)
+    assert all(
+        part in refused.value.message for part in ("super.users", "delegation.token.secret.key", "SSL://:1")
+    )
+    assert "hush" not in refused.value.message
+
+
+@pytest.mark.parametrize("protocols", ["CLIENTS", "CLIENTS:TLS", "CLIENTS:"])
+def test_a_protocol_map_that_cannot_be_read_is_refused(protocols):
+    with pytest.raises(errors.InvalidConfig, match=r"listener\.security\.protocol\.map"):
+        Config({"listener.security.protocol.map": protocols})
+
+
+def test_protection_cannot_be_promised_while_running_either():
+    with pytest.raises(errors.InvalidRequest, match=r"max\.connection\.creation\.rate"):
+        check_dynamic_broker({}, {"max.connection.creation.rate": "5"}, one_broker=True)
+    check_dynamic_broker({}, {"quota.window.num": "5"}, one_broker=False)
+
+
+def test_the_password_of_zookeeper_is_never_shown():
+    config = Config({"ottla.zookeeper.auth": "digest:broker:hush", "ssl.key.password": "hush"})
+    assert config.ottla_zookeeper_auth == "digest:broker:hush"
+    shown = {entry.name: entry for entry in describe_broker(config)}["ottla.zookeeper.auth"]
+    assert (shown.value, shown.is_sensitive) == (None, True)
+    assert [synonym.value for synonym in shown.synonyms] == [None]
+    assert "hush" not in repr(config)
