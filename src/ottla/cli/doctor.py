@@ -47,8 +47,9 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
 def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
     from ottla.broker.assembly import METADATA_FOLDER
     from ottla.server.disk import OsDisk
-    from ottla.server.lock import FolderInUse, FolderLock
+    from ottla.server.lock import is_locked
     from ottla.storage.doctor import check_folder
+    from ottla.storage.ownership import contents
 
     if not Path(data).is_dir():
         yield False, f"{data}: no such folder"
@@ -56,16 +57,32 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
     yield os.access(data, os.W_OK), f"{data}: may be written to"
     free = shutil.disk_usage(data).free
     yield free >= SPARE_BYTES_MIN, f"{data}: {free >> 20} MiB free"
-    try:
-        FolderLock(data).release()
-    except FolderInUse:
+    disk = OsDisk(data)
+    inside = contents(disk)
+    if inside.of_kafka:
+        yield (
+            False,
+            (
+                f"{data}: a log folder of Apache Kafka ({inside}); a broker refuses to start on it. "
+                f"To use its data, run: ottla import-kafka --from {data} --data NEW_FOLDER"
+            ),
+        )
+    elif inside.is_used and not disk.exists(METADATA_FOLDER):
+        yield (
+            True,
+            (
+                f"{data}: {inside}, without {METADATA_FOLDER}/: right for a broker of a cluster or a second log "
+                "folder; a broker without ZooKeeper refuses to start on it alone"
+            ),
+        )
+    if is_locked(data):
         if deep:
             yield False, f"{data}: a broker uses it; stop it before a deep check"
             return
         yield True, f"{data}: in use by a running broker"
         return
     found = 0
-    for finding in check_folder(OsDisk(data), deep, others=(METADATA_FOLDER,)):
+    for finding in check_folder(disk, deep, others=(METADATA_FOLDER,)):
         found += 1
         yield False, str(finding)
     if not found:

@@ -213,6 +213,12 @@ _OURS = (
     ),
     _key("ottla.group.consumer.settling.ms", INT, 60_000, "How long after a change that lasts.", at_least(0)),
     _key("ottla.metadata.snapshot.entries", INT, 1000, "Metadata entries between snapshots.", at_least(1)),
+    _key(
+        "ottla.start.without.metadata",
+        BOOLEAN,
+        False,
+        "Whether log folders whose metadata is lost may start from nothing: partitions become *-stray.",
+    ),
 )
 
 BROKER_KEYS: dict[str, ConfigKey] = by_name(

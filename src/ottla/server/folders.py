@@ -3,20 +3,28 @@
 import logging
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.config.settings import Config
-from ottla.errors import KafkaStorageError
+from ottla.errors import KafkaStorageError, OttlaError
+from ottla.metadata.image import Image
 from ottla.ports import Disk
 from ottla.server.disk import OsDisk
 from ottla.server.lock import FolderLock
 from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
+from ottla.storage.ownership import Contents, contents
 
 log = logging.getLogger("ottla.server")
 
 OnOffline = Callable[[LogFolder, OSError], None]
+
+PUT_ASIDE = "ottla.start.without.metadata"
+
+
+class ForeignFolder(OttlaError):
+    """A folder with data that the metadata does not know. A start would put all of it aside."""
 
 
 @dataclass(slots=True)
@@ -67,3 +75,57 @@ def _folder(disk: Disk, path: str, files: FileCache, on_offline: OnOffline) -> L
     return LogFolder(
         disk, path, files=files, report=log.warning, on_offline=on_offline, exclusive=threading.Lock()
     )
+
+
+def check_ours(folders: Sequence[LogFolder], image: Image, metadata_home: str, put_aside: bool) -> None:
+    """Refuse folders that hold what is not this cluster's, before anything in them is changed.
+
+    `put_aside` is the operator's word that folders without their metadata may start from nothing.
+    """
+    for folder in folders:
+        if folder.is_offline:
+            continue
+        with folder.guard():
+            inside = contents(folder.disk)
+        if inside.of_kafka:
+            raise ForeignFolder(_kafka_text(folder.path, inside))
+        if not image.cluster_id and inside.is_used and not put_aside:
+            raise ForeignFolder(_lost_text(folder.path, inside, metadata_home))
+        if image.cluster_id and not inside.has_meta and not put_aside:
+            _check_known(folder.path, inside, image)
+
+
+def strand_leftovers(folders: Sequence[LogFolder]) -> None:
+    """Folders that start from nothing lose nothing: not even what their last owner was about to delete."""
+    for folder in folders:
+        if not folder.is_offline:
+            folder.strand_leftovers()
+
+
+def _check_known(path: str, inside: Contents, image: Image) -> None:
+    unknown = [key for key in inside.partitions if image.partition(*key) is None]
+    if unknown:
+        raise ForeignFolder(
+            f"{path} has no meta.properties, and its partition {unknown[0][0]}-{unknown[0][1]} is not of this "
+            f"cluster. Use an empty folder, {_import_text(path)}, or set {PUT_ASIDE}=true to rename its "
+            "unknown partitions to *-stray"
+        )
+
+
+def _kafka_text(path: str, inside: Contents) -> str:
+    return (
+        f"{path} is a log folder of Apache Kafka ({inside}). Nothing in it was changed. "
+        f"To go on with its data, {_import_text(path)}"
+    )
+
+
+def _lost_text(path: str, inside: Contents, metadata_home: str) -> str:
+    return (
+        f"{path} holds {inside}, but {metadata_home} knows of no cluster. Nothing was changed. "
+        f"If the folder is of Apache Kafka, {_import_text(path)}; if the metadata was lost, restore it. "
+        f"To start from nothing and rename every partition to *-stray, set {PUT_ASIDE}=true"
+    )
+
+
+def _import_text(path: str) -> str:
+    return f"run: ottla import-kafka --from {path} --data NEW_FOLDER"

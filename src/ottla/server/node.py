@@ -20,6 +20,7 @@ from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
 from ottla.metadata.controller import Controller
+from ottla.metadata.image import Image
 from ottla.metadata.journal import Journal
 from ottla.metadata.log import MetadataLog
 from ottla.ports import Disk
@@ -27,7 +28,7 @@ from ottla.server import addresses
 from ottla.server.budget import Budget
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, ThreadJobs
-from ottla.server.folders import Folders
+from ottla.server.folders import Folders, check_ours, strand_leftovers
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
@@ -86,11 +87,14 @@ class Node:
     async def _start(self) -> None:
         config = self.config
         folders = self._open_folders()
+        if not self.is_clustered and not folders[0].disk.exists(METADATA_FOLDER):
+            self._check_ours(Image())  # opening the journal would leave a new one in the folder
         self.metadata_log = self.metadata_log or self._open_metadata_log()
         controller = Controller(config.node_id, self.metadata_log, config)
         self.membership = Membership(controller, self.metadata_log, config)
         controller.open()
         await self.membership.caught_up()
+        self._check_ours(controller.image)
         meta = read_meta(folders[0].disk)
         cluster_id = await self.membership.cluster_id(meta.cluster_id if meta else "", FEATURES)
         directories = tuple(
@@ -120,6 +124,15 @@ class Node:
     def _open_folders(self) -> list[LogFolder]:
         self._folders = Folders.open(self.config, self._disks, self._on_folder_offline)
         return self._folders.all
+
+    def _check_ours(self, image: Image) -> None:
+        config = self.config
+        home = f"{self._folders.all[0].path}/{METADATA_FOLDER}"
+        if self.is_clustered:
+            home = f"ZooKeeper ({config.zookeeper_connect}: is the path after the last host right?)"
+        check_ours(self._folders.all, image, home, config.ottla_start_without_metadata)
+        if not image.cluster_id:
+            strand_leftovers(self._folders.all)
 
     def _find_peers(self, controller: Controller) -> None:
         from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need

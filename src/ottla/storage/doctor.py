@@ -117,7 +117,9 @@ class PartitionCheck:
         names = self._disk.list(self._folder)
         bases = [base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None]
         yield from self._check_names(names, set(bases))
-        for base, next_base in zip(bases, [*bases[1:], None], strict=True):
+        if not bases:
+            yield Finding(self._folder, "it has no segment; the next start makes an empty log of it")
+        for base, next_base in zip(bases, [*bases[1:], None], strict=False):
             self.end_offset = max(self.end_offset, base)
             segment = SegmentCheck(self._disk, self._folder, base, next_base, self._deep, self._epoch)
             yield from segment.run()

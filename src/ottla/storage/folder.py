@@ -261,6 +261,15 @@ class LogFolder:
         """Nobody knows this partition: put aside for a person to look at, never deleted."""
         self._set_aside(partition, unique, STRAY)
 
+    def strand_leftovers(self) -> None:
+        """Unfinished deletions and copies of an owner whose metadata is gone: kept, under another name."""
+        with self.guard():
+            for name in self.disk.list(""):
+                found = parse_folder(name)
+                if found is not None and found.kind in (DELETE, FUTURE):
+                    self._report(f"{self.path}: {name} is put aside")
+                    self.disk.rename(name, name.removesuffix(found.kind) + STRAY)
+
     def _on_moved_back(self, partition: TopicPartition, offset: int) -> None:
         self._on_outdated(partition)
         if self.cleaner_offsets.get(partition, 0) > offset:  # what comes there has not been compacted

@@ -74,6 +74,14 @@ def test_a_flipped_bit_is_found_with_its_file_position_and_offset():
     assert findings(disk, deep=False) == []
 
 
+def test_a_partition_folder_without_segments_is_a_finding():
+    disk = a_folder()
+    disk.make_folder("u-0")
+    disk.write_whole("u-0/partition.metadata", b"")
+    (finding,) = findings(disk)
+    assert (finding.path, "no segment" in finding.problem) == ("u-0", True)
+
+
 Damage = Callable[[MemoryDisk, str], None]
 
 
