@@ -6,7 +6,7 @@ PART ?= kills
 SEED ?= 1
 NAMES ?=
 
-.PHONY: setup demo test lint bench soak sim clean
+.PHONY: setup demo test tools lint bench soak sim clean
 setup: $(SETUP)
 $(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*.h)
 	$(PYTHON) -m venv .venv
@@ -17,15 +17,14 @@ $(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*
 demo: setup  ## the worked example: devices, technicians, nurses, billing
 	$(BIN)/ottla homecare demo
 
-# A process for each folder: what one leaves behind (a JVM, a cache) cannot disturb the next.
-TESTS := tests/unit tests/property tests/simulation tests/integration tests/testing tests/compat \
-	tests/cluster tests/course tests/spark tests/homecare tests/soak examples
+TESTS ?=
+LIMIT_S ?= 1500
 
-test: setup  ## everything but the long runs; TESTS="tests/unit" for a part
-	@failed=""; for part in $(TESTS); do \
-		echo "== $$part"; $(BIN)/pytest -q $$part || failed="$$failed $$part"; \
-	done; \
-	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+test: setup  ## everything but the long runs; TESTS="tests/unit" for a part, LIMIT_S seconds for each folder
+	$(BIN)/python -m tests.run --limit-s $(LIMIT_S) $(TESTS)
+
+tools:  ## programs that tests use and pip cannot bring, as far as they can be installed
+	tools/install
 
 lint: setup  ## style, types, layers
 	$(BIN)/ruff check .

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ottla.client import Admin
 from ottla.server.zookeeper.ensemble import Ensemble
-from tests.cluster.ports import free_ports
 from tests.cluster.proxy import Proxies
+from tests.oracle.ports import free_ports
 
 
 class ProcessCluster:

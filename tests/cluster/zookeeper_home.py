@@ -9,7 +9,7 @@ from pathlib import Path
 from ottla.server.zookeeper.ensemble import Ensemble
 from ottla.server.zookeeper.log import ZooKeeperLog
 from ottla.server.zookeeper.session import Options
-from tests.cluster.ports import free_ports
+from tests.oracle.ports import free_ports
 
 _roots = itertools.count()
 

@@ -113,7 +113,7 @@ def test_what_is_produced_is_consumed(cli: Cli, unique: Unique, codec: str) -> N
 
 def test_ranges_of_offsets_and_times(cli: Cli, unique: Unique) -> None:
     topic = unique("ranges")
-    cli("topics", "create", topic, "-p", 1)
+    cli("topics", "create", topic, "-p", 1, "-c", "retention.ms=-1")
     lines = b"".join(b"%d %d\n" % (1_700_000_000_000 + i * 1000, i) for i in range(10))
     assert cli("produce", topic, "-f", "%T %v\\n", stdin=lines).code == 0
 
@@ -133,7 +133,7 @@ def test_ranges_of_offsets_and_times(cli: Cli, unique: Unique) -> None:
 
 def test_bytes_that_are_no_text_and_nulls_survive_json(cli: Cli, target: Target, unique: Unique) -> None:
     topic, copy = unique("json"), unique("json-copy")
-    cli("topics", "create", topic, copy, "-p", 1)
+    cli("topics", "create", topic, copy, "-p", 1, "-c", "retention.ms=-1")
     with Producer(bootstrap_servers=target.bootstrap) as producer:
         producer.send(
             topic, b"\xff\x00", key=None, headers=[("h", b"\xfe"), ("h", None)], timestamp=1_700_000_000_000
@@ -180,7 +180,7 @@ def test_a_group_reads_on_where_it_stopped_and_is_described(cli: Cli, unique: Un
 
 def test_offsets_are_reset_in_every_way(cli: Cli, unique: Unique, tmp_path: Path) -> None:
     topic, group = unique("reset"), unique("reset-group")
-    cli("topics", "create", topic, "-p", 1)
+    cli("topics", "create", topic, "-p", 1, "-c", "retention.ms=-1")
     lines = b"".join(b"%d %d\n" % (1_700_000_000_000 + i * 1000, i) for i in range(10))
     cli("produce", topic, "-f", "%T %v\\n", stdin=lines)
 

@@ -30,6 +30,7 @@ def topic(target):
 
 def make(target, name, partitions=1, **config):
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    config = {"retention.ms": "-1", **config}  # some rows are of long ago
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
     return name
 

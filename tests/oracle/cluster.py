@@ -9,18 +9,17 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.oracle.ports import Block
+
 SCRIPT = Path(__file__).with_name("kafka")
 # The tools live for a second: compiling them well would cost more than it gains.
 _TOOL_JVM = "-Xmx256M -XX:TieredStopAtLevel=1"
-# Below the range the kernel hands out (ip_local_port_range), so that nobody's port 0 lands here.
-_PORTS = range(20_200, 32_000, 200)
 
 
 class ToolFailed(AssertionError):
@@ -77,7 +76,8 @@ class Oracle:
     ) -> None:
         self._own_data = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="ottla-oracle-"))
-        self.port = port or _free_ports(brokers)
+        self._block = None if port else _free_block(brokers)
+        self.port = self._block.base if self._block else port
         self.brokers = brokers
         self.bootstrap = ",".join(f"127.0.0.1:{self.port + i}" for i in range(brokers))
         self._options = ["--heap", heap, "--listeners", listeners]
@@ -120,6 +120,8 @@ class Oracle:
             self._script("kill", str(broker), check=False)
         if self._own_data:
             shutil.rmtree(self.data, ignore_errors=True)
+        if self._block is not None:
+            self._block.close()
 
     def pid(self, broker: int = 1) -> int:
         state = json.loads((self.data / "state.json").read_text())
@@ -138,24 +140,18 @@ class Oracle:
             raise RuntimeError(f"kafka {args[0]}: {done.stderr.strip() or done.stdout.strip()}")
 
 
-def _free_ports(brokers: int) -> int:
-    """A base port whose neighbours, which the script uses too, are free as well."""
-    start = os.getpid() % len(_PORTS)
-    for i in range(len(_PORTS)):
-        base = _PORTS[(start + i) % len(_PORTS)]
-        if all(_is_free(base + part + broker) for part in (0, 50, 100) for broker in range(brokers)):
-            return base
-    raise RuntimeError("no free ports for Apache Kafka")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+def _free_block(brokers: int) -> Block:
+    """Ports of which those that the script uses are free."""
+    tried = []
+    try:
+        while True:
+            block = Block()
+            if block.are_free(*(part + broker for part in (0, 50, 100) for broker in range(brokers))):
+                return block
+            tried.append(block)
+    finally:
+        for each in tried:
+            each.close()
 
 
 def signal_oracle(oracle: Oracle, number: signal.Signals, broker: int = 1) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle.cluster import run_tool
+from tests.oracle.ports import free_ports
 
 _READY = "ready "
 
@@ -23,7 +24,7 @@ class StartFailed(RuntimeError):
 
 
 class Ottla:
-    """`ottla start` on loopback; a context manager. Port 0 is picked at the first start and then kept."""
+    """`ottla start` on loopback; a context manager. Port 0 is one that stays ours while the broker is down."""
 
     name = "ottla"
     brokers = 1
@@ -40,7 +41,7 @@ class Ottla:
         self._own_data = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="ottla-data-"))
         self.data.mkdir(parents=True, exist_ok=True)
-        self.port = port
+        self.port = port or free_ports(1)[0]
         self._settings = dict(settings or {})
         self._options = list(options)
         self._python = list(python)  # for a profiler, say
@@ -73,7 +74,7 @@ class Ottla:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
-        self.port = int(self._wait_ready(timeout_s).rsplit(":", 1)[1])
+        self._wait_ready(timeout_s)
 
     def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM, as an operator would; gives the exit code."""
@@ -124,7 +125,7 @@ class Ottla:
         self._process = None
         return code
 
-    def _wait_ready(self, timeout_s: float) -> str:
+    def _wait_ready(self, timeout_s: float) -> None:
         process = self._running()
         assert process.stdout is not None
         deadline = time.monotonic() + timeout_s
@@ -139,4 +140,3 @@ class Ottla:
                 self._gone(process, 30)
                 raise StartFailed(f"no ready line; its log ends with:\n{self.log_tail()}")
             line += chunk
-        return line.decode().strip().removeprefix(_READY)

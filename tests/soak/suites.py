@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.oracle.ottla import Ottla
+from tests.oracle.ports import free_ports
 
 FRANZ_GO, KAFKA_GO, KAFKA_PYTHON, RDKAFKA_SYS = "v1.22.2", "v0.4.51", "3.0.12", "4.10.0"
 RECORDS = 20_000  # of each chain of franz-go's group and transaction tests
@@ -176,7 +176,7 @@ def _kafka_python(report: Report, say: Callable[[str], None]) -> None:
             archive.extractall(_cache(), filter="data")
         (folder / "test" / "__init__.py").touch()  # the archive leaves these two out
         (folder / "test" / "service.py").write_text(_SERVICE)
-    port = _free_port()
+    (port,) = free_ports(1)
     settings = {
         "num.partitions": 4,
         "node.id": 0,
@@ -294,12 +294,6 @@ def _cache() -> Path:
     folder = Path(base) / "ottla-suites"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _output(

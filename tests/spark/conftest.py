@@ -43,6 +43,7 @@ def make_topic(target: Any) -> Callable[..., str]:
 
     def make(stem: str = "topic", partitions: int = 3, name: str = "", **config: str) -> str:
         name = name or f"{stem}-{uuid.uuid4().hex[:8]}"
+        config = {"retention.ms": "-1", **config}  # some tests write records of long ago
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
         return name
 

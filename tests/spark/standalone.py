@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.oracle.ports import free_ports
+
 # Executors run for seconds here: what the second compiler would win, it does not win back.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -33,7 +35,7 @@ def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
         # Spark's scripts set it. Without it a worker cannot start an executor, and says so only in its log.
         "SPARK_SCALA_VERSION": "2.13",
     }
-    port = _free_port()
+    (port,) = free_ports(1)
     master = f"spark://127.0.0.1:{port}"
     package = "org.apache.spark.deploy"
     parts = [[f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
@@ -55,12 +57,6 @@ def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
                 process.terminate()
             for process in running:
                 process.wait(30)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for_port(port: int) -> None:
