@@ -3,6 +3,9 @@
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ottla import errors
+from ottla.testing.asking import ask, on_loop
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.cluster.load import QUIET, create, read_all
 from tests.cluster.local import LocalCluster
 
@@ -123,3 +126,40 @@ def test_producer_ids_are_never_given_twice_by_two_brokers(cluster):
     ]
     assert len(ids) == len(set(ids)) == 3
     assert max(cluster.call(given)) >= 1000
+
+
+GROUP, TRANSACTION = 0, 1
+
+
+def find_coordinator(cluster, broker_id, key_type):
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a"])
+    response = cluster.run(on_loop(ask(cluster.nodes[broker_id].broker, request)))
+    return response.coordinators[0]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "topic"), [(GROUP, "__consumer_offsets"), (TRANSACTION, "__transaction_state")]
+)
+def test_internal_topics_wait_for_all_the_brokers_of_their_replication_factor(key_type, topic, caplog):
+    with LocalCluster(2) as cluster:
+        for broker_id in (1, 2, 1, 2):  # one of them is the controller, the other asks it
+            found = find_coordinator(cluster, broker_id, key_type)
+            assert found.error_code == errors.CoordinatorNotAvailable.code
+            assert "only 2 broker(s) are registered" in found.error_message
+        assert cluster.call(lambda: topic not in cluster.any().image.topics)
+        said = [each for each in caplog.messages if topic in each]
+        assert len(said) == 2, "each broker says why once, not for every request"
+        cluster.start(3)
+        cluster.until(lambda: cluster.any().image.may_lead(3))
+        assert find_coordinator(cluster, 1, key_type).error_code == 0
+        cluster.until_in_sync(topic)
+
+
+def test_internal_topics_created_while_brokers_are_away_have_their_replicas_when_these_are_back(cluster):
+    cluster.kill(2)
+    cluster.kill(3)
+    cluster.until(lambda: not any(cluster.any().image.may_lead(each) for each in (2, 3)))
+    assert find_coordinator(cluster, 1, GROUP).error_code == 0
+    cluster.start(2)
+    cluster.start(3)
+    cluster.until_in_sync("__consumer_offsets")

@@ -1,5 +1,6 @@
 """The broker as its handlers see it: one object that holds the parts, and the questions asked everywhere."""
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -32,6 +33,8 @@ from ottla.ports import Clock
 from ottla.replication.partition import Partition
 from ottla.wire.schema import Message
 
+logger = logging.getLogger("ottla.broker")
+
 T = TypeVar("T")
 
 ADMIN_CLIENT_ID = "__admin_client"
@@ -61,6 +64,8 @@ class Broker:
         self.metrics = metrics
         self.new_uuid = new_uuid
         self.peers: Peers = peers or NoPeers()
+        self._in_cluster = peers is not None
+        self._logged_refusals: dict[str, str] = {}
         self.channel = ControllerChannel(self, self.peers)
         self.throttles = Throttles(self.node_id, self.image, config)
         self.followers = Followers(self.node_id, self.image, clock, self.peers, config, self.throttles)
@@ -141,23 +146,37 @@ class Broker:
         self.controller.submit(decide, wait.set, validate_only=validate_only)
         return await wait
 
-    async def create_topics_quietly(self, names: list[str]) -> None:
-        """Topics that come into being by being asked for: whoever asks looks again and sees what became."""
+    async def create_topics_quietly(self, names: list[str]) -> dict[str, errors.ProtocolError]:
+        """Topics that are created because a client asked for them by name; why some of them were not."""
+        in_cluster = self._in_cluster
         if self.controller.epoch is None:
             config = self.controller.cluster_config()
-            wanted = [topic_by_itself(name, self.image, config) for name in names]
-            await self.channel.relay(_create_request(wanted), CREATE_TOPICS_VERSION)
-            return
-        await self.change(
+            wanted = [topic_by_itself(name, config, in_cluster=in_cluster) for name in names]
+            response = await self.channel.relay(_create_request(wanted), CREATE_TOPICS_VERSION)
+            answers = [(each.name, each.error_code, each.error_message) for each in response.topics]
+            return {name: errors.error_for(code, why) for name, code, why in answers if code != errors.NONE}
+        results = await self.change(
             lambda image, config: topics.create_topics(
-                [topic_by_itself(name, image, config) for name in names], image, config, self.new_uuid
+                [topic_by_itself(name, config, in_cluster=in_cluster) for name in names],
+                image,
+                config,
+                self.new_uuid,
             )
         )
+        return {result.name or "": result.error for result in results if result.error is not None}
 
     async def ensure_topic(self, name: str) -> None:
-        """An internal topic, made when it is first needed."""
-        if name not in self.image.topics:
-            await self.create_topics_quietly([name])
+        """An internal topic, created when it is first needed."""
+        if name in self.image.topics:
+            return
+        error = (await self.create_topics_quietly([name])).get(name)
+        if error is None or isinstance(error, errors.TopicAlreadyExists):
+            self._logged_refusals.pop(name, None)
+            return
+        if self._logged_refusals.get(name) != error.message:  # once for each reason, not for each request
+            self._logged_refusals[name] = error.message
+            logger.warning("%s cannot be created yet: %s", name, error.message)
+        raise errors.CoordinatorNotAvailable(f"{name} cannot be created yet: {error.message}")
 
     def _on_partition(self, key: tuple[str, int], partition: Partition | None) -> None:
         topic, index = key

@@ -85,6 +85,9 @@ def _broker(
     settings = [
         f"default.replication.factor={replicas}",
         f"min.insync.replicas={max(1, replicas - 1)}",
+        f"offsets.topic.replication.factor={replicas}",
+        f"transaction.state.log.replication.factor={replicas}",
+        f"transaction.state.log.min.isr={max(1, replicas - 1)}",
         *arguments.set,
     ]
     with (folder / f"broker-{number}.log").open("a") as output:

@@ -1,10 +1,9 @@
-"""Topics that brokers make by themselves: those of the coordinators, and those a client just asks for."""
+"""Topics that brokers create by themselves: the coordinators' own, and those a client asks for by name."""
 
 from dataclasses import field
 
 from ottla.config.settings import Config
 from ottla.frozen import frozen
-from ottla.metadata.image import Image
 from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 SEGMENT_BYTES_MIN = 1 << 20  # a topic takes no less; the broker's setting may say less
@@ -27,13 +26,18 @@ class NewTopic:
     configs: tuple[Setting, ...] = field(default=())
 
 
-def topic_by_itself(name: str, image: Image, config: Config) -> NewTopic:
-    """The topic behind a name; for names that are not internal, one with the broker's defaults."""
+def topic_by_itself(name: str, config: Config, *, in_cluster: bool) -> NewTopic:
+    """The topic behind a name; for names that are not internal, one with the broker's defaults.
+
+    As in Apache Kafka, an internal topic has the replication factor of its setting or is not created yet: one that
+    begins with fewer replicas, because brokers are still to come, would keep them for good. A broker without a
+    cluster uses one replica, so that it needs no settings to run.
+    """
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
             config.offsets_topic_num_partitions,
-            _replicas(config.offsets_topic_replication_factor, image),
+            config.offsets_topic_replication_factor if in_cluster else 1,
             configs=_settings(
                 {
                     "cleanup.policy": "compact",
@@ -43,7 +47,7 @@ def topic_by_itself(name: str, image: Image, config: Config) -> NewTopic:
             ),
         )
     if name == TRANSACTION_STATE:
-        replicas = _replicas(config.transaction_state_log_replication_factor, image)
+        replicas = config.transaction_state_log_replication_factor if in_cluster else 1
         return NewTopic(
             name,
             config.transaction_state_log_num_partitions,
@@ -59,13 +63,6 @@ def topic_by_itself(name: str, image: Image, config: Config) -> NewTopic:
             ),
         )
     return NewTopic(name)
-
-
-def _replicas(wanted: int, image: Image) -> int:
-    """Kafka refuses with fewer brokers than the factor, so that a single broker needs settings to run.
-    Ours takes what there is: at least one."""
-    alive = sum(broker.may_lead for broker in image.brokers.values())
-    return max(1, min(wanted, alive))
 
 
 def _settings(values: dict[str, str]) -> tuple[Setting, ...]:

@@ -307,12 +307,15 @@ def test_a_lost_broker_with_more_partitions_than_an_entry_holds_is_handled_in_pa
     assert trio[2].image == trio[0].image
 
 
-def test_internal_topics_have_as_many_replicas_as_there_are_brokers(trio):
+def internal_topics(node, in_cluster):
+    config = node.controller.cluster_config()
+    names = ("__consumer_offsets", "__transaction_state")
+    return node.create(*(topic_by_itself(name, config, in_cluster=in_cluster) for name in names))
+
+
+def test_internal_topics_have_the_replicas_of_their_setting_and_one_without_a_cluster(trio):
     for node, replicas in ((alone(), 1), (trio[0], 3)):
-        image, config = node.image, node.controller.cluster_config()
-        offsets = topic_by_itself("__consumer_offsets", image, config)
-        transactions = topic_by_itself("__transaction_state", image, config)
-        results = node.create(offsets, transactions)
+        results = internal_topics(node, in_cluster=replicas > 1)
         assert [(each.error, each.partitions, each.replication_factor) for each in results] == [
             (None, 50, replicas),
             (None, 50, replicas),
@@ -320,6 +323,18 @@ def test_internal_topics_have_as_many_replicas_as_there_are_brokers(trio):
         assert node.image.settings(2, "__consumer_offsets")["cleanup.policy"] == "compact"
         least = node.image.settings(2, "__transaction_state")["min.insync.replicas"]
         assert least == str(min(2, replicas))
+
+
+def test_internal_topics_wait_for_as_many_brokers_as_they_need():
+    results = internal_topics(alone(), in_cluster=True)
+    assert [type(each.error) for each in results] == [errors.InvalidReplicationFactor] * 2
+
+
+def test_internal_topics_created_while_brokers_are_away_have_replicas_for_them(trio):
+    trio[1].log.expire()
+    trio[2].log.expire()
+    assert [each.replication_factor for each in internal_topics(trio[0], in_cluster=True)] == [3, 3]
+    assert {each.isr for each in trio[0].image.partitions()} == {(1,)}
 
 
 def test_a_broker_back_before_it_was_missed_with_more_partitions_than_an_entry_holds(trio, monkeypatch):
