@@ -17,6 +17,7 @@ from ottla.client import consumer as _consumer
 from ottla.client import producer as _producer
 from ottla.client.deliveries import Delivery
 from ottla.client.guard import CALLER
+from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
 from ottla.client.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, RecordMetadata
 from ottla.client.values import OffsetAndTimestamp as OffsetAndTimestamp
 from ottla.client.values import TopicPartition as TopicPartition
@@ -48,9 +49,9 @@ class _Threads:
         # A call that is given up goes on to its end on its thread: nothing is left half done.
         return await asyncio.shield(work)
 
-    async def close(self, call: Callable[..., object], *arguments: Any) -> None:
+    async def close(self, call: Callable[..., object], *arguments: Any, **more: Any) -> None:
         try:
-            await self.run(call, *arguments)
+            await self.run(call, *arguments, **more)
         finally:
             self._pool.shutdown(wait=False)
 
@@ -74,7 +75,7 @@ class Sent:
     async def _settled(self) -> None:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._delivery.add_done_callback(lambda *_: loop.call_soon_threadsafe(_finish, future))
+        self._delivery.batch.wake_when_settled(lambda: loop.call_soon_threadsafe(_finish, future))
         await future
 
 
@@ -102,8 +103,8 @@ class Producer:
         """Waits until all rows are acknowledged."""
         return await self._threads.run(lambda: self._blocking.send_batch(rows, topic).result())
 
-    async def flush(self, timeout: float | None = None) -> None:
-        await self._threads.run(self._blocking.flush, timeout)
+    async def flush(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
+        await self._threads.run(self._blocking.flush, timeout, timeout_ms=timeout_ms)
 
     async def partitions_for(self, topic: str) -> list[int]:
         return await self._threads.run(self._blocking.partitions_for, topic)
@@ -126,8 +127,11 @@ class Producer:
     async def abort_transaction(self) -> None:
         await self._threads.run(self._blocking.abort_transaction)
 
-    async def close(self, timeout: float | None = None) -> None:
-        await self._threads.close(self._blocking.close, timeout)
+    async def close(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
+        limit_s = seconds("close", timeout, timeout_ms, whole_max=FLUSH_SECONDS_MAX)
+        await self._threads.close(
+            self._blocking.close, timeout_ms=None if limit_s is None else limit_s * 1000
+        )
 
     async def __aenter__(self) -> "Producer":
         return self
@@ -174,11 +178,19 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         return self._blocking.assignment()
 
-    async def poll(self, timeout: float = 1.0, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        return await self._threads.run(self._blocking.poll, timeout, max_records=max_records)
+    async def poll(
+        self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> list[ConsumerRecord]:
+        return await self._threads.run(
+            self._blocking.poll, timeout, timeout_ms=timeout_ms, max_records=max_records
+        )
 
-    async def poll_arrow(self, timeout: float = 1.0, *, headers: bool = False) -> "pa.RecordBatch":
-        return await self._threads.run(self._blocking.poll_arrow, timeout, headers=headers)
+    async def poll_arrow(
+        self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None, headers: bool = False
+    ) -> "pa.RecordBatch":
+        return await self._threads.run(
+            self._blocking.poll_arrow, timeout, timeout_ms=timeout_ms, headers=headers
+        )
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """A commit in the loop covers exactly the records seen so far."""
@@ -210,11 +222,15 @@ class Consumer:
     def paused(self) -> frozenset[TopicPartition]:
         return self._blocking.paused()
 
-    async def position(self, partition: tuple[str, int], timeout: float = 60.0) -> int:
-        return await self._threads.run(self._blocking.position, partition, timeout)
+    async def position(
+        self, partition: tuple[str, int], timeout: Timeout = 60.0, *, timeout_ms: float | None = None
+    ) -> int:
+        return await self._threads.run(self._blocking.position, partition, timeout, timeout_ms=timeout_ms)
 
-    async def lag(self, partition: tuple[str, int], timeout: float = 60.0) -> int | None:
-        return await self._threads.run(self._blocking.lag, partition, timeout)
+    async def lag(
+        self, partition: tuple[str, int], timeout: Timeout = 60.0, *, timeout_ms: float | None = None
+    ) -> int | None:
+        return await self._threads.run(self._blocking.lag, partition, timeout, timeout_ms=timeout_ms)
 
     async def committed(
         self, partitions: Partitions | None = None

@@ -73,8 +73,10 @@ class Accumulator:
         linger_ms: int,
         memory_max: int,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
+        call_soon: Callable[[Callable[[], object]], object] = lambda call: call(),
     ) -> None:
         self._now_ms = now_ms
+        self._call_soon = call_soon  # where delivery callbacks run
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._memory_max = memory_max
@@ -82,7 +84,7 @@ class Accumulator:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._flushing = 0
-        self._unsettled = 0
+        self._unsettled: set[Batch] = set()  # until their callbacks have been called
         self._closed = False
         self.queues: dict[TopicPartition, Queue] = {}
 
@@ -107,7 +109,7 @@ class Accumulator:
                 self._buffer.give(size - batch.rows.size)
             self._close(queue)
             queue.open(batch, batch.rows)  # never empty: who sees it may send it
-            self._unsettled += 1
+            self._unsettled.add(batch)
             return delivery
 
     def _take(self, size: int, wait_ms: int) -> bool:
@@ -131,7 +133,7 @@ class Accumulator:
                 return False
             queue = self.queues.setdefault(batch.partition, Queue(batch.partition))
             queue.waiting.append(batch)
-            self._unsettled += 1
+            self._unsettled.add(batch)
             return True
 
     def close_due(self, now_ms: int) -> int | None:
@@ -151,10 +153,22 @@ class Accumulator:
         return due
 
     def settled(self, batch: Batch) -> None:
-        """Gives a settled batch's memory back."""
+        """Gives a settled batch's memory back, then calls its callbacks; a flush waits for both."""
+        settled = batch.just_settled()
+        has_callbacks = any(each.has_callbacks for each in settled)
         with self._lock:
             self._buffer.give(_memory(batch))
-            self._unsettled -= 1
+            if not has_callbacks:
+                self._unsettled.difference_update(settled)
+            self._room.notify_all()
+        if has_callbacks:
+            self._call_soon(lambda: self._call_back(settled))
+
+    def _call_back(self, settled: list[Batch]) -> None:
+        for batch in settled:
+            batch.call_back()
+        with self._lock:
+            self._unsettled.difference_update(settled)
             self._room.notify_all()
 
     def split(self, queue: Queue, batch: Batch) -> None:
@@ -162,8 +176,6 @@ class Accumulator:
         first, second = batch.split()
         first.memory = _memory(batch) // 2
         second.memory = _memory(batch) - first.memory
-        with self._lock:
-            self._unsettled += 1
         queue.waiting.appendleft(second)
         queue.waiting.appendleft(first)
         queue.retrying = True
@@ -174,6 +186,15 @@ class Accumulator:
             self._closed = True
             self._room.notify_all()
 
+    def abandon(self, error: Exception) -> None:
+        """In a forked child: the sender's thread is the parent's, and a lock may be held for good."""
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._closed = True
+        for batch in self._unsettled:
+            batch.abandon(error)
+        self._unsettled = set()
+
     def flush_begins(self) -> None:
         with self._lock:
             self._flushing += 1
@@ -183,9 +204,10 @@ class Accumulator:
             self._flushing -= 1
 
     def wait_settled(self, timeout: float | None) -> bool:
-        """Waits until every batch that is there now or comes meanwhile is settled."""
+        """Waits until every batch that was begun before this call is settled; later ones do not matter."""
         with self._lock:
-            return self._room.wait_for(lambda: self._unsettled == 0, timeout)
+            before = self._unsettled.copy()
+            return self._room.wait_for(lambda: before.isdisjoint(self._unsettled), timeout)
 
     @property
     def memory(self) -> int:
@@ -194,7 +216,7 @@ class Accumulator:
 
     @property
     def unsettled(self) -> int:
-        return self._unsettled
+        return len(self._unsettled)
 
     def waiting_batches(self) -> Iterator[tuple[Queue, Batch]]:
         """Everything not on the wire; filling batches are closed first."""

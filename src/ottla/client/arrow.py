@@ -50,10 +50,9 @@ class ArrowDelivery:
     def exception(self, timeout: float | None = None) -> Exception | None:
         deadline = None if timeout is None else time.monotonic() + timeout
         for batch in self._batches:
-            left = 1.0
-            while not batch.wait(left):
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise TimedOut(f"{self.rows} rows were not all acknowledged within {timeout} s")
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not batch.wait(left):
+                raise TimedOut(f"{self.rows} rows were not all acknowledged within {timeout} s")
         errors = (batch.error_of(i) for batch in self._batches for i in (0, len(batch.rows) - 1))
         return next((error for error in errors if error is not None), None)
 

@@ -13,10 +13,12 @@ from ottla.client.errors import IllegalState, WakeUp
 from ottla.client.guard import Guard
 from ottla.client.membership import Listener, Listeners, Membership
 from ottla.client.metrics import ConsumerCounts
+from ottla.client.names import checked_topics
 from ottla.client.places import Partitions, Places
 from ottla.client.reader import Reader, Unreadable
 from ottla.client.serializers import deserializer_for
 from ottla.client.settings import ConsumerSettings
+from ottla.client.timeouts import Timeout, seconds
 from ottla.client.values import (
     ConsumerRecord,
     GroupMetadata,
@@ -54,7 +56,7 @@ class Consumer:
             deserializer_for(self.settings.value_deserializer),
         )
         self._cluster = Cluster(self.settings)
-        self._engine = Engine("consumer")
+        self._engine = Engine("consumer", self._guard.refuse)
         self._places = Places(self._engine, self._cluster, self._reader)
         self._places.fetcher.counts = self._counts
         self._committer = Committer(
@@ -84,7 +86,7 @@ class Consumer:
             raise IllegalState("subscribe needs the setting group.id; use assign to read without a group")
         if (topics is None) == (pattern is None):
             raise IllegalState("subscribe to topics or to a pattern, one of the two")
-        names = frozenset([topics] if isinstance(topics, str) else topics or ())
+        names = checked_topics(topics)
         with self._guard:
             if self._places.assigned and not self._membership.is_joined:
                 raise IllegalState("subscribe and assign exclude each other; call unsubscribe first")
@@ -144,11 +146,17 @@ class Consumer:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def poll(self, timeout: float = 1.0, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max.poll.records` records, waiting up to `timeout` seconds for the first."""
+    def poll(
+        self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None, max_records: int | None = None
+    ) -> list[ConsumerRecord]:
+        """Up to `max.poll.records` records, waiting up to `timeout` seconds for the first.
+
+        A `timedelta` or `timeout_ms` leaves no doubt about the unit; `poll(100)` is refused.
+        """
         limit = max_records or self.settings.max_poll_records
+        limit_s = seconds("poll", timeout, timeout_ms) or 0.0
         with self._guard:
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + limit_s
             while True:
                 self._see_to_duties(deadline)
                 taken = self._take(limit)
@@ -158,17 +166,20 @@ class Consumer:
                 if not self._places.refill(max(0.0, min(left, STEP_S))) and left <= 0:
                     return []
 
-    def poll_arrow(self, timeout: float = 1.0, *, headers: bool = False) -> "pa.RecordBatch":
+    def poll_arrow(
+        self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None, headers: bool = False
+    ) -> "pa.RecordBatch":
         """What has arrived as one Arrow batch (key, value, topic, partition, offset, timestamp, ...).
 
         No record becomes a Python object. Of no rows if nothing came in time.
         """
         from ottla.client.arrow import decode
 
+        limit_s = seconds("poll_arrow", timeout, timeout_ms) or 0.0
         with self._guard:
             for partition, at in self._reader.not_handed_out().items():
                 self._places.seek(partition, at)  # opened for `poll`: fetched again
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + limit_s
             while True:
                 self._see_to_duties(deadline)
                 left = deadline - time.monotonic()
@@ -197,10 +208,13 @@ class Consumer:
 
     # -- positions and offsets ---------------------------------------------------------------------
 
-    def position(self, partition: tuple[str, int], timeout: float = 60.0) -> int:
+    def position(
+        self, partition: tuple[str, int], timeout: Timeout = 60.0, *, timeout_ms: float | None = None
+    ) -> int:
         """The offset of the next record that `poll` will return."""
+        limit_s = seconds("position", timeout, timeout_ms) or 0.0
         with self._guard:
-            return self._places.position(self._places.mine(partition), timeout)
+            return self._places.position(self._places.mine(partition), limit_s)
 
     def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed; partitions without a commit are left out."""
@@ -241,10 +255,13 @@ class Consumer:
             found = self._engine.run(offsets_api.list_offsets(self._cluster, wanted))
         return {p: told if told.offset >= 0 else None for p, told in found.items()}
 
-    def lag(self, partition: tuple[str, int], timeout: float = 60.0) -> int | None:
+    def lag(
+        self, partition: tuple[str, int], timeout: Timeout = 60.0, *, timeout_ms: float | None = None
+    ) -> int | None:
         """How many offsets the position is behind the end, as far as the last fetch told; None before one."""
+        limit_s = seconds("lag", timeout, timeout_ms) or 0.0
         with self._guard:
-            return self._places.lag(self._places.mine(partition), timeout)
+            return self._places.lag(self._places.mine(partition), limit_s)
 
     # -- about -------------------------------------------------------------------------------------
 
@@ -271,7 +288,7 @@ class Consumer:
 
     def close(self) -> None:
         """Commits (if it does so by itself), leaves the group, ends."""
-        if self._engine.is_closed:
+        if self._engine.is_closed or self._engine.is_forked:
             return
         with self._guard:
             try:

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ class Batch:
     """Records on their way to one partition. Filled by callers, then owned by the sender."""
 
     __slots__ = (
-        "_callbacks", "_parent", "_parts", "_settled", "_waiting", "attempts", "base_offset", "created_ms",
+        "_callbacks", "_parent", "_parts", "_settled", "_wakers", "attempts", "base_offset", "created_ms",
         "data", "error", "log_append_time_ms", "memory", "partition", "producer", "rows", "sequence",
     )  # fmt: skip
 
@@ -56,7 +55,7 @@ class Batch:
         self._settled = False
         self._parts: tuple[Batch, ...] = ()  # what it was split into
         self._parent: Batch | None = None
-        self._waiting: threading.Event | None = None
+        self._wakers: deque[Callable[[], object]] = deque()
         self._callbacks: deque[tuple[int, Callable[..., Any]]] = deque()
 
     @property
@@ -133,37 +132,38 @@ class Batch:
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, stamp)
 
     def on_settled(self, index: int, callback: Callable[..., Any]) -> None:
-        """Calls `callback(metadata, error)` once, now or later."""
+        """Has `callback(metadata, error)` called once: by `call_back`, or now if the batch is settled."""
         self._callbacks.append((index, callback))
         if self._settled:
-            self._call()
+            self.call_back()
+
+    def wake_when_settled(self, wake: Callable[[], object]) -> None:
+        """Calls `wake` at once on the thread that settles the batch, or now. It must not block."""
+        self._wakers.append(wake)
+        if self._settled:
+            self._wake()
 
     def wait(self, timeout: float | None) -> bool:
         if self._settled:
             return True
-        if self._waiting is None:
-            self._waiting = threading.Event()
-        waiting = self._waiting
-        return self._settled or waiting.wait(timeout)
+        event = threading.Event()
+        self.wake_when_settled(event.set)
+        return event.wait(timeout)
 
-    def _settle(self) -> None:
-        if self._settled:
-            return
-        self._settled = True
-        self._free()
-        if self._waiting is not None:
-            self._waiting.set()
-        self._call()
-        parent = self._parent
-        if parent is not None and all(part.settled for part in parent._parts):
-            parent._settle()
+    def just_settled(self) -> list["Batch"]:
+        """This batch and those that it was the last missing part of."""
+        chain: list[Batch] = []
+        batch: Batch | None = self
+        while batch is not None and batch.settled:
+            chain.append(batch)
+            batch = batch._parent
+        return chain
 
-    def _free(self) -> None:
-        """Who keeps futures keeps no records."""
-        self.data = None
-        self.rows.release()
+    @property
+    def has_callbacks(self) -> bool:
+        return bool(self._callbacks)
 
-    def _call(self) -> None:
+    def call_back(self) -> None:
         # `popleft` is atomic: a callback added while others run is called by exactly one thread.
         while self._callbacks:
             try:
@@ -175,6 +175,33 @@ class Batch:
                 callback(None if error else self.metadata(index), error)
             except Exception:
                 log.exception("a delivery callback failed")
+
+    def abandon(self, error: Exception) -> None:
+        """Fails without telling anyone: the threads that would be told do not exist in this process."""
+        self.error, self._settled = error, True
+
+    def _settle(self) -> None:
+        if self._settled:
+            return
+        self._settled = True
+        self._free()
+        self._wake()
+        parent = self._parent
+        if parent is not None and all(part.settled for part in parent._parts):
+            parent._settle()
+
+    def _wake(self) -> None:
+        while self._wakers:
+            try:
+                wake = self._wakers.popleft()
+            except IndexError:
+                return
+            wake()
+
+    def _free(self) -> None:
+        """Who keeps futures keeps no records."""
+        self.data = None
+        self.rows.release()
 
 
 class Delivery(kernel.Receipt[Batch]):
@@ -200,13 +227,8 @@ class Delivery(kernel.Receipt[Batch]):
         return self.batch.error_of(self.index)
 
     def add_done_callback(self, callback: Callable[..., Any]) -> None:
-        """`callback(metadata, error)`, on the producer's own thread: it must not block."""
+        """`callback(metadata, error)`, on the producer's thread for callbacks, in order; it may send."""
         self.batch.on_settled(self.index, callback)
 
     def _wait(self, timeout: float | None) -> bool:
-        # `wait` may have missed a settling between its two looks: look again after a while at the latest.
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self.batch.wait(0.5 if deadline is None else min(0.5, deadline - time.monotonic())):
-            if deadline is not None and time.monotonic() >= deadline:
-                return self.batch.settled
-        return True
+        return self.batch.wait(timeout)

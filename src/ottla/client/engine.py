@@ -1,20 +1,30 @@
 """The blocking shell: an event loop in a thread of its own, and callers that wait for what runs on it."""
 
 import asyncio
+import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ottla.client.errors import IllegalState
 
 T = TypeVar("T")
+_ENGINES: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
 class Engine:
-    """Starts with the first call, so that a client that is never used costs nothing."""
+    """Starts with the first call, so that a client that is never used costs nothing.
 
-    def __init__(self, name: str) -> None:
+    `on_fork(error)` is called in a forked child, where the engine's thread does not exist: the client belongs to
+    the parent, and every use of it in the child is that error.
+    """
+
+    def __init__(self, name: str, on_fork: Callable[[Exception], object] | None = None) -> None:
         self._name = name
+        self._on_fork = on_fork
+        self._forked: IllegalState | None = None
+        _ENGINES.add(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -46,6 +56,23 @@ class Engine:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def is_forked(self) -> bool:
+        return self._forked is not None
+
+    def ensure_usable(self) -> None:
+        """Raises if this process is a fork of the one that made the client."""
+        if self._forked is not None:
+            raise self._forked
+
+    def after_fork(self) -> None:
+        self._forked = IllegalState(
+            f"this {self._name} belongs to the process that made it and does not work after fork(): "
+            f"make a new {self._name} in the child process"
+        )
+        if self._on_fork is not None:
+            self._on_fork(self._forked)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -57,6 +84,7 @@ class Engine:
         thread.join()
 
     def _started(self) -> asyncio.AbstractEventLoop:
+        self.ensure_usable()
         with self._lock:
             if self._closed:
                 raise IllegalState(f"the {self._name} is closed")
@@ -67,6 +95,14 @@ class Engine:
                 )
                 self._thread.start()
             return self._loop
+
+
+def _after_fork() -> None:
+    for engine in list(_ENGINES):
+        engine.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

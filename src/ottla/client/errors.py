@@ -57,5 +57,9 @@ class PollTooLate(ClientError):
     """`poll` was not called for `max.poll.interval.ms`, so this member has left its group."""
 
 
+class AmbiguousTimeout(ClientError, ValueError):
+    """A bare number that is seconds to some and milliseconds to others."""
+
+
 class WakeUp(ClientError):
     """`wakeup` was called from another thread: the consumer's `poll` ends here."""

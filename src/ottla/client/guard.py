@@ -13,15 +13,22 @@ CALLER: ContextVar[object | None] = ContextVar("ottla-caller", default=None)
 class Guard:
     """The same user may come in again: a rebalance listener that commits does, from inside `poll`."""
 
-    __slots__ = ("_depth", "_lock", "_owner", "_what")
+    __slots__ = ("_depth", "_lock", "_owner", "_refusal", "_what")
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._depth = 0
+        self._refusal: Exception | None = None
+
+    def refuse(self, error: Exception) -> None:
+        """Nobody may use the client any more; each who tries gets `error`."""
+        self._refusal = error
 
     def __enter__(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
         me = CALLER.get() or threading.get_ident()
         if self._owner != me:
             if not self._lock.acquire(blocking=False):

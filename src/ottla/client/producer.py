@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.accumulator import Accumulator, Queue
+from ottla.client.callbacks import Callbacks
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.deliveries import (
     ROW_OVERHEAD_BYTES,
@@ -21,6 +22,7 @@ from ottla.client.partitioner import Default, partitioner_for
 from ottla.client.sender import Sender
 from ottla.client.serializers import by_type, serializer_for
 from ottla.client.settings import ProducerSettings
+from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
 from ottla.client.transactions import Transactions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import MessageTooLarge, UnknownTopicOrPartition
@@ -52,16 +54,18 @@ class Producer:
         self._key_bytes = serializer_for(self.settings.key_serializer)
         self._value_bytes = serializer_for(self.settings.value_serializer)
         self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size)
+        self._callbacks = Callbacks("producer-callbacks")
         self._accumulator = Accumulator(
             batch_size=min(self.settings.batch_size, self.settings.max_request_size),
             linger_ms=self.settings.linger_ms,
             memory_max=self.settings.buffer_memory,
+            call_soon=self._callbacks.submit,
         )
         self._cluster = Cluster(self.settings)
         transactional = self.settings.transactional_id is not None
         self._identity = (Transactions if transactional else Identity)(self._cluster, self._accumulator)
         self._sender: Sender | None = None
-        self._engine = Engine("producer")
+        self._engine = Engine("producer", self._after_fork)
         self._routes: dict[str, Route] = {}
         self._transactional = transactional
         # Bytes and nothing need no call of ours on their way into the batch.
@@ -82,7 +86,7 @@ class Producer:
         timestamp: int | None = None,
         callback: Callable[..., Any] | None = None,
     ) -> Delivery:
-        """Queues a record. `callback(metadata, error)` runs on the producer's thread and must not block.
+        """Queues a record. `callback(metadata, error)` runs on the producer's thread for callbacks; it may send.
 
         Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
         """
@@ -174,15 +178,20 @@ class Producer:
             )
         return self._arrow.send(rows, topic)
 
-    def flush(self, timeout: float | None = None) -> None:
-        """Waits until all that was sent is acknowledged or has failed (its futures tell which)."""
+    def flush(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
+        """Waits until all that was sent before is acknowledged or has failed (its futures tell which).
+
+        `timeout` is in seconds, or a `timedelta`.
+        """
+        limit_s = seconds("flush", timeout, timeout_ms, whole_max=FLUSH_SECONDS_MAX)
         self._refuse_own_thread("flush")
+        self._engine.ensure_usable()
         self._accumulator.flush_begins()
         try:
             self._wake()
-            if not self._accumulator.wait_settled(timeout):
+            if not self._accumulator.wait_settled(limit_s):
                 raise TimedOut(
-                    f"{self._accumulator.unsettled} batches were not acknowledged within {timeout} s"
+                    f"{self._accumulator.unsettled} batches were not acknowledged within {limit_s} s"
                 )
         finally:
             self._accumulator.flush_ends()
@@ -192,6 +201,7 @@ class Producer:
 
     def metrics(self) -> dict[str, float]:
         """Totals since the start, under Kafka's names."""
+        self._engine.ensure_usable()
         assert self._sender is not None
         available = self.settings.buffer_memory - self._accumulator.memory
         here = {
@@ -201,17 +211,19 @@ class Producer:
         }
         return self._sender.counts.named() | here
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
         """Sends what is left, then ends. What is not acknowledged in time fails."""
-        if self._engine.is_closed:
+        limit_s = seconds("close", timeout, timeout_ms, whole_max=FLUSH_SECONDS_MAX)
+        if self._engine.is_closed or self._engine.is_forked:
             return
         try:
-            self.flush(timeout)
+            self.flush(timeout_ms=None if limit_s is None else limit_s * 1000)
         except TimedOut:
             pass
         finally:
             self._engine.run(self._stop())
             self._engine.close()
+            self._callbacks.close(limit_s)
 
     def __enter__(self) -> "Producer":
         return self
@@ -245,14 +257,16 @@ class Producer:
     def commit_transaction(self) -> None:
         """All or an error; after an error only `abort_transaction` is left."""
         transactions = self._transactions
-        self.flush()
+        transactions.ending = transactions.open
+        self._flush_all()
         self._engine.run(transactions.end(committed=True))
 
     def abort_transaction(self) -> None:
         transactions = self._transactions
         if transactions.open:
+            transactions.ending = True
             self._engine.run(self._drop(IllegalState("the transaction was aborted"), unsent_only=True))
-            self.flush()
+            self._flush_all()
         self._engine.run(transactions.end(committed=False))
 
     @property
@@ -306,8 +320,18 @@ class Producer:
             sender.wake_requested = True
             self._engine.soon(sender.wake)
 
+    def _flush_all(self) -> None:
+        """Also what another thread was just putting into its batch when the transaction began to end."""
+        self.flush()
+        while self._accumulator.unsettled:
+            self.flush()
+
+    def _after_fork(self, error: Exception) -> None:
+        self._routes.clear()  # so that `send` asks the engine, which refuses
+        self._accumulator.abandon(error)
+
     def _refuse_own_thread(self, what: str) -> None:
-        if self._engine.is_current_thread:
+        if self._engine.is_current_thread or self._callbacks.is_current_thread:
             raise IllegalState(f"{what} from a delivery callback would wait for itself")
 
     async def _start(self) -> None:

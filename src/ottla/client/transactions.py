@@ -56,6 +56,7 @@ class Transactions(Identity):
         self._missing: set[TopicPartition] = set()
         self._offsets_added = False
         self.open = False
+        self.ending = False  # takes no more records
         self.initialized = False
 
     # -- what the user calls -----------------------------------------------------------------------
@@ -131,6 +132,8 @@ class Transactions(Identity):
         self._ensure_alive()
         if not self.open:
             raise IllegalState("no transaction is open; call begin_transaction() first")
+        if self.ending:
+            raise IllegalState("the transaction is being ended; records belong in the next one")
         if self.failed is not None:
             raise IllegalState(f"the transaction failed and must be aborted: {self.failed}") from self.failed
 
@@ -276,6 +279,7 @@ class Transactions(Identity):
 
     def _reset(self) -> None:
         self.failed = self._fenced
+        self.ending = False
         self._added.clear()
         self._missing.clear()
         self._offsets_added = False

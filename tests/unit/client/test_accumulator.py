@@ -181,4 +181,24 @@ def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> No
     second.fail(error)
     assert [d.result(1).offset for d in deliveries[:2]] == [100, 101]
     assert deliveries[2].exception(1) is error
+    assert second.just_settled() == [second, whole]
+    for settled in second.just_settled():
+        settled.call_back()
     assert called == [error]
+
+
+def test_a_flush_waits_for_a_split_batch_until_both_halves_are_settled() -> None:
+    accumulator = Accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
+    for _ in range(4):
+        append(accumulator, row())
+    (queue,) = accumulator.all_queues()
+    ((_, whole),) = accumulator.waiting_batches()
+    queue.waiting.clear()
+    accumulator.split(queue, whole)
+    first, second = queue.waiting
+    for half in (first, second):
+        assert not accumulator.wait_settled(0)
+        half.succeed(0, None)
+        accumulator.settled(half)
+    assert accumulator.wait_settled(0)
+    assert accumulator.memory == 0

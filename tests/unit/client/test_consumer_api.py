@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from ottla.client.errors import IllegalState, WakeUp
+from ottla.errors import InvalidTopicException
 from ottla.testing import Broker
 
 
@@ -107,7 +108,7 @@ def test_two_threads_are_told_apart(broker: Broker, topic: str) -> None:
         def other() -> None:
             while not ended:
                 try:
-                    consumer.poll(60)
+                    consumer.poll(60.0)
                 except WakeUp:
                     ended.append(WakeUp)
                 except IllegalState:
@@ -262,3 +263,12 @@ def run_python() -> Callable[[str], str]:
     import sys
 
     return lambda code: subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
+@pytest.mark.parametrize("topics", ["test.*", ["t", "test[0-9]"], "a|b", "", ["."]])
+def test_a_name_that_no_topic_can_have_points_to_pattern(broker: Broker, topics: object) -> None:
+    with (
+        ottla.Consumer(bootstrap_servers=broker.bootstrap, group_id="patterns") as consumer,
+        pytest.raises(InvalidTopicException, match="pattern="),
+    ):
+        consumer.subscribe(topics)  # type: ignore[arg-type]

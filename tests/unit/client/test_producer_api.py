@@ -162,3 +162,74 @@ def test_arrow_rows_go_where_send_puts_their_keys(broker: Broker) -> None:
             producer.send_batch(rows)
     found = {r.key: r.partition for r in broker.records("rows") if r.value == b"arrow"}
     assert [found[key] for key in keys] == plain
+
+
+def test_a_delivery_callback_may_send_also_to_a_new_topic_and_with_a_full_buffer(broker: Broker) -> None:
+    broker.create_topic("answers", 1)
+    done = threading.Event()
+    sent: list[object] = []
+    size = 1000
+
+    def answer(metadata: object, error: object) -> None:
+        sent.append(producer.send("answers", bytes(size)))  # neither known nor room for it
+        if len(sent) == 20:
+            done.set()
+
+    with a_producer(broker, buffer_memory=3 * size, batch_size=size) as producer:
+        for _ in range(20):
+            producer.send("t", bytes(size), callback=answer)
+        assert done.wait(30)
+        producer.flush()
+        assert all(delivery.done() for delivery in sent)  # type: ignore[attr-defined]
+    assert len(broker.records("answers")) == 20
+
+
+def test_a_delivery_callback_cannot_wait_for_itself(broker: Broker) -> None:
+    refusals: list[Exception] = []
+
+    def flush(metadata: object, error: object) -> None:
+        try:
+            producer.flush()
+        except IllegalState as refusal:
+            refusals.append(refusal)
+
+    with a_producer(broker) as producer:
+        producer.send("t", b"x", callback=flush)
+        producer.flush()
+    assert ["wait for itself" in str(refusal) for refusal in refusals] == [True]
+
+
+def test_a_flush_does_not_wait_for_records_that_are_sent_after_it(broker: Broker) -> None:
+    """Its callback sends the next record, for ever: a flush that waits for all of them would never return."""
+    stopped = threading.Event()
+
+    def again(metadata: object, error: object) -> None:
+        if not stopped.is_set():
+            producer.send("t", b"again", partition=0, callback=again)
+
+    with a_producer(broker, linger_ms=0) as producer:
+        first = producer.send("t", b"first", partition=0, callback=again)
+        for _ in range(5):
+            producer.flush(timeout_ms=30_000)
+            assert first.done()
+        stopped.set()
+
+
+def test_a_transaction_takes_no_records_while_it_is_being_committed(broker: Broker) -> None:
+    refused: list[str] = []
+
+    def late(metadata: object, error: object) -> None:
+        try:
+            producer.send("t", b"late")
+        except IllegalState as refusal:
+            refused.append(str(refusal))
+
+    with a_producer(broker, transactional_id="closing", linger_ms=60_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"x", callback=late)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"y")
+        producer.commit_transaction()
+    assert ["being ended" in text for text in refused] == [True]

@@ -23,7 +23,7 @@ class Admin:
         self._engine = Engine("admin")
 
     def close(self) -> None:
-        if not self._engine.is_closed:
+        if not (self._engine.is_closed or self._engine.is_forked):
             self._engine.run(self.cluster.close())
             self._engine.close()
 

@@ -14,6 +14,7 @@ from ottla.client.deliveries import ROW_OVERHEAD_BYTES
 from ottla.client.errors import BufferFull
 from ottla.client.offsets import committed
 from ottla.client.producer import Producer
+from ottla.client.timeouts import Timeout
 from ottla.client.transactions import Transactions
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
@@ -51,10 +52,10 @@ class ColumnarProducer(Producer):
             self._send_gathered()
         self._raise_failure()
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
         """Waits until all is acknowledged; raises what went wrong, naming the first row of its batch."""
         self._send_gathered()
-        super().flush(timeout)
+        super().flush(timeout, timeout_ms=timeout_ms)
         self._number = 0
         self._raise_failure()
 
