@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ottla.server.watch import PeerWatch
     from ottla.storage.memory import MemoryDisk
 
+    MakePeers = Callable[[int, Image, str | None, int], BrokerPeers]
+
 log = logging.getLogger("ottla.server")
 
 
@@ -53,10 +55,11 @@ class Node:
         make_clock: Callable[[asyncio.AbstractEventLoop], LoopClock] = LoopClock,
         make_jobs: Callable[[asyncio.AbstractEventLoop], ClosableJobs] = ThreadJobs,
         observe: Callable[[Observer], Observer] = lambda metrics: metrics,
+        make_peers: "MakePeers | None" = None,
     ) -> None:
-        """`disks` stand for the log folders: in memory, or those of a test. So do the others: a clock that
-        was moved, jobs without threads, somebody who watches requests and stands in for handlers.
-        `metadata_log` makes it one of a cluster."""
+        """`disks` stand for the log folders: in memory, or those of a test. The others are for tests too: a
+        clock that was moved, jobs without threads, an observer of requests that stands in for handlers, links
+        between brokers that can be cut. `metadata_log` makes it one of a cluster."""
         self.config = config
         self.metadata_log = metadata_log
         self.is_clustered = metadata_log is not None or bool(config.zookeeper_connect)
@@ -64,6 +67,7 @@ class Node:
         self._watch: PeerWatch | None = None
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
+        self._make_peers = make_peers
         self._folders = Folders()
         self._replicas: Replicas | None = None
         self.listeners: list[Listener] = []
@@ -138,7 +142,7 @@ class Node:
         from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
         from ottla.server.watch import PeerWatch
 
-        self.peers = BrokerPeers(
+        self.peers = (self._make_peers or BrokerPeers)(
             self.config.node_id,
             controller.image,
             self.config.inter_broker_listener_name,

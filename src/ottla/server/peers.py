@@ -17,7 +17,7 @@ class BrokerPeers:
     """`listener` names the one that brokers use among themselves; else it is everybody's first."""
 
     def __init__(self, node_id: int, image: Image, listener: str | None, timeout_ms: int) -> None:
-        self._image, self._listener = image, listener
+        self._node_id, self._image, self._listener = node_id, image, listener
         self._settings = Settings(
             client_id=f"broker-{node_id}", socket_connection_setup_timeout_ms=min(timeout_ms, 5000)
         )
@@ -30,9 +30,13 @@ class BrokerPeers:
         """Who was lost answers nothing more, or nothing that counts; a paused process or a cut network does not
         tell. Whoever waits for it hears so now, and asks the next one."""
         if isinstance(record, BrokerFenced | BrokerUnregistered | BrokerRegistered):
-            for (broker_id, _), connection in self._connections.items():
-                if broker_id == record.broker_id:
-                    connection.close()
+            self.drop(record.broker_id)
+
+    def drop(self, broker_id: int) -> None:
+        """Closes the connections to one broker: its answers under way are given up."""
+        for (peer_id, _), connection in self._connections.items():
+            if peer_id == broker_id:
+                connection.close()
 
     def ask(
         self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int

@@ -1,14 +1,13 @@
 """A real broker on a real port, in a background thread of the test, and all that a test may do to it."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from ottla import errors
 from ottla.errors import ProtocolError
 from ottla.storage.memory import MemoryDisk
-from ottla.testing import inspect, moves
+from ottla.testing import inspect, moves, sending
 from ottla.testing.faults import Fault
 from ottla.testing.inspect import Deserializer, Group, TopicRecord
 from ottla.testing.life import STARTED as STARTED
@@ -17,13 +16,13 @@ from ottla.testing.names import api_key, error_of
 from ottla.testing.seen import SeenRequest
 from ottla.testing.settings import text_of
 from ottla.testing.topics import create_topic, delete_topic
+from ottla.testing.waits import Waits
 
-T = TypeVar("T")
 Duration = timedelta | float  # a plain number is milliseconds
 ErrorLike = str | int | ProtocolError | type[ProtocolError]
 
 
-class Broker(Host):
+class Broker(Waits, Host):
     """`with Broker() as broker:` and clients connect to `broker.bootstrap`.
 
     In memory, unless `data` names a folder. Settings are Kafka's, as a mapping or as keywords with
@@ -43,6 +42,25 @@ class Broker(Host):
     def delete_topic(self, name: str) -> None:
         self._ask(delete_topic(self._running().broker, name))
 
+    def send(
+        self,
+        topic: str,
+        value: sending.Text,
+        key: sending.Text = None,
+        *,
+        partition: int | None = None,
+        headers: sending.Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> TopicRecord:
+        """Writes one record, without a client. The topic is created if it is missing, as clients create it.
+
+        Keys choose the partition as Kafka's default partitioner does; without a key it is partition 0.
+        """
+        count = self._ask(sending.ensure_topic(self._running().broker, topic))
+        index = sending.partition_for(key, count) if partition is None else partition
+        now_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        return self._ask(sending.send(self._running().broker, topic, index, key, value, headers, now_ms))
+
     # -- time --------------------------------------------------------------------------------------------
 
     def advance(self, by: Duration = 0, **more: float) -> None:
@@ -50,11 +68,10 @@ class Broker(Host):
 
         What is due by then happens before it returns: time-outs, expiry, retention, compaction.
         """
-        milliseconds = _ms(by) + _ms(timedelta(**more))
-        if milliseconds < 0:
+        jump_ms = milliseconds(by) + milliseconds(timedelta(**more))
+        if jump_ms < 0:
             raise ValueError("time does not go back")
-        self._skew_ms += milliseconds
-        self._run(self._advance(milliseconds))
+        self._jump(jump_ms)
 
     # -- faults ------------------------------------------------------------------------------------------
 
@@ -90,7 +107,9 @@ class Broker(Host):
         after_effect: bool = False,
     ) -> Fault:
         """The next requests wait before they are carried out, or their answers before they leave."""
-        fault = Fault(api_key(api), None, _ms(by), False, after_effect, times, client_id, topic, partition)
+        fault = Fault(
+            api_key(api), None, milliseconds(by), False, after_effect, times, client_id, topic, partition
+        )
         return self._order(fault)
 
     def disconnect(
@@ -118,7 +137,7 @@ class Broker(Host):
     def slow_disk(self, by: Duration) -> None:
         """Syncing takes this much longer, and so does every acknowledgement of a produce; until `heal`."""
         self.delay("Produce", by, times=None, after_effect=True)
-        self._slow_s = _ms(by) / 1000
+        self._slow_s = milliseconds(by) / 1000
 
     def fill_disk(self, free_bytes: int = 0) -> None:
         """No more room than this; until `heal`."""
@@ -132,7 +151,7 @@ class Broker(Host):
 
     def move_leader(self, topic: str, partition: int = 0, *, away: Duration = 0) -> None:
         """The partition loses its leader and gets it back, under a new epoch, after `away`."""
-        self._ask(moves.move_leader(self._running().broker, topic, partition, _ms(away)))
+        self._ask(moves.move_leader(self._running().broker, topic, partition, milliseconds(away)))
 
     def move_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None, away: Duration = 0
@@ -162,7 +181,8 @@ class Broker(Host):
         key: Deserializer | None = None,
         value: Deserializer | None = None,
     ) -> list[TopicRecord]:
-        """Partition by partition. `value=json.loads` and the like turn bytes into values."""
+        """Partition by partition; none while there is no such topic. `value=json.loads` and the like turn
+        bytes into values."""
         broker = self._running().broker
         return self._call(
             lambda: inspect.topic_records(broker, topic, partition, committed=committed, key=key, value=value)
@@ -213,50 +233,6 @@ class Broker(Host):
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def wait_until(self, condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
-        """Until the condition is true; looked at whenever the broker did something. Its value."""
-        return self._news.wait_until(condition, timeout, what, lambda: f"; last requests:\n{self.report()}")
-
-    async def until(self, condition: Callable[[], T], timeout: float = 10, what: str = "") -> T:
-        """`wait_until` for a test that is a coroutine: its own event loop goes on meanwhile."""
-        return await asyncio.to_thread(self.wait_until, condition, timeout, what)
-
-    def wait_for_records(self, topic: str, count: int, timeout: float = 10, **how: Any) -> list[TopicRecord]:
-        """Until the topic has at least so many."""
-
-        def enough() -> list[TopicRecord] | None:
-            if topic not in self.topics():
-                return None
-            found = self.records(topic, **how)
-            return found if len(found) >= count else None
-
-        found = self.wait_until(enough, timeout, f"{count} records in {topic}")
-        assert found is not None
-        return found
-
-    def wait_for_group(self, name: str, *, members: int | None = None, timeout: float = 10) -> Group:
-        """Until the group is stable, with so many members if told, and every member has its partitions."""
-
-        def stable() -> Group | None:
-            found = self.groups().get(name)
-            settled = found is not None and found.state == "Stable"
-            return found if settled and members in (None, len(found.members)) else None  # type: ignore[union-attr]
-
-        found = self.wait_until(stable, timeout, f"group {name}")
-        assert found is not None
-        return found
-
-    def wait_for_lag(self, name: str, lag: int = 0, timeout: float = 10) -> Group:
-        """Until the group has committed all but so many records."""
-
-        def caught_up() -> Group | None:
-            found = self.groups().get(name)
-            return found if found is not None and found.offsets and found.lag <= lag else None
-
-        found = self.wait_until(caught_up, timeout, f"lag {lag} of group {name}")
-        assert found is not None
-        return found
-
     def wait_for_request(
         self, api: str, *, client_id: str | None = None, topic: str | None = None, timeout: float = 10
     ) -> SeenRequest:
@@ -273,6 +249,10 @@ class Broker(Host):
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _jump(self, jump_ms: int) -> None:
+        self._skew_ms += jump_ms
+        self._run(self._advance(jump_ms))
+
     def _order(self, fault: Fault) -> Fault:
         fault.on_cancel = lambda each: self._call(lambda: self._faults.remove(each))
         self._call(lambda: self._faults.add(fault))
@@ -284,5 +264,5 @@ class Broker(Host):
         return self._disk
 
 
-def _ms(duration: Duration) -> int:
+def milliseconds(duration: Duration) -> int:
     return round(duration.total_seconds() * 1000 if isinstance(duration, timedelta) else duration)

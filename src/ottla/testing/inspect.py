@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ottla.broker.broker import Broker
-from ottla.errors import NONE, UnknownTopicOrPartition, error_for
+from ottla.errors import NONE, NotLeaderOrFollower, UnknownTopicOrPartition, error_for
 from ottla.frozen import frozen
 from ottla.storage.indexes import AbortedTransaction
 from ottla.storage.log import Log
@@ -75,8 +75,10 @@ def topic_records(
 ) -> list[TopicRecord]:
     """In the order of partitions, then offsets. `committed`: what a read_committed consumer sees."""
     known = broker.image.topics.get(topic)
-    if known is None or (partition is not None and partition >= len(known.partitions)):
-        raise UnknownTopicOrPartition(f"there is no {topic}" + ("" if partition is None else f"-{partition}"))
+    if known is None:
+        return []
+    if partition is not None and partition >= len(known.partitions):
+        raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
     numbers = range(len(known.partitions)) if partition is None else [partition]
     found: list[TopicRecord] = []
     for number in numbers:
@@ -141,7 +143,7 @@ async def _group(broker: Broker, name: str, protocol: str) -> Group:
     lags = {
         each: lag
         for each in sorted(assigned | set(offsets))
-        if (lag := _lag(broker, each, offsets.get(each))) is not None
+        if (lag := lag_here(broker, each, offsets.get(each))) is not None
     }
     return Group(name, protocol, state, members, offsets, lags)
 
@@ -199,10 +201,11 @@ async def all_transactions(broker: Broker) -> dict[str, str]:
     return {each.transactional_id: each.transaction_state for each in response.transaction_states}
 
 
-def _lag(broker: Broker, each: TopicPartition, committed: int | None) -> int | None:
-    """From the committed offset, or from the start of the log, to what a consumer may read."""
+def lag_here(broker: Broker, each: TopicPartition, committed: int | None) -> int | None:
+    """From the committed offset, or from the start of the log, to what a consumer may read. None where this
+    broker does not lead the partition."""
     try:
         log = broker.partition(*each).leader_log()
-    except UnknownTopicOrPartition:
+    except (UnknownTopicOrPartition, NotLeaderOrFollower):
         return None
     return max(0, log.last_stable_offset - max(log.log_start_offset, committed or 0))

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker.dispatch import Observer
+from ottla.config.settings import Config
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, ThreadJobs
@@ -94,7 +95,10 @@ class Host:
     def crash(self, *, lose_unsynced: bool = False) -> None:
         """As `kill -9`; with `lose_unsynced` as a power cut. `restart` brings back what was on disk."""
         if lose_unsynced and self._disk is None:
-            raise ValueError("only a broker in memory can lose what was not synced")
+            raise ValueError(
+                "a broker on disk cannot lose what was not synced: the operating system keeps its page cache. "
+                "Use a broker in memory (without `data`)"
+            )
         node, self._node = self._running(), None
         self._run(node.crash())
         if self._disk is not None:
@@ -135,18 +139,27 @@ class Host:
     # -- inside ------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        disks: list[Disk] | None = None if self._disk is None else [self._disk]
         config = config_of(self._settings, self._host, self.port, self._folder)
-        made: Node
+        node: Node
 
         def observe(metrics: Observer) -> Observer:
-            return Watch(metrics, made.broker, self._faults, self._seen, self._news)
+            return Watch(metrics, node.broker, self._faults, self._seen, self._news)
 
-        made = Node(
-            config, disks=disks, make_clock=self._new_clock, make_jobs=self._new_jobs, observe=observe
+        node = self._new_node(config, observe)
+        await node.start()
+        self._node = node
+
+    def _new_node(self, config: Config, observe: Callable[[Observer], Observer]) -> Node:
+        return Node(
+            config,
+            disks=self._disks(),
+            make_clock=self._new_clock,
+            make_jobs=self._new_jobs,
+            observe=observe,
         )
-        await made.start()
-        self._node = made
+
+    def _disks(self) -> list[Disk] | None:
+        return None if self._disk is None else [self._disk]
 
     def _new_clock(self, loop: asyncio.AbstractEventLoop) -> LoopClock:
         clock = LoopClock(loop)
@@ -180,11 +193,16 @@ class Host:
         return self._node
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._alive().run(work)
+        try:
+            background = self._alive()
+        except RuntimeError:
+            work.close()  # or Python warns that it was never awaited
+            raise
+        return background.run(work)
 
     def _ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Work in the manner of handlers."""
-        return self._alive().run(on_loop(work))
+        return self._run(on_loop(work))
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._alive().call(function)

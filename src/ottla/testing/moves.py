@@ -1,10 +1,13 @@
 """What a cluster does to its clients, on one broker: leaders and coordinators that move, producers fenced."""
 
+from collections.abc import Sequence
+
 from ottla import errors
 from ottla.broker.broker import Broker
 from ottla.config.settings import Config
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, changed
+from ottla.metadata.partitions import IsrProposal, alter_partitions
 from ottla.metadata.records import NO_LEADER
 from ottla.testing.asking import ask
 
@@ -22,6 +25,31 @@ async def set_leader(broker: Broker, topic: str, index: int, leader: int) -> Non
             partition_epoch=partition.partition_epoch + 1,
         )
         return Decision((changed(after),), None)
+
+    await broker.change(decide)
+
+
+async def set_isr(broker: Broker, topic: str, index: int, isr: Sequence[int]) -> None:
+    """As if the leader had proposed it: the controller notes eligible leaders too."""
+
+    def decide(image: Image, config: Config) -> Decision[None]:
+        partition = image.partition(topic, index)
+        if partition is None:
+            raise errors.UnknownTopicOrPartition(f"there is no {topic}-{index}")
+        proposal = IsrProposal(
+            partition.topic_id,
+            index,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            [(broker_id, -1) for broker_id in isr],
+            partition.recovery_state,
+        )
+        leader = image.brokers[partition.leader]
+        decision = alter_partitions(partition.leader, leader.epoch, [proposal], image, config)
+        (result,) = decision.answer
+        if result.error is not None:
+            raise result.error
+        return Decision(decision.records, None)
 
     await broker.change(decide)
 

@@ -1,8 +1,8 @@
 """The pytest plugin: on with `pip install`, and nothing of ours is imported until a fixture is used.
 
-Fixtures: `ottla_broker` (fresh for the test), `ottla_session_broker` (one for the run), and on whichever of
-the two the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. Settings come with a marker:
-`@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True)`.
+Fixtures: `ottla_broker` (fresh for the test), `ottla_session_broker` (one for the run), and on the one of the
+two that the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. `ottla_cluster` is several brokers. Settings
+come with a marker: `@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True, brokers=3)`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from ottla.client import Admin
     from ottla.testing.broker import Broker
+    from ottla.testing.cluster import Cluster
 
 MARKER = "ottla"
 OF_TOPICS = ("partitions", "topic_configs")
+OF_CLUSTERS = "brokers"
 REPORTED = 30  # requests shown with a failing test
 _BROKERS = pytest.StashKey[list["Broker"]]()
 
@@ -28,7 +30,7 @@ _BROKERS = pytest.StashKey[list["Broker"]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla(settings={}, partitions=1, topic_configs={}, data=False, **settings): how the test's broker "
+        "ottla(settings={}, partitions=1, topic_configs={}, data=False, brokers=3, **settings): how the test's broker "
         "and topic are set up; broker settings under Kafka's names bring a fresh broker",
     )
 
@@ -52,10 +54,19 @@ def ottla_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     marked = _marked(request)
     data: Path | None = request.getfixturevalue("tmp_path") / "ottla" if marked.pop("data", False) else None
-    settings = {name: value for name, value in marked.items() if name not in OF_TOPICS}
-    with Broker(settings, data=data) as broker:
+    with Broker(_settings(marked), data=data) as broker:
         _note(request, broker)
         yield broker
+
+
+@pytest.fixture
+def ottla_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three fresh brokers for this test alone, or as many as the marker says: some ten milliseconds."""
+    from ottla.testing.cluster import Cluster
+
+    marked = _marked(request)
+    with Cluster(_settings(marked), brokers=marked.get(OF_CLUSTERS, 3)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -92,13 +103,17 @@ def ottla_admin(request: pytest.FixtureRequest) -> Iterator[Admin]:
 
 
 def _broker_of(request: pytest.FixtureRequest) -> Broker:
-    settings = [name for name in _marked(request) if name not in OF_TOPICS]
-    if "ottla_broker" in request.fixturenames or settings:
+    if "ottla_broker" in request.fixturenames or _settings(_marked(request)):
         broker: Broker = request.getfixturevalue("ottla_broker")
         return broker
     shared: Broker = request.getfixturevalue("ottla_session_broker")
     _note(request, shared)
     return shared
+
+
+def _settings(marked: dict[str, Any]) -> dict[str, Any]:
+    """Those of brokers."""
+    return {name: value for name, value in marked.items() if name not in (*OF_TOPICS, OF_CLUSTERS)}
 
 
 def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:

@@ -13,13 +13,19 @@ _numbers = itertools.count()
 STEM_CHARACTERS = 60
 
 
-async def create_topic(broker: Broker, name: str, partitions: int | None, configs: Mapping[str, str]) -> None:
+async def create_topic(
+    broker: Broker,
+    name: str,
+    partitions: int | None,
+    configs: Mapping[str, str],
+    replication_factor: int | None = None,
+) -> None:
     from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
     wanted = CreatableTopic(
         name=name,
         num_partitions=-1 if partitions is None else partitions,
-        replication_factor=-1,
+        replication_factor=-1 if replication_factor is None else replication_factor,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
     (made,) = (await ask(broker, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))).topics

@@ -137,8 +137,7 @@ def test_records_come_as_python_values(broker, produce):
     assert [(each.key, each.value, each.offset) for each in found] == [("a", {"n": 1}, 0), ("a", {"n": 2}, 1)]
     assert len({each.partition for each in found}) == 1
     assert broker.records("orders", partition=1 - found[0].partition) == []
-    with pytest.raises(errors.UnknownTopicOrPartition):
-        broker.records("nothing")
+    assert broker.records("no-such-topic") == []  # it may not be there yet
 
 
 def test_groups_are_shown_with_their_members_and_lag(broker, produce, consumer):
