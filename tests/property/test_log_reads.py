@@ -98,6 +98,24 @@ def test_reading_on_from_next_offset_gives_everything_once(shape, config, max_by
     assert seen == model
 
 
+@settings(deadline=None, max_examples=60)
+@given(shapes, configs, st.booleans(), st.data())
+def test_bytes_between_offsets_are_those_of_the_batches(shape, config, reopen, data):
+    disk, log, model = filled(shape, config)
+    if reopen:
+        log.close(clean=True)
+        log = opened(disk, config, clean=True)
+    ends = [batch[0].offset for batch in model] + [log.end_offset]
+    for _ in range(10):
+        start = data.draw(st.integers(0, log.end_offset))
+        end = data.draw(st.sampled_from([each for each in ends if each >= start]))
+        place = log.place_of(start)
+        sizes = [len(build(batch)) for batch in model if batch[-1].offset >= start and batch[0].offset < end]
+        assert log.bytes_from(place, end) == sum(sizes)
+        if data.draw(st.booleans()):  # reads and lookups leave marks that the next one may use
+            log.read(start, max_bytes=500, up_to=log.end_offset)
+
+
 @settings(deadline=None, max_examples=40)
 @given(shapes, configs, st.booleans(), st.data())
 def test_a_timestamp_finds_the_first_record_that_is_not_older(shape, config, reopen, data):

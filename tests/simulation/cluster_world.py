@@ -159,7 +159,7 @@ class Member:
             self.clock,
             self.controller,
             replicas,
-            FetchSessions(100, 120_000, lambda: self.random.getrandbits(31)),
+            FetchSessions(100, 10_000, 120_000, lambda: self.random.getrandbits(31)),
             housekeeping,
             Metrics(),
             lambda: self.random.randbytes(16),

@@ -32,8 +32,12 @@ class Assembly:
         )
 
     def broker(self, controller: Controller, replicas: Replicas, peers: Peers | None = None) -> Broker:
-        slots = self._config.max_incremental_fetch_session_cache_slots
-        sessions = FetchSessions(slots, _SESSION_EVICTION_MS, lambda: self._random.getrandbits(31))
+        sessions = FetchSessions(
+            self._config.max_incremental_fetch_session_cache_slots,
+            self._config.ottla_fetch_sessions_partitions_max,
+            _SESSION_EVICTION_MS,
+            lambda: self._random.getrandbits(31),
+        )
         housekeeping = Housekeeping(replicas, self._config, self._clock, self._jobs, self._name)
         broker = Broker(
             self._config,

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Client:
-    """Who is at the other end of a connection."""
+    """Who is at the other end of a connection. One object for each connection: it is told from others by identity."""
 
     host: str
     port: int

@@ -58,6 +58,10 @@ class Dispatcher:
             return
         self._run(route, header, request, slot, client, close, len(frame))
 
+    def on_disconnected(self, client: Client) -> None:
+        """What belongs to a connection goes with it."""
+        self._broker.sessions.on_disconnected(client)
+
     def _run(
         self,
         route: Route,

@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, only changes travel."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,10 @@ class Wanted:
 class Session:
     session_id: int
     by_id: bool
+    is_follower: bool
+    owner: object  # the connection that used it last
     epoch: int = 1
     wanted: OrderedDict[Key, Wanted] = field(default_factory=OrderedDict)
-    created_ms: int = 0
     last_used_ms: int = 0
 
 
@@ -92,11 +93,17 @@ class Turn:
 
 
 class FetchSessions:
-    """At most `slots` sessions; a new one may push out the least recently used if that has been quiet."""
+    """At most `slots` sessions of `partitions_max` partitions in all.
 
-    def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
-        self._slots, self._eviction_ms, self._new_id = slots, eviction_ms, new_id
-        self._sessions: OrderedDict[int, Session] = OrderedDict()
+    Where there is no room a fetch gets no session, which every client can live with: it sends all of its
+    partitions again. A session goes with the connection that used it last."""
+
+    def __init__(self, slots: int, partitions_max: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+        self._slots, self._partitions_max = slots, partitions_max
+        self._eviction_ms, self._new_id = eviction_ms, new_id
+        self._sessions: OrderedDict[int, Session] = OrderedDict()  # the least recently used first
+        self._by_owner: dict[object, dict[int, None]] = {}
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -106,19 +113,25 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return list(session.wanted) if session is not None else []
 
-    def turn(self, request: "FetchRequest", *, by_id: bool, now_ms: int) -> Turn:
+    def turn(
+        self, request: "FetchRequest", *, by_id: bool, is_follower: bool, owner: object, now_ms: int
+    ) -> Turn:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
-        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
-            wanted = list(_asked(request, by_id))
-            session = None
-            if request.session_epoch == INITIAL_EPOCH and wanted:
-                session = self._open(wanted, by_id, now_ms)
-            return Turn(session, wanted, incremental=False)
-        return self._continue(request, by_id, now_ms)
+        if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._continue(request, by_id, owner, now_ms)
+        self._close(request.session_id)
+        wanted = _asked(request, by_id)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and wanted:
+            session = self._open(wanted, by_id, is_follower, owner, now_ms)
+        return Turn(session, list(wanted.values()), incremental=False)
 
-    def _continue(self, request: "FetchRequest", by_id: bool, now_ms: int) -> Turn:
+    def on_disconnected(self, owner: object) -> None:
+        """Its client begins a new session on its next connection."""
+        for session_id in list(self._by_owner.get(owner, ())):
+            self._close(session_id)
+
+    def _continue(self, request: "FetchRequest", by_id: bool, owner: object, now_ms: int) -> Turn:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise errors.FetchSessionIdNotFound()
@@ -126,53 +139,100 @@ class FetchSessions:
             raise errors.InvalidFetchSessionEpoch()
         if session.by_id != by_id and (session.wanted or request.topics):
             raise errors.FetchSessionTopicIdError()
+        self._update(session, request, by_id)
+        wanted = list(session.wanted.values())
+        if not wanted or self.partition_count > self._partitions_max:
+            self._close(session.session_id)
+            return Turn(None, wanted, incremental=False)
+        session.epoch = session.epoch + 1 if session.epoch < 2**31 - 1 else 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        if session.owner is not owner:
+            self._give_to(owner, session)
+        return Turn(session, wanted, incremental=True)
+
+    def _update(self, session: Session, request: "FetchRequest", by_id: bool) -> None:
+        before = len(session.wanted)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
             for partition in forgotten.partitions:
                 session.wanted.pop((topic, partition), None)
-        for wanted in _asked(request, by_id):
-            key = wanted.topic, wanted.partition
+        for key, wanted in _asked(request, by_id).items():
             known = session.wanted.get(key)
             if known is None:
                 session.wanted[key] = wanted
             else:
                 known.update(wanted)
-        session.epoch = session.epoch + 1 if session.epoch < 2**31 - 1 else 1
-        session.last_used_ms = now_ms
-        self._sessions.move_to_end(session.session_id)
-        if not session.wanted:
-            del self._sessions[session.session_id]
-        return Turn(session, list(session.wanted.values()), incremental=True)
+        self.partition_count += len(session.wanted) - before
 
-    def _open(self, wanted: list[Wanted], by_id: bool, now_ms: int) -> Session | None:
-        if len(self._sessions) >= self._slots and not self._evict(now_ms):
+    def _open(
+        self, wanted: dict[Key, Wanted], by_id: bool, is_follower: bool, owner: object, now_ms: int
+    ) -> Session | None:
+        if not self._make_room(len(wanted), is_follower, owner, now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
-        session = Session(session_id, by_id, created_ms=now_ms, last_used_ms=now_ms)
-        session.wanted.update(((each.topic, each.partition), each) for each in wanted)
+        session = Session(session_id, by_id, is_follower, owner, last_used_ms=now_ms)
+        session.wanted.update(wanted)
         self._sessions[session_id] = session
+        self.partition_count += len(wanted)
+        self._give_to(owner, session)
         return session
 
-    def _evict(self, now_ms: int) -> bool:
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+    def _make_room(self, partitions: int, is_follower: bool, owner: object, now_ms: int) -> bool:
+        if partitions > self._partitions_max or not self._slots:
             return False
-        del self._sessions[oldest.session_id]
+        while len(self._sessions) >= self._slots or self.partition_count + partitions > self._partitions_max:
+            evicted = self._evictable(is_follower, owner, now_ms)
+            if evicted is None:
+                return False
+            self._close(evicted.session_id)
         return True
 
+    def _evictable(self, is_follower: bool, owner: object, now_ms: int) -> Session | None:
+        """The oldest one of the same connection; one that has been quiet for long; for a follower any consumer's."""
+        for session_id in self._by_owner.get(owner, ()):
+            return self._sessions[session_id]
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now_ms - oldest.last_used_ms >= self._eviction_ms:
+            return oldest
+        if is_follower:
+            return next((session for session in self._sessions.values() if not session.is_follower), None)
+        return None
 
-def _asked(request: "FetchRequest", by_id: bool) -> Iterator[Wanted]:
+    def _give_to(self, owner: object, session: Session) -> None:
+        self._take_from_owner(session)
+        session.owner = owner
+        self._by_owner.setdefault(owner, {})[session.session_id] = None
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.wanted)
+            self._take_from_owner(session)
+
+    def _take_from_owner(self, session: Session) -> None:
+        owned = self._by_owner.get(session.owner)
+        if owned is not None:
+            owned.pop(session.session_id, None)
+            if not owned:
+                del self._by_owner[session.owner]
+
+
+def _asked(request: "FetchRequest", by_id: bool) -> dict[Key, Wanted]:
+    """A partition that is named twice is asked for once: the last one counts, as with Kafka."""
+    asked: dict[Key, Wanted] = {}
     for topic in request.topics:
         name: str | bytes = topic.topic_id if by_id else topic.topic
-        for each in topic.partitions:
-            yield Wanted(
+        for partition in topic.partitions:
+            asked[name, partition.partition] = Wanted(
                 name,
-                each.partition,
-                each.fetch_offset,
-                each.partition_max_bytes,
-                each.current_leader_epoch,
-                each.last_fetched_epoch,
-                each.log_start_offset,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+                partition.log_start_offset,
             )
+    return asked

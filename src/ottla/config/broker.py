@@ -193,6 +193,13 @@ _OURS = (
         "Topics, partitions and all other array elements of one request, taken together.",
         at_least(1),
     ),
+    _key(
+        "ottla.fetch.sessions.partitions.max",
+        INT,
+        100_000,
+        "Partitions in all fetch sessions; a fetch beyond them works without a session.",
+        at_least(0),
+    ),
     _key("ottla.open.files.max", INT, 2000, "Segment files kept open.", at_least(1)),
     _key("ottla.topics.max", INT, 100_000, "Topics in the cluster.", at_least(1)),
     _key("ottla.partitions.max", INT, 200_000, "Partitions in the cluster.", at_least(1)),

@@ -95,6 +95,7 @@ class Listener:
     def on_disconnected(self, connection: Connection) -> None:
         self._stalled.pop(connection, None)
         self.connections.discard(connection)
+        self.dispatcher.on_disconnected(connection.client)
         host = connection.client.host
         self._by_host[host] -= 1
         if not self._by_host[host]:

@@ -26,7 +26,7 @@ from ottla.storage.partition_files import (
     write_topic_id,
 )
 from ottla.storage.producers import ProducerEntry, Producers
-from ottla.storage.reading import Slice, read_batches
+from ottla.storage.reading import Place, Slice, position_of, read_batches
 from ottla.storage.retention import Expiry, expired
 from ottla.storage.search import Found
 from ottla.storage.segment import Segment, segment_ms
@@ -396,6 +396,25 @@ class Log:
                 self.fail(error)
             self._refuse(error)
         return Slice(b"", offset)
+
+    def place_of(self, offset: int) -> Place:
+        """Where the batch that holds `offset` starts; see `bytes_from`."""
+        with self._reading():
+            segment = self._segments.all[self._segments.floor(offset)]
+            return Place(segment, position_of(segment, offset))
+
+    def bytes_from(self, place: Place, end: int) -> int | None:
+        """How many bytes of batches there are below `end`; None when that segment left the log."""
+        segments = self._segments.holding(place.segment.base_offset)
+        if segments[0] is not place.segment:
+            return None
+        counted = -place.position
+        with self._reading():
+            for segment in segments:
+                counted += position_of(segment, end)
+                if end <= segment.next_offset:
+                    break
+        return counted
 
     def advance_high_watermark(self, offset: int) -> None:
         offset = min(offset, self.end_offset)

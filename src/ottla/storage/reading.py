@@ -1,4 +1,7 @@
-"""Reading whole batches from a segment: sparse index, then headers; one bounded read where that is enough."""
+"""Reading whole batches from a segment: sparse index, then headers; one bounded read where that is enough.
+
+And where batches stand, for callers that only want to know how many bytes there are.
+"""
 
 import struct
 from typing import NamedTuple
@@ -21,7 +24,14 @@ class Slice(NamedTuple):
     next_offset: int
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where a batch starts, or where the next one will."""
+
+    segment: Segment
+    position: int
+
+
+class _Buffered(NamedTuple):
     """A batch in a buffer, and where in the file that buffer was read."""
 
     buffer: bytes
@@ -44,7 +54,7 @@ def read_batches(
     buffer, position, start = place
     if start + max_bytes > len(buffer) and position + len(buffer) < segment.size_bytes:
         buffer, position, start = segment.read_at(position + start, max_bytes), position + start, 0
-    end, next_offset = _cut(segment, _Place(buffer, position, start), max_bytes, up_to)
+    end, next_offset = _cut(segment, _Buffered(buffer, position, start), max_bytes, up_to)
     if end == start:  # the first one alone, which the walk found too large
         end, next_offset = start + first_bytes, base_offset + delta + 1
     segment.hint = (next_offset, position + end)
@@ -53,7 +63,24 @@ def read_batches(
     return Slice(memoryview(buffer)[start:end], next_offset)
 
 
-def _find(segment: Segment, offset: int, max_bytes: int) -> _Place | None:
+def position_of(segment: Segment, offset: int) -> int:
+    """Where the batch that holds `offset`, or the next one, starts; the end of the file behind the last one.
+
+    Reads at most a few headers, and none at either end of the segment or where it was asked last."""
+    if offset >= segment.next_offset:
+        return segment.size_bytes
+    if offset <= segment.base_offset:
+        return 0
+    for known_offset, position in (segment.mark, segment.hint):
+        if known_offset == offset:
+            return position
+    place = _find(segment, offset, 0)
+    position = place.position + place.start if place is not None else segment.size_bytes
+    segment.mark = (offset, position)
+    return position
+
+
+def _find(segment: Segment, offset: int, max_bytes: int) -> _Buffered | None:
     """The first batch that ends at or behind `offset`."""
     known_offset, position = segment.hint
     if known_offset != offset:
@@ -71,11 +98,11 @@ def _find(segment: Segment, offset: int, max_bytes: int) -> _Place | None:
                 return None
         base_offset, length, delta = unpack(buffer, at)
         if base_offset + delta >= offset:
-            return _Place(buffer, position, at)
+            return _Buffered(buffer, position, at)
         at += length + _LENGTH_STARTS_AT
 
 
-def _cut(segment: Segment, place: _Place, max_bytes: int, up_to: int) -> tuple[int, int]:
+def _cut(segment: Segment, place: _Buffered, max_bytes: int, up_to: int) -> tuple[int, int]:
     """Where in the buffer the last whole batch within the bounds ends, and the offset behind it."""
     buffer, position, start = place
     limit = min(start + max_bytes, len(buffer))

@@ -55,6 +55,7 @@ class Segment:
         "files",
         "folder",
         "hint",
+        "mark",
         "max_timestamp_offset",
         "next_offset",
         "size_bytes",
@@ -89,6 +90,7 @@ class Segment:
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
         self._since_index_bytes = 0
         self.hint = (-1, 0)  # (offset, position) where the last read ended: the next one mostly starts there
+        self.mark = (-1, 0)  # (offset, position) that was looked up last
 
     @classmethod
     def sealed(
@@ -244,7 +246,7 @@ class Segment:
 
     def cut(self, position: int, next_offset: int) -> None:
         """Forget what stands from `position` on. Of an open segment only; see `reopen`."""
-        self.hint = (-1, 0)
+        self.hint = self.mark = (-1, 0)
         file = self.open_for_append()
         file.truncate(position)
         indexes, aborted = self.indexes, self.aborted
@@ -308,7 +310,7 @@ class Segment:
         self.drop_index_files()
 
     def close(self) -> None:
-        self.hint = (-1, 0)
+        self.hint = self.mark = (-1, 0)
         self.files.forget(self.disk, self.path(LOG))
         if self._file is not None:
             self._file.close()

@@ -3,18 +3,17 @@
 Followers fetch as consumers do, but up to the end of the log; what they ask for tells what they have.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.nearest import nearest_replica
+from ottla.broker.parked import Parked, Readable
+from ottla.broker.readers import Reader, reader_of
 from ottla.broker.sessions import Key, Turn, Wanted
-from ottla.broker.waits import Ticket, woken
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
-from ottla.replication.waiters import Waiters
 from ottla.storage.log import Log
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
@@ -28,137 +27,111 @@ from ottla.wire.messages.fetch import (
 )
 
 TOPIC_IDS_FROM = 13
-RACKS_FROM = 11
-REPLICA_STATE_FROM = 15
-READ_COMMITTED = 1
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
 
 
 @dataclass(slots=True)
-class _Reader:
-    """A consumer, or the follower `replica_id`: how much it may see, and what wakes it."""
+class _Look:
+    """What each partition of a fetch is good for. Nothing is read yet."""
 
-    replica_id: int
-    broker_epoch: int
-    read_committed: bool
-    now_ms: int  # when it asked
-    reads_anywhere: bool  # from version 11 on a consumer may be at a replica that does not lead
-    is_heard: bool = False  # a follower's progress counts once, when it asks
+    settled: dict[Key, PartitionData]  # answers without records: errors, divergence, a nearer replica
+    readable: dict[Key, Readable]
+    urgent: bool = False  # an answer that is not held back
 
-    @property
-    def is_follower(self) -> bool:
-        return self.replica_id >= 0
-
-    def visible_end(self, partition: Partition, log: Log) -> int:
-        if self.is_follower:
-            return log.end_offset
-        return partition.visible_end(log, read_committed=self.read_committed)
-
-    def log_of(self, partition: Partition, leader_epoch: int) -> Log:
-        if self.is_follower or not self.reads_anywhere:
-            return partition.leader_log(leader_epoch)
-        return partition.readable_log(leader_epoch)
-
-    def sees_beyond(self, end: int, partition: Partition) -> bool:
-        return partition.log is not None and self.visible_end(partition, partition.log) > end
-
-    def on_asked(self, partition: Partition, wanted: Wanted) -> None:
-        if not self.is_heard:
-            partition.on_follower_fetch(
-                self.replica_id, wanted.fetch_offset, wanted.log_start_offset, self.broker_epoch, self.now_ms
-            )
-
-    def waiters(self, partition: Partition) -> Waiters:
-        return (
-            partition.written if self.is_follower else partition.waiters(read_committed=self.read_committed)
-        )
-
-
-@dataclass(slots=True)
-class _Round:
-    """One look at all partitions: what was found, and what to wait for if it is too little."""
-
-    data: dict[Key, PartitionData]
-    waiting: list[tuple[Partition, int]]  # (partition, the offset behind what it could show)
-    size: int = 0
-    urgent: bool = False  # an error or a divergence is told at once
+    def settle(self, key: Key, data: PartitionData, *, urgent: bool) -> None:
+        self.settled[key] = data
+        self.readable.pop(key, None)
+        self.urgent |= urgent
 
 
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     broker = context.broker
-    clock = broker.clock
+    now_ms = broker.clock.monotonic_ms()
     by_id = context.api_version >= TOPIC_IDS_FROM
+    reader = reader_of(request, context.api_version)
     try:
-        turn = broker.sessions.turn(request, by_id=by_id, now_ms=clock.monotonic_ms())
+        turn = broker.sessions.turn(
+            request, by_id=by_id, is_follower=reader.is_follower, owner=context.client, now_ms=now_ms
+        )
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
-    reader = _reader(request, context.api_version, clock.monotonic_ms())
-    deadline_ms = clock.monotonic_ms() + request.max_wait_ms
-    while True:
-        found = _look(turn, request, reader, context)
-        reader.is_heard = True
-        if found.urgent or found.size >= request.min_bytes or clock.monotonic_ms() >= deadline_ms:
-            break
-        if not await _changed(found, reader, deadline_ms, context):
-            found = _look(turn, request, reader, context)
-            break
-    return _response(turn, turn.tell(found.data), by_id, context)
+    bytes_max = _bytes_max(request, context)
+    look = _look(turn, request.rack_id, reader, context)
+    if reader.is_follower:
+        _acknowledge(look, reader, now_ms, context)
+    if look.readable and not look.urgent:
+        parked = Parked(list(look.readable.values()), reader, min(request.min_bytes, bytes_max), broker.clock)
+        if request.max_wait_ms > 0 and not parked.is_enough():
+            await parked.until(now_ms + request.max_wait_ms)
+            look = _look(turn, request.rack_id, reader, context)
+    data = _read_all(turn, look, reader, bytes_max, context)
+    return _response(turn, turn.tell(data), by_id, context)
 
 
-def _reader(request: FetchRequest, version: int, now_ms: int) -> _Reader:
-    state = request.replica_state
-    replica_id = state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
-    return _Reader(
-        replica_id,
-        state.replica_epoch,
-        request.isolation_level == READ_COMMITTED,
-        now_ms,
-        version >= RACKS_FROM,
-    )
-
-
-async def _changed(found: _Round, reader: _Reader, deadline_ms: int, context: Context) -> bool:
-    """Waits until a partition has more to show (True) or the time is up (False)."""
-    if any(reader.sees_beyond(end, partition) for partition, end in found.waiting):
-        return True  # what a follower told may have set off an append to a partition already looked at
-    clock = context.broker.clock
-
-    def listen(wake: Callable[[], None]) -> list[Ticket]:
-        def soon() -> None:
-            clock.call_soon(wake)  # after the append that woke us has answered its own client
-
-        return [reader.waiters(partition).add(end + 1, soon) for partition, end in found.waiting]
-
-    return await woken(clock, deadline_ms, listen)
-
-
-def _look(turn: Turn, request: FetchRequest, reader: _Reader, context: Context) -> _Round:
+def _bytes_max(request: FetchRequest, context: Context) -> int:
     config = context.broker.config
-    left = min(request.max_bytes, config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
-    found = _Round({}, [])
-    now_ms = context.broker.clock.monotonic_ms()
+    limit: int = min(config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
+    return min(request.max_bytes, limit)
+
+
+def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
+    look = _Look({}, {})
     for wanted in turn.wanted:
         key = wanted.topic, wanted.partition
         try:
             partition = _partition(wanted, context)
             log = reader.log_of(partition, wanted.current_leader_epoch)
-            nearest = nearest_replica(partition, wanted.fetch_offset, request.rack_id, context.broker)
-            if nearest is not None and not reader.is_follower:
-                data = _elsewhere(wanted, log, nearest)
-            else:
-                throttle = _throttle(partition, reader, context)
-                data = _read(partition, log, wanted, reader, left, found.size == 0, throttle, now_ms)
+            data = _without_records(partition, log, wanted, rack, reader, context)
         except errors.ProtocolError as error:
-            data = _failed(wanted, error, context)
+            # The others are waited for beside a partition that does not exist.
+            look.settle(key, _failed(wanted, error, context), urgent=not isinstance(error, UNKNOWN))
+            continue
+        if data is not None:
+            look.settle(key, data, urgent=True)
         else:
-            found.waiting.append((partition, reader.visible_end(partition, log)))
-        if data.records:
-            found.size += len(data.records)
-            left -= len(data.records)
-        if data.error_code or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0:
-            found.urgent = True
-        found.data[key] = data
-    return found
+            throttle = _throttle(partition, reader, context)
+            look.readable[key] = Readable(wanted, partition, log, partition.state.leader_epoch, throttle)
+    return look
+
+
+def _acknowledge(look: _Look, reader: Reader, now_ms: int, context: Context) -> None:
+    """A follower has all that is before what it asks for.
+
+    For all partitions before any of them is looked at for records: what it has may be the last that a record
+    was waiting for, and then a coordinator appends the next one."""
+    for key, each in list(look.readable.items()):
+        wanted = each.wanted
+        try:
+            each.partition.on_follower_fetch(
+                reader.replica_id, wanted.fetch_offset, wanted.log_start_offset, reader.broker_epoch, now_ms
+            )
+        except errors.ProtocolError as error:
+            look.settle(key, _failed(wanted, error, context), urgent=True)
+
+
+def _without_records(
+    partition: Partition, log: Log, wanted: Wanted, rack: str, reader: Reader, context: Context
+) -> PartitionData | None:
+    """The answer where there is nothing to read; None where there may be."""
+    if not reader.is_follower:
+        nearest = nearest_replica(partition, wanted.fetch_offset, rack, context.broker)
+        if nearest is not None:
+            return _elsewhere(wanted, log, nearest)
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+        if end_offset < 0:
+            raise errors.OffsetOutOfRange(f"leader epoch {wanted.last_fetched_epoch} is not known here")
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            data = _empty(log, wanted, reader)
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            return data
+    if not log.log_start_offset <= wanted.fetch_offset <= log.end_offset:
+        if not reader.is_follower:
+            raise errors.OffsetOutOfRange()
+        data = _empty(log, wanted, reader)
+        data.error_code = errors.OffsetOutOfRange.code  # with where the log starts: it goes on there
+        return data
+    return None
 
 
 def _elsewhere(wanted: Wanted, log: Log, replica: int) -> PartitionData:
@@ -179,21 +152,54 @@ def _partition(wanted: Wanted, context: Context) -> Partition:
     return broker.partition(name, wanted.partition)
 
 
-def _throttle(partition: Partition, reader: _Reader, context: Context) -> Throttle | None:
+def _throttle(partition: Partition, reader: Reader, context: Context) -> Throttle | None:
     return context.broker.throttles.leading(partition, reader.replica_id) if reader.is_follower else None
 
 
-def _read(
-    partition: Partition,
-    log: Log,
-    wanted: Wanted,
-    reader: _Reader,
-    left: int,
-    first: bool,
-    throttle: Throttle | None,
-    now_ms: int,
-) -> PartitionData:
-    data = PartitionData(
+def _read_all(
+    turn: Turn, look: _Look, reader: Reader, bytes_max: int, context: Context
+) -> dict[Key, PartitionData]:
+    """In the order of the request, until the answer is full."""
+    found: dict[Key, PartitionData] = {}
+    taken_bytes = 0
+    now_ms = context.broker.clock.monotonic_ms()
+    for wanted in turn.wanted:
+        key = wanted.topic, wanted.partition
+        readable = look.readable.get(key)
+        if readable is None:
+            found[key] = look.settled[key]
+            continue
+        try:
+            data = found[key] = _read(readable, reader, bytes_max - taken_bytes, taken_bytes == 0, now_ms)
+        except errors.ProtocolError as error:
+            found[key] = _failed(wanted, error, context)
+        else:
+            taken_bytes += len(data.records or b"")
+    return found
+
+
+def _read(readable: Readable, reader: Reader, left: int, first: bool, now_ms: int) -> PartitionData:
+    """The first partition with records gives at least one batch, however large."""
+    wanted, log, throttle = readable.wanted, readable.log, readable.throttle
+    data = _empty(log, wanted, reader)
+    end = reader.visible_end(readable.partition, log)
+    if wanted.fetch_offset >= end or not (left > 0 or first) or readable.is_held_back(now_ms):
+        return data
+    most = max(0, min(left, wanted.partition_max_bytes))
+    taken = log.read(wanted.fetch_offset, max_bytes=most, up_to=end, at_least_one=first)
+    data.records = taken.data
+    if throttle is not None:
+        throttle.take(len(taken.data), now_ms)
+    if reader.read_committed:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.aborted_transactions(wanted.fetch_offset, taken.next_offset)
+        ]
+    return data
+
+
+def _empty(log: Log, wanted: Wanted, reader: Reader) -> PartitionData:
+    return PartitionData(
         partition_index=wanted.partition,
         high_watermark=log.high_watermark,
         last_stable_offset=-1 if reader.is_follower else log.last_stable_offset,
@@ -201,36 +207,6 @@ def _read(
         aborted_transactions=[] if reader.read_committed else None,
         records=b"",
     )
-    if wanted.last_fetched_epoch >= 0:
-        epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
-        if end_offset < 0:
-            raise errors.OffsetOutOfRange(f"leader epoch {wanted.last_fetched_epoch} is not known here")
-        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-            return data
-    end = reader.visible_end(partition, log)
-    if not log.log_start_offset <= wanted.fetch_offset <= log.end_offset:
-        if reader.is_follower:
-            data.error_code = errors.OffsetOutOfRange.code  # and where the log starts, to go on there
-            return data
-        raise errors.OffsetOutOfRange()
-    if reader.is_follower:
-        reader.on_asked(partition, wanted)
-        data.high_watermark = log.high_watermark
-    if throttle is not None and throttle.opens_in_ms(now_ms):
-        return data  # it asks again
-    if wanted.fetch_offset < end and (left > 0 or first):
-        most = max(0, min(left, wanted.partition_max_bytes))
-        taken = log.read(wanted.fetch_offset, max_bytes=most, up_to=end, at_least_one=first)
-        data.records = taken.data
-        if throttle is not None:
-            throttle.take(len(taken.data), now_ms)
-        if reader.read_committed:
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-                for each in log.aborted_transactions(wanted.fetch_offset, taken.next_offset)
-            ]
-    return data
 
 
 def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> PartitionData:

@@ -1,0 +1,339 @@
+"""What a fetch waits for, what it costs while it waits, and what it leaves behind."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from ottla import errors
+from ottla.server.node import memory_disk
+from ottla.storage.memory import MemoryFile
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from tests.integration.nodes import broker, connected, run, running, until
+
+FOREVER_MS = 25_000_000
+VALUE = b"v" * 1000
+
+
+def a_fetch(*partitions, topic="t", min_bytes=1, **options):
+    """`partitions` are (index, offset)."""
+    wanted = [
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for index, offset in partitions
+    ]
+    topics = [FetchTopic(topic=topic, partitions=wanted)] if wanted else []
+    options = {"max_wait_ms": FOREVER_MS, "max_bytes": 1 << 24, "session_epoch": -1} | options
+    return FetchRequest(min_bytes=min_bytes, topics=topics, **options)
+
+
+def found(response):
+    """(topic, partition) -> (error code, whether records came)."""
+    return {
+        (topic.topic, data.partition_index): (data.error_code, bool(data.records))
+        for topic in response.responses
+        for data in topic.partitions
+    }
+
+
+@contextlib.contextmanager
+def reads():
+    """Counts the reads of all disks in memory."""
+    counted = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = MemoryFile.read
+
+        def read(self, position, length):
+            counted.append(length)
+            return real(self, position, length)
+
+        patch.setattr(MemoryFile, "read", read)
+        yield counted
+
+
+async def parked(node, client, request, *, waiters, topic="t", index=0):
+    """The fetch, once it waits in the partition as the `waiters`th."""
+    task = asyncio.create_task(client.call(request))
+    await until(lambda: task.done() or len(node.broker.partition(topic, index).committed) == waiters)
+    assert not task.done(), task.result()
+    return task
+
+
+# -- waiting for enough ----------------------------------------------------------------------------
+
+
+def test_parked_fetches_read_nothing_until_there_is_enough_and_then_once():
+    async def scenario():
+        async with (
+            running([memory_disk()]) as node,
+            connected(node) as writer,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            await writer.create("t")
+            for _ in range(2):  # the second append reads the first timestamp, once
+                await writer.produce("t", VALUE)
+            readers = [await stack.enter_async_context(connected(node)) for _ in range(20)]
+            with reads() as counted:
+                tasks = [
+                    await parked(node, reader, a_fetch((0, 2), min_bytes=10_000), waiters=count)
+                    for count, reader in enumerate(readers, 1)
+                ]
+                for _ in range(9):
+                    await writer.produce("t", VALUE)
+                await until(lambda: len(node.broker.partition("t", 0).committed) == len(readers))
+                assert not any(task.done() for task in tasks)
+                assert counted == []
+                await writer.produce("t", VALUE)
+                answers = await asyncio.gather(*tasks)
+                assert len(counted) <= len(readers)
+            sizes = {len(answer.responses[0].partitions[0].records) for answer in answers}
+            assert len(sizes) == 1
+            assert min(sizes) >= 10_000
+
+    run(scenario())
+
+
+def test_bytes_of_several_partitions_count_together():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t", partitions=3)
+            await writer.produce("t", VALUE, partition=0)
+            request = a_fetch((0, 0), (1, 0), (2, 0), min_bytes=3000)
+            task = await parked(node, reader, request, waiters=1)
+            await writer.produce("t", VALUE, partition=1)
+            await until(lambda: len(node.broker.partition("t", 1).committed) == 1)
+            assert not task.done()
+            await writer.produce("t", VALUE, partition=2)
+            assert found(await task) == {("t", index): (0, True) for index in range(3)}
+
+    run(scenario())
+
+
+def test_bytes_before_the_offset_do_not_count():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            for _ in range(5):
+                await writer.produce("t", VALUE)
+            task = await parked(node, reader, a_fetch((0, 3), min_bytes=3000), waiters=1)
+            await writer.produce("t", VALUE)
+            assert len((await task).responses[0].partitions[0].records) >= 3000
+
+    run(scenario())
+
+
+def test_bytes_count_across_segments():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t", segment_bytes=1 << 20)
+            log = node.broker.partition("t", 0).log
+            await writer.produce("t", VALUE)
+            task = await parked(node, reader, a_fetch((0, 0), min_bytes=3000), waiters=1)
+            log._guarded_roll(log.end_offset, 0)
+            await writer.produce("t", VALUE)
+            await until(lambda: len(node.broker.partition("t", 0).committed) == 1)
+            assert not task.done()
+            await writer.produce("t", VALUE)
+            assert found(await task) == {("t", 0): (0, True)}
+
+    run(scenario())
+
+
+def test_more_than_the_partitions_may_give_is_not_waited_for():
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t")
+            await client.produce("t", VALUE * 10)
+            request = a_fetch((0, 0), min_bytes=1 << 30)
+            request.topics[0].partitions[0].partition_max_bytes = 5000
+            assert found(await client.call(request)) == {("t", 0): (0, True)}
+
+    run(scenario())
+
+
+def test_a_fetch_that_waits_hears_that_its_topic_was_deleted():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            task = await parked(node, reader, a_fetch((0, 0), min_bytes=1000), waiters=1)
+            await writer.call(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], topic_names=["t"], timeout_ms=10_000)
+            )
+            assert found(await task) == {("t", 0): (errors.UnknownTopicOrPartition.code, False)}
+
+    run(scenario())
+
+
+def test_a_fetch_whose_time_is_up_gets_what_there_is():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            await writer.produce("t", VALUE)
+            task = await parked(node, reader, a_fetch((0, 0), min_bytes=5000, max_wait_ms=10_000), waiters=1)
+            node.clock.advance(10_001)
+            assert found(await task) == {("t", 0): (0, True)}
+            assert len(node.broker.partition("t", 0).committed) == 0
+
+    run(scenario())
+
+
+def test_a_fetch_of_a_client_that_went_leaves_nothing_behind_even_when_it_was_just_woken():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer):
+            await writer.create("t")
+            partition = node.broker.partition("t", 0)
+            async with connected(node) as reader:
+                task = await parked(node, reader, a_fetch((0, 0), min_bytes=5000), waiters=1)
+            with pytest.raises(asyncio.IncompleteReadError):
+                await task
+            await until(lambda: len(partition.committed) == 0)
+            await writer.produce("t", VALUE)
+            assert len(partition.committed) == 0
+
+    run(scenario())
+
+
+# -- what is answered at once ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_a_fetch_without_partitions_is_answered_at_once(epoch):
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            answer = await client.call(a_fetch(session_epoch=epoch))
+            assert (answer.session_id, answer.responses) == (0, [])
+
+    run(scenario())
+
+
+def test_a_session_is_closed_at_once():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client):
+            await client.create("t")
+            opened = await client.call(a_fetch((0, 0), session_epoch=0, max_wait_ms=0))
+            assert len(node.broker.sessions) == 1
+            closed = await client.call(a_fetch(session_id=opened.session_id, session_epoch=-1))
+            assert (closed.error_code, closed.session_id, len(node.broker.sessions)) == (0, 0, 0)
+
+    run(scenario())
+
+
+def test_a_session_from_which_all_was_taken_is_answered_at_once():
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t")
+            opened = await client.call(a_fetch((0, 0), session_epoch=0, max_wait_ms=0))
+            request = a_fetch(session_id=opened.session_id, session_epoch=1)
+            request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+            assert (await client.call(request)).session_id == 0
+
+    run(scenario())
+
+
+def test_partitions_that_do_not_exist_are_told_at_once_when_there_are_no_others():
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            answer = await client.call(a_fetch((0, 0), topic="nowhere"))
+            assert found(answer) == {("nowhere", 0): (errors.UnknownTopicOrPartition.code, False)}
+
+    run(scenario())
+
+
+def test_the_others_are_waited_for_beside_partitions_that_do_not_exist():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            task = await parked(node, reader, a_fetch((7, 0), (0, 0)), waiters=1)
+            await writer.produce("t", VALUE)
+            assert found(await task) == {
+                ("t", 7): (errors.UnknownTopicOrPartition.code, False),
+                ("t", 0): (0, True),
+            }
+
+    run(scenario())
+
+
+def test_an_offset_out_of_range_is_told_at_once_whatever_the_others_have():
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t", partitions=2)
+            answer = await client.call(a_fetch((0, 55), (1, 0)))
+            assert found(answer) == {("t", 0): (errors.OffsetOutOfRange.code, False), ("t", 1): (0, False)}
+
+    run(scenario())
+
+
+# -- followers -------------------------------------------------------------------------------------
+
+
+def test_a_follower_is_given_the_record_that_its_own_progress_set_off():
+    """A coordinator appends the next record when the last one is committed. A follower that was parked behind
+    it would not be heard of again before its fetch times out."""
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client):
+            await client.create("t")
+            await client.produce("t", VALUE)
+            partition = node.broker.partition("t", 0)
+            partition.on_state(partition.state._replace(replicas=[1, 2], isr=[1, 2]))
+            await client.produce("t", VALUE, acks=1)
+            assert partition.log.high_watermark == 1
+            next_record = (await client.fetch("t")).records
+
+            def append_next():
+                partition.on_committed = None
+                partition.append(bytearray(next_record), acks=1, now_ms=node.clock.now_ms())
+
+            partition.on_committed = append_next
+            answer = await client.call(a_fetch((0, 2), replica_id=2))
+            assert partition.log.high_watermark == 2
+            assert found(answer) == {("t", 0): (0, True)}
+
+    run(scenario())
+
+
+def test_the_progress_of_a_follower_in_one_partition_is_seen_by_those_asked_before():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client):
+            await client.create("t", partitions=2)
+            for index in (0, 1):
+                await client.produce("t", VALUE, partition=index)
+            first, last = (node.broker.partition("t", index) for index in (0, 1))
+            last.on_state(last.state._replace(replicas=[1, 2], isr=[1, 2]))
+            first.on_state(first.state._replace(replicas=[1, 2], isr=[1, 2]))
+            await client.produce("t", VALUE, partition=1, acks=1)
+            record = (await client.fetch("t")).records
+            last.on_committed = lambda: first.append(bytearray(record), acks=1, now_ms=node.clock.now_ms())
+            answer = await client.call(a_fetch((0, 1), (1, 2), replica_id=2))
+            assert found(answer) == {("t", 0): (0, True), ("t", 1): (0, False)}
+
+    run(scenario())
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_is_named_many_times_is_read_and_waited_for_once():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            task = await parked(node, reader, a_fetch(*[(0, 0)] * 100_000), waiters=1)
+            await writer.produce("t", VALUE)
+            assert [len(topic.partitions) for topic in (await task).responses] == [1]
+
+    run(scenario())
+
+
+def test_the_sessions_of_a_connection_go_with_it():
+    async def scenario():
+        async with running([memory_disk()]) as node:
+            async with connected(node) as client:
+                await client.create("t")
+                for _ in range(3):
+                    opened = await client.call(a_fetch((0, 0), session_epoch=0, max_wait_ms=0))
+                    assert opened.session_id != 0
+                assert len(node.broker.sessions) == 3
+            await until(lambda: len(node.broker.sessions) == 0)
+            assert node.broker.sessions.partition_count == 0
+
+    run(scenario())
