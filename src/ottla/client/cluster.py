@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -11,8 +11,10 @@ from ottla import errors
 from ottla.client.connection import Connection
 from ottla.client.dialogue import check
 from ottla.client.errors import BrokersUnreachable, ConnectionLost
+from ottla.client.names import missing_topic
 from ottla.client.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
 from ottla.client.settings import Settings
+from ottla.client.troubles import Troubles
 from ottla.frozen import frozen
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -113,11 +115,7 @@ class Image:
         """The partition with its leader, or the error that asks for a refresh."""
         known = self.topics.get(topic)
         if known is None or (known.error_code and not known.partitions):
-            raise (
-                errors.error_for(known.error_code)
-                if known
-                else errors.UnknownTopicOrPartition(f"topic {topic} is not there")
-            )
+            raise (errors.error_for(known.error_code) if known else missing_topic(topic))
         if partition not in known.partitions:
             raise errors.UnknownTopicOrPartition(f"{topic} has no partition {partition}")
         found = known.partitions[partition]
@@ -132,6 +130,7 @@ class Cluster:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.image = Image()
+        self.troubles = Troubles(settings.on_retry)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._waiting_rooms: dict[tuple[str, int], Connection] = {}  # where answers may take their time
         self._opening: dict[object, asyncio.Task[Connection]] = {}
@@ -161,12 +160,18 @@ class Cluster:
         self, operation: Callable[[], Awaitable[T]], what: str, *, timeout_ms: int | None = None
     ) -> T:
         """Retries with fresh metadata and coordinators until `default.api.timeout.ms`."""
+
+        def on_error(error: errors.ProtocolError, attempts: int) -> None:
+            self.forget_stale(error)
+            if error.retriable:
+                self.troubles.report(error, what, attempts)
+
         return await retrying(
             operation,
             timeout_ms=timeout_ms or self.settings.default_api_timeout_ms,
             backoff=self.backoff(),
             what=what,
-            on_error=self.forget_stale,
+            on_error=on_error,
         )
 
     def backoff(self) -> Backoff:
@@ -186,9 +191,7 @@ class Cluster:
         """Asks for these topics (None: all). Callers that ask the same at the same time share one request."""
         key = None if topics is None else (*sorted(set(topics)), *(["\0create"] if create else []))
         if key not in self._refreshing:
-            task = asyncio.ensure_future(self._refresh(key, create))
-            self._refreshing[key] = task
-            task.add_done_callback(lambda _: self._refreshing.pop(key, None))
+            _share(self._refreshing, key, self._refresh(key, create))
         await asyncio.shield(self._refreshing[key])
 
     async def topic(self, name: str, *, create: bool = False) -> Topic:
@@ -198,7 +201,7 @@ class Cluster:
             await self.refresh([name], create=create)
         found = self.image.topics.get(name)
         if found is None:
-            raise errors.UnknownTopicOrPartition(f"topic {name} is not there; create it first")
+            raise missing_topic(name)
         if found.error_code:
             self._refreshed.pop(name, None)
             raise errors.error_for(found.error_code, f"topic {name}: {errors.NAMES.get(found.error_code)}")
@@ -313,9 +316,7 @@ class Cluster:
             return current
         key = (address, patient)
         if key not in self._opening:
-            task = asyncio.ensure_future(self._open(address, kept))
-            self._opening[key] = task
-            task.add_done_callback(lambda _: self._opening.pop(key, None))
+            _share(self._opening, key, self._open(address, kept))
         return await asyncio.shield(self._opening[key])
 
     async def _open(self, address: tuple[str, int], kept: dict[tuple[str, int], Connection]) -> Connection:
@@ -333,5 +334,21 @@ class Cluster:
             self._not_before[address] = (loop.time() + backoff.next_ms() / 1000, backoff)
             raise
         self._not_before.pop(address, None)
+        self.troubles.over()
         kept[address] = connection
         return connection
+
+
+K = TypeVar("K")
+
+
+def _share(tasks: dict[K, "asyncio.Task[T]"], key: K, work: Coroutine[Any, Any, T]) -> None:
+    """Runs `work` as the task of `key`, for all who ask meanwhile. Those who gave up need not hear how it ended."""
+    task = tasks[key] = asyncio.ensure_future(work)
+
+    def ended(_: object) -> None:
+        tasks.pop(key, None)
+        if not task.cancelled():
+            task.exception()
+
+    task.add_done_callback(ended)

@@ -9,6 +9,7 @@ from typing import Any
 from ottla.client import security
 from ottla.client.dialogue import Dialogue, Frames, check
 from ottla.client.errors import ConnectionLost
+from ottla.client.handshake import closed_early, is_tls_record, refusal, tls_port
 from ottla.client.settings import Settings
 from ottla.errors import OttlaError, SaslAuthenticationFailed, UnsupportedVersion
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -46,7 +47,7 @@ class Connection(asyncio.BufferedProtocol):
                     connection.close()
                     raise
         except OSError as error:  # TimeoutError and TLS failures are OSErrors too
-            raise ConnectionLost(f"cannot connect to {name}: {error or 'timed out'}") from error
+            raise refusal((host, port), settings, error) from error
         return connection
 
     @property
@@ -114,11 +115,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost is not None:
             return
         try:
+            if not self.dialogue.versions and is_tls_record(self._frames.first_bytes(nbytes)):
+                raise ConnectionLost(tls_port(self.name))
             for frame in self._frames.received(nbytes):
                 correlation_id, response = self.dialogue.response(frame)
                 future = self._waiting.pop(correlation_id)
                 if not future.done():
                     future.set_result(response)
+        except ConnectionLost as error:
+            self.close(error)
         except OttlaError as error:
             self.close(ConnectionLost(f"{self.name} sent something that is no answer: {error}"))
 
@@ -127,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f"{self.name} closed the connection" + (f": {exc}" if exc else "")
+        if not self.dialogue.versions:
+            reason = closed_early(self.name, self._settings.security_protocol)
         self._fail(ConnectionLost(reason))
 
     def pause_writing(self) -> None:

@@ -31,6 +31,10 @@ class Frames:
             return memoryview(self._frame)[self._received :]
         return memoryview(self._small)[self._filled :]
 
+    def first_bytes(self, count: int) -> bytes:
+        """What has arrived of the first frame, with the `count` bytes that are new in the buffer."""
+        return bytes(self._small[: self._filled + count][:5])
+
     def received(self, count: int) -> list[memoryview]:
         """Takes note of `count` bytes in the buffer; the frames that are whole now."""
         if self._frame is None:

@@ -16,6 +16,10 @@ class ConnectionLost(NetworkException):
     """The connection ended before the answer came. Whether the request was carried out is unknown."""
 
 
+class UntrustedBroker(ClientError):
+    """A broker's certificate was refused. Trying again would find the same certificate."""
+
+
 class BrokersUnreachable(NetworkException):
     """No broker could be reached."""
 

@@ -443,6 +443,7 @@ class Fetcher:
                 await work()
             except OttlaError as error:
                 self._cluster.forget_stale(error)
+                self._cluster.troubles.report(error, "records cannot be fetched")
                 if not is_retriable(error):
                     self._ready.append(Failure(error))
                     self._arrived.set()

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.retries import retrying
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, ProtocolError
 
@@ -45,13 +44,7 @@ async def ask_leaders(
         if failure is not None:
             raise failure
 
-    await retrying(
-        attempt,
-        timeout_ms=timeout_ms or cluster.settings.default_api_timeout_ms,
-        backoff=cluster.backoff(),
-        what=what,
-        on_error=cluster.forget_stale,
-    )
+    await cluster.retrying(attempt, what, timeout_ms=timeout_ms)
     return done
 
 

@@ -12,6 +12,7 @@ from ottla.client.engine import Engine
 from ottla.client.errors import NotSupported
 from ottla.client.group.member import Member
 from ottla.client.metrics import ConsumerCounts
+from ottla.client.names import missing_topic
 from ottla.client.offsets import left_group
 from ottla.client.places import Places
 from ottla.client.settings import ConsumerSettings
@@ -169,6 +170,8 @@ class Membership:
             self._topics = frozenset(t.name for t in known if not t.internal and pattern.fullmatch(t.name))
         elif self._topics:
             self._refresh(self._topics)
+            for name in sorted(self._topics - self._cluster.image.topics.keys()):
+                self._cluster.troubles.report(missing_topic(name), "subscribed and waiting", attempts=2)
         self._places.on_loop(self._member.subscribe, self._topics, self._remote_pattern)
 
     def _refresh(self, topics: frozenset[str] | None) -> None:

@@ -3,9 +3,14 @@
 import re
 from collections.abc import Iterable
 
-from ottla.errors import InvalidTopicException
+from ottla.errors import InvalidTopicException, UnknownTopicOrPartition
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def missing_topic(name: str) -> UnknownTopicOrPartition:
+    """One wording, wherever a topic is missing."""
+    return UnknownTopicOrPartition(f"topic {name} does not exist; check its name, or create it first")
 
 
 def checked_topics(topics: Iterable[str] | str | None) -> frozenset[str]:

@@ -57,17 +57,19 @@ async def retrying(
     timeout_ms: int,
     backoff: Backoff,
     what: str,
-    on_error: Callable[[Exception], None] = lambda error: None,
+    on_error: Callable[[errors.ProtocolError, int], None] = lambda error, attempts: None,
 ) -> T:
     """Tries until it works, the error is final or the time is up; then the last error is told."""
     last: Exception | None = None
+    attempts = 0
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             while True:
                 try:
                     return await operation()
                 except errors.ProtocolError as error:
-                    on_error(error)
+                    attempts += 1
+                    on_error(error, attempts)
                     if not error.retriable:
                         raise
                     last = error

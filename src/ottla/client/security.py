@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Generator
 
 from ottla.client.errors import SettingError
+from ottla.client.handshake import checked_file
 from ottla.client.settings import Settings
 from ottla.errors import SaslAuthenticationFailed
 
@@ -19,16 +20,24 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     """The TLS context that the settings describe, or none."""
     if not settings.security_protocol.endswith("SSL"):
         return None
+    authorities = checked_file("ssl.ca.location", settings.ssl_ca_location) or checked_file(
+        "ssl.truststore.location", _pem_truststore(settings)
+    )
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_ca_location or _pem_truststore(settings))
-        if not settings.ssl_endpoint_identification_algorithm:
-            context.check_hostname = False
-        if settings.ssl_certificate_location:
-            context.load_cert_chain(
-                settings.ssl_certificate_location, settings.ssl_key_location, settings.ssl_key_password
-            )
+        context = ssl.create_default_context(cafile=authorities)
     except OSError as error:
-        raise SettingError(f"TLS files cannot be used: {error}") from error
+        raise SettingError(f"{authorities} holds no certificate that can be used: {error}") from error
+    if not settings.ssl_endpoint_identification_algorithm:
+        context.check_hostname = False
+    certificate = checked_file("ssl.certificate.location", settings.ssl_certificate_location)
+    key = checked_file("ssl.key.location", settings.ssl_key_location)
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key, settings.ssl_key_password or "")
+        except OSError as error:
+            what = f"{certificate} with the key in {key or certificate}"
+            hint = "; is ssl.key.password right, and the key that of the certificate?"
+            raise SettingError(f"ssl.certificate.location: {what} cannot be used: {error}{hint}") from error
     return context
 
 

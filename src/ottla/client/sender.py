@@ -112,7 +112,8 @@ class Sender:
                     # Nobody knows whether it was appended: the sequences cannot go on behind it.
                     self._identity.sequence_lost()
                 text = f"{batch.partition}: not acknowledged within delivery.timeout.ms={limit_ms}"
-                self._settle(batch, TimedOut(text))
+                trouble = self._cluster.troubles.last
+                self._settle(batch, TimedOut(f"{text}; last: {trouble}" if trouble else text))
 
     def _by_leader(self, now_ms: int) -> dict[int, list[tuple[Queue, Batch]]]:
         groups: dict[int, list[tuple[Queue, Batch]]] = {}
@@ -313,7 +314,7 @@ class Sender:
             try:
                 await work()  # type: ignore[misc]
             except OttlaError as error:
-                log.debug("%s: %s", key, error)
+                self._cluster.troubles.report(error, "records are waiting to be sent")
                 await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
             finally:
                 self._busy.discard(key)

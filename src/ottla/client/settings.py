@@ -56,6 +56,7 @@ class Settings:
     metadata_max_age_ms: int = 300_000
     receive_message_max_bytes: int = 256 * 1024 * 1024
     allow_auto_create_topics: bool = True
+    on_retry: Callable[[Any], Any] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], /, **more: Any) -> Self:
@@ -81,6 +82,8 @@ class Settings:
         self._one_of("security_protocol", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
         if self.security_protocol.startswith("SASL"):
             self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        if self.on_retry is not None and not callable(self.on_retry):
+            raise SettingError("on_retry must be a function that takes the error")
         self.bootstrap()
         return self
 

@@ -10,10 +10,11 @@ from typing import Any
 from ottla.client.cluster import ZERO_ID, Cluster
 from ottla.client.engine import Engine
 from ottla.client.errors import ClientError
+from ottla.client.names import missing_topic
 from ottla.client.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.errors import OttlaError, UnknownTopicOrPartition
+from ottla.errors import OttlaError
 from ottla.spark.errors import OptionError
 from ottla.spark.offsets import Positions
 from ottla.spark.options import Bound, ReadOptions
@@ -96,7 +97,7 @@ class Topics:
         assert names is not None
         missing = [name for name in names if name not in known]
         if missing and not self._settings.allow_auto_create_topics:
-            raise UnknownTopicOrPartition(f"topic {missing[0]} is not there")
+            raise missing_topic(missing[0])
         self.ids = {name: _hex(known[name].id) for name in names if name in known}
         self.partitions = [
             TopicPartition(name, index)

@@ -28,7 +28,13 @@ def test_it_tries_until_it_works_and_tells_every_failure() -> None:
             raise error
         return "done"
 
-    work = retrying(operation, timeout_ms=5_000, backoff=Backoff(1, 1), what="it", on_error=failures.append)
+    work = retrying(
+        operation,
+        timeout_ms=5_000,
+        backoff=Backoff(1, 1),
+        what="it",
+        on_error=lambda error, _: failures.append(error),
+    )
     assert asyncio.run(work) == "done"
     assert [type(each) for each in failures] == [NotLeaderOrFollower, ConnectionLost]
 

@@ -8,6 +8,7 @@ from ottla import errors
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.dialogue import check
 from ottla.client.leaders import ask_leaders
+from ottla.client.names import missing_topic
 from ottla.client.offsets import by_topic
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
@@ -113,6 +114,8 @@ async def delete(cluster: Cluster, names: Iterable[str] = (), *, ids: Iterable[b
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, at_least=6 if by_id else 0)
         for each in answer.responses:
+            if each.error_code == errors.UnknownTopicOrPartition.code and each.name is not None:
+                raise missing_topic(each.name)
             if each.error_code:
                 label = each.name if each.name is not None else each.topic_id.hex()
                 raise error_for(
@@ -138,6 +141,8 @@ async def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
         answer = await cluster.ask(request, at_least=4)
         cluster.image.update(answer)
         for told in answer.topics:
+            if told.error_code == errors.UnknownTopicOrPartition.code:
+                raise missing_topic(told.name)
             if told.error_code:
                 raise error_for(told.error_code, f"topic {told.name}: {errors.NAMES.get(told.error_code)}")
         return {name: cluster.image.topics[name] for name in names}

@@ -10,6 +10,7 @@ from ottla.client.cluster import TRANSACTION, Cluster
 from ottla.client.dialogue import check
 from ottla.client.errors import ClientError
 from ottla.client.leaders import ask_leaders
+from ottla.client.names import missing_topic
 from ottla.client.offsets import by_topic
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
@@ -161,7 +162,7 @@ async def find_hanging(
     names = list(known) if topics is None else list(topics)
     missing = [name for name in names if name not in known]
     if missing:
-        raise errors.UnknownTopicOrPartition(f"topic {missing[0]} is not there")
+        raise missing_topic(missing[0])
     partitions = [TopicPartition(name, p) for name in names for p in known[name].partitions]
     if not partitions:
         return []
