@@ -31,6 +31,13 @@ _NUMBERS: dict[int, type] = {
     13: records.ConfigSet,
     14: records.ProducerIdsAllocated,
     15: records.SoleReplicasRestarted,
+    16: records.AclAdded,
+    17: records.AclRemoved,
+    18: records.ScramSet,
+    19: records.ScramRemoved,
+    20: records.QuotaSet,
+    21: records.TokenSet,
+    22: records.TokenRemoved,
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ottla.metadata import security
 from ottla.metadata.image import Image, Topic, changed, created
 from ottla.metadata.records import (
     BrokerRegistered,
@@ -30,6 +31,7 @@ def differences(before: Image, after: Image) -> Iterator[Record]:
     yield from _brokers(before, after)
     yield from _topics(before, after)
     yield from _settings(before, after)
+    yield from security.differences(before.security, after.security)
     yield ProducerIdsAllocated(-1, after.next_producer_id)
 
 

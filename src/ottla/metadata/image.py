@@ -28,6 +28,7 @@ from ottla.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from ottla.metadata.security import Security
 
 TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 
@@ -104,6 +105,7 @@ class Image:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.partition_count = 0
         self.next_producer_id = 0
+        self.security = Security()
         self._settings: dict[tuple[int, str], dict[str, str]] = {}
         self._alike: dict[str, set[str]] = {}
         self._watchers: list[Callable[[Record], None]] = []
@@ -207,6 +209,7 @@ class Image:
             yield from (created(partition) for partition in topic.partitions)
         for (kind, name), settings in self._settings.items():
             yield from (ConfigSet(kind, name, key, value) for key, value in settings.items())
+        yield from self.security.records()
         yield ProducerIdsAllocated(-1, self.next_producer_id)
 
     def _apply(self, record: Record) -> None:
@@ -238,7 +241,7 @@ class Image:
                 self.cluster_id = record.cluster_id
             case ControllerChanged():
                 self.controller_id, self.controller_epoch = record.controller_id, record.epoch
-            case _:
+            case _ if not self.security.apply(record):
                 self._apply_broker(record)
 
     def _restart_sole_replicas(self, broker_id: int) -> None:
@@ -324,6 +327,7 @@ class Image:
             self.topics,
             self.partition_count,
             self.next_producer_id,
+            self.security,
             self._settings,
             self._alike,
         )

@@ -151,6 +151,88 @@ class ProducerIdsAllocated:
     next_producer_id: int
 
 
+@frozen
+class AclAdded:
+    """A rule, in the protocol's numbers for resource type, pattern type, operation and permission."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@frozen
+class AclRemoved:
+    """The rule with these fields is gone."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@frozen
+class ScramSet:
+    """A user's credential for one SCRAM mechanism (the protocol's number): derived keys, never a password."""
+
+    name: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@frozen
+class ScramRemoved:
+    name: str
+    mechanism: int
+
+
+@frozen
+class QuotaEntity:
+    """Part of who a quota is for: `kind` is user, client-id or ip; `name` None is the default of the kind."""
+
+    kind: str
+    name: str | None
+
+
+@frozen
+class QuotaSet:
+    """One quota, its number as text; None removes it."""
+
+    entity: tuple[QuotaEntity, ...]
+    key: str
+    value: str | None
+
+
+@frozen
+class TokenSet:
+    """A delegation token, created or renewed. Its secret is derived from the token id and a key that all
+    brokers have: it is not written."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_ms: int
+    expiry_ms: int
+    max_ms: int
+
+
+@frozen
+class TokenRemoved:
+    token_id: str
+
+
+SecurityRecord = AclAdded | AclRemoved | ScramSet | ScramRemoved | QuotaSet | TokenSet | TokenRemoved
+
 Record = (
     ClusterCreated
     | ControllerChanged
@@ -167,4 +249,5 @@ Record = (
     | SoleReplicasRestarted
     | ConfigSet
     | ProducerIdsAllocated
+    | SecurityRecord
 )
