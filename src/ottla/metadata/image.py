@@ -241,8 +241,9 @@ class Image:
                 self.cluster_id = record.cluster_id
             case ControllerChanged():
                 self.controller_id, self.controller_epoch = record.controller_id, record.epoch
-            case _ if not self.security.apply(record):
-                self._apply_broker(record)
+            case _:
+                if not self.security.apply(record):
+                    self._apply_broker(record)
 
     def _restart_sole_replicas(self, broker_id: int) -> None:
         alone = (broker_id,)
