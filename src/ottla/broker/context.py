@@ -17,6 +17,7 @@ class Client:
     listener: str = "PLAINTEXT"
     principal: str = "User:ANONYMOUS"
     software: str = ""
+    token_id: str | None = None  # of the delegation token that it logged in with
 
 
 @dataclass(slots=True)

@@ -129,5 +129,6 @@ def _wrong(digest: str) -> SaslAuthenticationFailed:
     """The same words for an unknown user and for a wrong password."""
     mechanism = next(name for name, each in MECHANISMS.items() if each == digest)
     return refused(
-        f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+        "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+        + mechanism
     )
