@@ -5,7 +5,9 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ottla.cli.main import main
 from ottla.client import Admin
+from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition as At
 from tests.cluster.load import QUIET, Load, create
 from tests.cluster.local import LocalCluster
@@ -137,3 +139,36 @@ def test_a_replica_that_is_away_is_not_waited_for_when_records_are_deleted():
         assert result.low_watermark == 60
         cluster.start(away)
         cluster.until(lambda: cluster.partition(away).log.log_start_offset == 60)
+
+
+def kafka_topics(cluster, capsys, *options):
+    assert main(["kafka-topics", "--bootstrap-server", cluster.bootstrap, *options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_kafka_topics_prints_who_may_still_lead(capsys):
+    with LocalCluster(3) as cluster:
+        create(cluster.bootstrap, partitions=1)
+        first, *_, last = [each for each in cluster.state().replicas if each != cluster.leader()]
+        cluster.kill(first)
+        cluster.until(lambda: len(cluster.any().image.partition("t", 0).isr) == 2)
+        cluster.kill(last)
+        cluster.until(lambda: cluster.any().image.partition("t", 0).elr == (last,))
+        line = kafka_topics(cluster, capsys, "--describe", "--topic", "t")[1]
+        assert line.endswith(f"\tIsr: {cluster.leader()}\tElr: {last}\tLastKnownElr: ")
+
+
+def test_a_partition_without_a_leader_gets_one_when_unclean_election_is_allowed():
+    with LocalCluster(3, min_insync_replicas=1) as cluster:
+        with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            admin.create_topics([NewTopic("t", assignments=[[2, 3]])])
+        cluster.kill(3)
+        cluster.until(lambda: cluster.any().image.partition("t", 0).isr == (2,))
+        cluster.kill(2)
+        cluster.until(lambda: cluster.any().image.partition("t", 0).leader == -1)
+        cluster.start(3)
+        cluster.until(lambda: cluster.any().image.may_lead(3))
+        assert cluster.leader() == -1, "it may lack records"
+        with Admin(bootstrap_servers=f"127.0.0.1:{cluster.ports[1]}") as admin:
+            admin.alter_configs("topic", "t", set_={"unclean.leader.election.enable": "true"})
+        cluster.until(lambda: cluster.any().image.partition("t", 0).leader == 3)

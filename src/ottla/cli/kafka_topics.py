@@ -12,6 +12,7 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client import Admin
+    from ottla.client.admin.topics import EligibleLeaders
     from ottla.client.cluster import Partition, Topic
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -130,10 +131,13 @@ def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
 
 
 def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
+    from ottla.client.values import TopicPartition
+
     names = (
         _required(admin, arguments) if arguments.topic or arguments.topic_id else _matching(admin, arguments)
     )
     topics = admin.describe_topics(names) if names else {}
+    eligible = admin.eligible_leaders(names) if names else {}
     filtered = any(getattr(arguments, f"{name.replace('-', '_')}_partitions") for name in FILTERS)
     for name in sorted(topics):
         topic = topics[name]
@@ -148,7 +152,7 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
         least = int(configs["min.insync.replicas"].value or 1) if "min.insync.replicas" in configs else 1
         for partition in sorted(topic.partitions.values(), key=lambda p: p.index):
             if not filtered or _is_wanted(partition, arguments, least):
-                print(_partition_line(name, partition))
+                print(_partition_line(name, partition, eligible.get(TopicPartition(name, partition.index))))
 
 
 def _topic_line(topic: "Topic", configs: dict[str, Any]) -> str:
@@ -161,13 +165,18 @@ def _topic_line(topic: "Topic", configs: dict[str, Any]) -> str:
     )
 
 
-def _partition_line(topic: str, partition: "Partition") -> str:
+def _partition_line(topic: str, partition: "Partition", eligible: "EligibleLeaders | None") -> str:
     leader = partition.leader if partition.leader >= 0 else "none"
-    replicas, isr = (",".join(map(str, each)) for each in (partition.replicas, partition.isr))
     return (
-        f"\tTopic: {topic}\tPartition: {partition.index}\tLeader: {leader}\tReplicas: {replicas}"
-        f"\tIsr: {isr}\tElr: \tLastKnownElr: "
+        f"\tTopic: {topic}\tPartition: {partition.index}\tLeader: {leader}"
+        f"\tReplicas: {_joined(partition.replicas)}\tIsr: {_joined(partition.isr)}"
+        f"\tElr: {_joined(eligible.elr) if eligible else 'N/A'}"
+        f"\tLastKnownElr: {_joined(eligible.last_known) if eligible else 'N/A'}"
     )
+
+
+def _joined(brokers: "tuple[int, ...]") -> str:
+    return ",".join(map(str, brokers))
 
 
 def _is_wanted(partition: "Partition", arguments: argparse.Namespace, min_isr: int) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import ConfigKey, Source, Type, Update
-from ottla.config.group import GROUP_KEYS
+from ottla.config.group import GROUP_KEYS, group_key
 from ottla.config.settings import Config
-from ottla.config.topic import TOPIC_KEYS
+from ottla.config.topic import TOPIC_KEYS, topic_key
 from ottla.frozen import frozen
 
 
@@ -44,16 +44,27 @@ _FAMILIES = {
 
 
 def describe_topic(overrides: Mapping[str, str], config: Config) -> list[Entry]:
-    return [
+    entries = [
         _override_entry(key, overrides, config, Source.TOPIC, key.format(config.topic_default(key.name)))
         for key in TOPIC_KEYS.values()
+    ]
+    return entries + [
+        _override_entry(topic_key(name), overrides, config, Source.TOPIC, None)
+        for name in overrides
+        if name not in TOPIC_KEYS
     ]
 
 
 def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
-    return [
+    """Settings of groups that are not served appear where somebody set them."""
+    entries = [
         _override_entry(key, overrides, config, Source.GROUP, key.format(config[f"group.{key.name}"]))
         for key in GROUP_KEYS.values()
+    ]
+    return entries + [
+        _override_entry(group_key(name), overrides, config, Source.GROUP, None)
+        for name in overrides
+        if name not in GROUP_KEYS
     ]
 
 

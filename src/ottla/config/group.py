@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla import errors
-from ottla.config.definitions import ConfigKey, Synonym, Type, at_least, by_name
+from ottla.config.definitions import ConfigKey, Synonym, Type, Validator, at_least, by_name, one_of
 from ottla.frozen import frozen
 
 if TYPE_CHECKING:
@@ -32,6 +32,39 @@ GROUP_KEYS: dict[str, ConfigKey] = by_name(
 )
 
 
+def _unused(name: str, type: Type, validator: Validator | None = None) -> ConfigKey:
+    return ConfigKey(name, type, None, "Accepted without effect: Ottla has no such groups.", validator)
+
+
+# Apache Kafka's settings of groups that we do not serve: Streams and tests set them without asking what is served.
+UNUSED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
+    (
+        ConfigKey(
+            "consumer.assignor.offload.enable",
+            Type.BOOLEAN,
+            None,
+            "Accepted without effect: there is one thread.",
+        ),
+        _unused("streams.session.timeout.ms", Type.INT, at_least(1)),
+        _unused("streams.heartbeat.interval.ms", Type.INT, at_least(1)),
+        _unused("streams.num.standby.replicas", Type.INT, at_least(0)),
+        _unused("streams.initial.rebalance.delay.ms", Type.INT, at_least(0)),
+        _unused("streams.assignment.interval.ms", Type.INT, at_least(0)),
+        _unused("streams.assignor.offload.enable", Type.BOOLEAN),
+        _unused("share.session.timeout.ms", Type.INT, at_least(1)),
+        _unused("share.heartbeat.interval.ms", Type.INT, at_least(1)),
+        _unused("share.record.lock.duration.ms", Type.INT, at_least(1000)),
+        _unused("share.delivery.count.limit", Type.INT, at_least(2)),
+        _unused("share.partition.max.record.locks", Type.INT, at_least(100)),
+        _unused("share.auto.offset.reset", Type.STRING),
+        _unused("share.isolation.level", Type.STRING, one_of("read_committed", "read_uncommitted")),
+        _unused("share.renew.acknowledge.enable", Type.BOOLEAN),
+        _unused("share.assignment.interval.ms", Type.INT, at_least(0)),
+        _unused("share.assignor.offload.enable", Type.BOOLEAN),
+    )
+)
+
+
 @frozen
 class GroupConfig:
     """Effective settings of one group of the consumer protocol."""
@@ -48,7 +81,7 @@ class GroupConfig:
 
 
 def group_key(name: str) -> ConfigKey:
-    key = GROUP_KEYS.get(name)
+    key = GROUP_KEYS.get(name) or UNUSED_GROUP_KEYS.get(name)
     if key is None:
         raise errors.InvalidConfig(f"Unknown group config name: {name}")
     return key
@@ -58,6 +91,8 @@ def check_group(overrides: Mapping[str, str], broker: "Config") -> None:
     """Refuse a group's settings unless every name is known and every value within the broker's bounds."""
     values: dict[str, Any] = {name: group_key(name).parse(text) for name, text in overrides.items()}
     for name, value in values.items():
+        if name not in GROUP_KEYS:
+            continue
         low, high = _bounds(name)
         if value < broker[low]:
             raise errors.InvalidConfig(f"{name} must be greater than or equal to {low}")

@@ -327,7 +327,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = by_name(
     )
 )
 
-# Apache Kafka's own tests use it to get segments below the minimum; it is taken and never listed.
+# Apache Kafka's own tests use it to get segments below the minimum; it is listed where it is set.
 INTERNAL_SEGMENT_BYTES = ConfigKey(
     "internal.segment.bytes",
     Type.INT,

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ottla import errors
@@ -12,8 +13,9 @@ from ottla.metadata import membership
 from ottla.metadata.decision import Decision
 from ottla.metadata.difference import differences
 from ottla.metadata.image import BROKER_RESOURCE, Image
+from ottla.metadata.leadership import UNCLEAN_ELECTION, unclean_elections
 from ottla.metadata.log import AppendFailed, Deposed, DiskFailed, MetadataLog, Outrun, TooLarge, Unavailable
-from ottla.metadata.records import ControllerChanged, Record
+from ottla.metadata.records import ConfigSet, ControllerChanged, Record
 
 Decide = Callable[[Image, Config], Decision[Any]]
 Answer = Callable[[Any], None]
@@ -57,6 +59,7 @@ class Controller:
         self._stalled = False
         self._snapshot_position = 0
         self._opened_epoch: int | None = None
+        self._leaderless_due = False
 
     @property
     def is_active(self) -> bool:
@@ -118,6 +121,9 @@ class Controller:
 
     def on_entry(self, position: int, records: Sequence[Record]) -> None:
         self.image.apply_entry(position, records)
+        self._leaderless_due |= any(
+            isinstance(record, ConfigSet) and record.name == UNCLEAN_ELECTION for record in records
+        )
 
     def on_lease(self, holder: int | None, epoch: int) -> None:
         self.holder, self.lease_epoch, self.is_caught_up = holder, epoch, True
@@ -182,7 +188,16 @@ class Controller:
                 for each, member in members.items()
                 if (each, member.incarnation) not in self._gone
             }
-        return membership.next_step(members, self.image, self.cluster_config())
+        return membership.next_step(members, self.image, self.cluster_config()) or self._unclean_elections()
+
+    def _unclean_elections(self) -> Decision[None] | None:
+        """When unclean.leader.election.enable was set while brokers are away, nothing else would elect."""
+        if not self._leaderless_due:
+            return None
+        elections = unclean_elections(self.image, self.cluster_config())
+        records = tuple(islice(elections, membership.RECORDS_PER_ENTRY))
+        self._leaderless_due = bool(records)
+        return Decision(records, None) if records else None
 
     def _decide(self, wanted: _Wanted) -> None:
         try:
@@ -228,6 +243,7 @@ class Controller:
             self._stall_if(failed)
             if failed is None:
                 self._opened_epoch = epoch
+                self._leaderless_due = True  # the last controller may have gone before it elected
 
         self._write((ControllerChanged(self.broker_id, epoch),), written)
 

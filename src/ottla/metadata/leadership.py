@@ -4,13 +4,15 @@ A replica that leaves the ISR while it falls below `min.insync.replicas` stays a
 the high watermark cannot have moved on without it. `last_known_elr` is who led last, when nobody is left.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ottla.config.settings import Config
 from ottla.config.topic import TOPIC_KEYS
-from ottla.metadata.image import TOPIC_RESOURCE, Image, Partition
-from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, Ints
+from ottla.metadata.image import TOPIC_RESOURCE, Image, Partition, changed
+from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, Ints, PartitionChanged
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 MayLead = Callable[[int], bool]
 
@@ -22,7 +24,16 @@ def min_isr(partition: Partition, image: Image, config: Config) -> int:
 
 
 def unclean_allowed(partition: Partition, image: Image, config: Config) -> bool:
-    return bool(_topic_value(partition.topic, "unclean.leader.election.enable", image, config))
+    return bool(_topic_value(partition.topic, UNCLEAN_ELECTION, image, config))
+
+
+def unclean_elections(image: Image, config: Config) -> Iterator[PartitionChanged]:
+    """Leaders for partitions that have none although a living replica may lead uncleanly."""
+    for before in image.partitions():
+        if before.leader == NO_LEADER and unclean_allowed(before, image, config):
+            final = with_epochs(before, elected(before, image.may_lead, unclean=True))
+            if final is not None:
+                yield changed(final)
 
 
 def with_isr(

@@ -166,3 +166,10 @@ def test_bounds_that_moved_later_win_over_a_groups_value():
         == 50_000
     )
     assert GroupConfig.from_settings({}, Config()) == GroupConfig()
+
+
+@pytest.mark.parametrize("name", ["streams.heartbeat.interval.ms", "share.record.lock.duration.ms"])
+def test_settings_of_groups_that_are_not_served_are_accepted_and_their_values_checked(name):
+    check_group({name: "1500"}, Config())
+    with pytest.raises(errors.InvalidConfig, match=name):
+        check_group({name: "soon"}, Config())

@@ -108,3 +108,20 @@ def test_a_group_falls_back_to_the_brokers_settings():
         ("group.consumer.session.timeout.ms", "45000", 5),
     ]
     assert found["consumer.heartbeat.interval.ms"].value == "5000"
+
+
+def test_the_internal_segment_size_is_listed_where_it_is_set():
+    found = entries(describe_topic({"internal.segment.bytes": "300"}, Config()))
+    assert (found["internal.segment.bytes"].value, found["internal.segment.bytes"].source) == (
+        "300",
+        Source.TOPIC,
+    )
+    assert "internal.segment.bytes" not in entries(describe_topic({}, Config()))
+
+
+def test_settings_of_groups_that_are_not_served_are_listed_where_they_are_set():
+    found = entries(describe_group({"streams.num.standby.replicas": "1"}, Config()))
+    shown = found["streams.num.standby.replicas"]
+    assert (shown.value, shown.source, shown.type) == ("1", Source.GROUP, Type.INT)
+    assert "without effect" in shown.documentation
+    assert "streams.num.standby.replicas" not in entries(describe_group({}, Config()))

@@ -337,6 +337,54 @@ def test_internal_topics_created_while_brokers_are_away_have_replicas_for_them(t
     assert {each.isr for each in trio[0].image.partitions()} == {(1,)}
 
 
+def set_unclean(node, kind, name, value="true"):
+    wanted = [ResourceAlterations(kind, name, (Alteration("unclean.leader.election.enable", 0, value),))]
+    (result,) = node.submit(
+        lambda image, config: alter_configs(wanted, image, config, incremental=True),
+    )
+    assert result.error is None
+
+
+def leaderless(trio, **settings):
+    """Partitions whose only replica in sync is away, while another one lives."""
+    trio[0].create(topic(assignments=[(index, [3, 2]) for index in range(10)], **settings))
+    shrunk = [
+        PartitionChanged(each.topic_id, each.index, each.replicas, (3,), 3, 0, 1)
+        for each in trio[0].image.partitions()
+    ]
+    trio[0].submit(lambda image, config: Decision(tuple(shrunk), None))
+    trio[2].log.expire()
+    assert {each.leader for each in trio[0].image.partitions()} == {-1}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(2, "t"), (4, "")])
+def test_unclean_election_is_held_when_it_is_allowed_while_nobody_leads(trio, monkeypatch, kind, name):
+    monkeypatch.setattr("ottla.metadata.membership.RECORDS_PER_ENTRY", 4)
+    leaderless(trio)
+    set_unclean(trio[0], kind, name)
+    assert {(each.leader, each.isr) for each in trio[0].image.partitions()} == {(2, (2,))}
+
+
+def test_unclean_election_for_all_topics_leaves_those_that_forbid_it(trio):
+    leaderless(trio, unclean_leader_election_enable="false")
+    set_unclean(trio[0], 4, "")
+    assert {each.leader for each in trio[0].image.partitions()} == {-1}
+
+
+def test_the_next_controller_holds_the_unclean_election_that_the_last_one_owed(trio):
+    leaderless(trio)
+    controller = next(node for node in trio if node.controller.is_active)
+    set_records = (ConfigSet(2, "t", "unclean.leader.election.enable", "true"),)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ottla.metadata.controller.unclean_elections", lambda image, config: ())
+        controller.submit(lambda image, config: Decision(set_records, None))
+    assert {each.leader for each in controller.image.partitions()} == {-1}
+    other = next(node for node in trio[:2] if node is not controller)
+    controller.log.expire()
+    assert other.controller.is_active
+    assert {each.leader for each in other.image.partitions()} == {2}
+
+
 def test_a_broker_back_before_it_was_missed_with_more_partitions_than_an_entry_holds(trio, monkeypatch):
     monkeypatch.setattr("ottla.metadata.membership.RECORDS_PER_ENTRY", 4)
     trio[0].create(topic(partitions=30))

@@ -59,6 +59,10 @@ class Admin:
     def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return self._run(topics.describe(self.cluster, names))
 
+    def eligible_leaders(self, names: Iterable[str]) -> dict[TopicPartition, topics.EligibleLeaders]:
+        """Which replicas outside of the ISR may still lead (KIP-966)."""
+        return self._run(topics.eligible_leaders(self.cluster, names))
+
     def add_partitions(
         self,
         topic: str,

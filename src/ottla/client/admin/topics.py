@@ -1,12 +1,14 @@
 """Topics and partitions: create, describe, grow, truncate, move, delete."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import TypeVar
 
 from ottla import errors
 from ottla.client.cluster import Cluster, Topic
 from ottla.client.dialogue import check
+from ottla.client.errors import NotSupported
 from ottla.client.leaders import ask_leaders
 from ottla.client.names import missing_topic
 from ottla.client.offsets import by_topic
@@ -35,6 +37,11 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -148,6 +155,38 @@ async def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
         return {name: cluster.image.topics[name] for name in names}
 
     return await _until_told(cluster, attempt, "topics could not be described")
+
+
+@frozen
+class EligibleLeaders:
+    """Replicas outside of the ISR that have every committed record; who led last when nobody else is left."""
+
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+
+
+async def eligible_leaders(cluster: Cluster, names: Iterable[str]) -> dict[TopicPartition, EligibleLeaders]:
+    """Of all partitions of these topics; empty from a broker that does not serve the question."""
+    wanted = [TopicRequest(name=name) for name in names]
+    found: dict[TopicPartition, EligibleLeaders] = {}
+
+    async def attempt() -> None:
+        request = DescribeTopicPartitionsRequest(topics=wanted)
+        while True:
+            answer = await cluster.ask(request)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    found[TopicPartition(topic.name or "", each.partition_index)] = EligibleLeaders(
+                        tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ())
+                    )
+            if answer.next_cursor is None:
+                return
+            cursor = answer.next_cursor
+            request.cursor = Cursor(topic_name=cursor.topic_name, partition_index=cursor.partition_index)
+
+    with suppress(NotSupported):
+        await cluster.retrying(attempt, "topics could not be described")
+    return found
 
 
 async def add_partitions(
