@@ -10,7 +10,6 @@ from ottla.broker.context import Context
 from ottla.broker.duties import Duties
 from ottla.broker.followers import Followers
 from ottla.broker.groups import group_coordinator
-from ottla.broker.holds import Holds
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr import IsrKeeper
 from ottla.broker.metrics import Metrics
@@ -72,7 +71,6 @@ class Broker:
         self.isr = IsrKeeper(self.node_id, self.image, clock, self.channel, replicas.partitions, config)
         self.duties = Duties(controller, clock, config)
         self.producer_ids = ProducerIds(self.node_id, self.image, self.channel)
-        self.holds = Holds(self.clock)
         self.groups = group_coordinator(self)
         self.transactions = Transactions(self)
         self._is_joined = False

@@ -27,4 +27,3 @@ class Context:
     client_id: str
     api_version: int
     appended: Callable[[], None]  # from here on the request only waits: the next one may start
-    when_next: Callable[[Callable[[], None]], None] = lambda callback: None  # once there is a next one

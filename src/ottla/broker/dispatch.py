@@ -76,9 +76,7 @@ class Dispatcher:
         if route.by_controller and self._broker.controller.epoch is None:
             handler = _relayed
         handler = self.observer.on_request(header, request, handler)
-        context = Context(
-            self._broker, client, header.client_id or "", header.api_version, slot.release, slot.when_next
-        )
+        context = Context(self._broker, client, header.client_id or "", header.api_version, slot.release)
 
         def finished(response: Message | None, error: BaseException | None) -> None:
             if error is not None:

@@ -66,7 +66,6 @@ def group_coordinator(broker: "Broker") -> Coordinator:
                 settings_of(broker.config),
                 overrides,
                 lambda line: log.info("%s", line),
-                broker.holds.on_rebalance,
             )
         )
         return table, GroupCodec()
@@ -95,7 +94,6 @@ def settings_of(config: Config) -> "GroupSettings":
             config.ottla_group_consumer_settling_heartbeat_interval_ms
         ),
         group_consumer_short_heartbeat_period_ms=config.ottla_group_consumer_settling_ms,
-        heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -17,14 +17,13 @@ Buffers = list[Buffer]
 class Slot:
     """A place in the queue of answers. `buffers` is None while it is awaited, empty when there is none."""
 
-    __slots__ = ("_pipeline", "buffers", "held_bytes", "holds", "on_next", "running")
+    __slots__ = ("_pipeline", "buffers", "held_bytes", "holds", "running")
 
     def __init__(self, pipeline: "Pipeline", held_bytes: int = 0) -> None:
         self._pipeline = pipeline
         self.held_bytes = held_bytes  # of the memory for requests, until it is answered
         self.buffers: Buffers | None = None
         self.holds = True
-        self.on_next: Callable[[], None] | None = None  # another request came in behind
         self.running: Running | None = None
 
     def release(self) -> None:
@@ -33,12 +32,7 @@ class Slot:
             self.holds = False
             self._pipeline.on_released()
 
-    def when_next(self, callback: Callable[[], None]) -> None:
-        """Called when the connection sends another request; for an answer that need not be late."""
-        self.on_next = callback
-
     def answer(self, buffers: Buffers) -> None:
-        self.on_next = None
         self.buffers = buffers
         self.running = None
         if self.held_bytes:
@@ -79,8 +73,6 @@ class Pipeline:
         return not self._slots
 
     def on_frame(self, frame: Buffer, held_bytes: int = 0) -> None:
-        if self._slots and (on_next := self._slots[-1].on_next) is not None:
-            on_next()
         slot = Slot(self, held_bytes)
         self._slots.append(slot)
         self._begin(frame, slot)

@@ -211,13 +211,6 @@ _OURS = (
         "The heartbeat interval that members are told while their group changes.",
         at_least(1),
     ),
-    _key(
-        "ottla.group.heartbeat.hold.ms",
-        INT,
-        2000,
-        "A stable classic group's heartbeats wait for news of a rebalance so long; at most a fifth of the session.",
-        at_least(0),
-    ),
     _key("ottla.group.consumer.settling.ms", INT, 60_000, "How long after a change that lasts.", at_least(0)),
     _key("ottla.metadata.snapshot.entries", INT, 1000, "Metadata entries between snapshots.", at_least(1)),
     _key(

@@ -94,18 +94,10 @@ async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupRe
 
 
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
-    """Answered when there is news, or after a moment: `broker.holds` says why."""
-    broker = context.broker
-    shard = broker.groups.shard_of(request.group_id)
-    response: HeartbeatResponse = await shard.call(
-        lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms)
+    response: HeartbeatResponse = await context.broker.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms),
     )
-    if response.error_code == errors.NONE:
-        hold_ms = shard.machine.heartbeat_hold_ms(request.group_id, request.member_id)
-        if hold_ms > 0 and await broker.holds.hold(
-            request.group_id, hold_ms, context.when_next, context.appended
-        ):
-            response.error_code = errors.RebalanceInProgress.code
     return response
 
 

@@ -49,7 +49,6 @@ class Environment:
     settings: GroupSettings = field(default_factory=GroupSettings)
     overrides: Callable[[str], Mapping[str, str]] = no_overrides  # configs of group resources
     report: Callable[[str], None] = silent  # one line for each transition of a group
-    on_rebalance: Callable[[str], None] = silent  # a classic group that was stable asks its members to rejoin
 
     def settings_of(self, group_id: str) -> GroupSettings:
         return self.settings.of_group(self.overrides(group_id))

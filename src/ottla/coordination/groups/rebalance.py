@@ -28,8 +28,6 @@ class Rebalance:
             self._interrupt_sync(group, decision)
         decision.disarm(timers.sync(group.group_id))
         group.unsynced.clear()
-        if group.state is State.STABLE:
-            self._env.on_rebalance(group.group_id)
         first = group.state is State.EMPTY
         group.move_to(State.PREPARING)
         self._report(group, f"prepares to rebalance from generation {group.generation}: {why}")

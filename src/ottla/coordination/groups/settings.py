@@ -28,8 +28,6 @@ class GroupSettings:
     group_consumer_max_size: int = UNLIMITED
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
-    # Ours: a stable classic group's heartbeats are answered when there is news, or after this time.
-    heartbeat_hold_ms: int = 2_000
     # Ours: while a group changes, its members are told to come back soon (design: "Coordinators").
     group_consumer_short_heartbeat_interval_ms: int = 500
     group_consumer_short_heartbeat_period_ms: int = 60_000

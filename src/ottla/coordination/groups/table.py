@@ -7,7 +7,7 @@ from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.administration import Administration
 from ottla.coordination.groups.classic import ClassicProtocol
-from ottla.coordination.groups.classic_group import ClassicGroup, State
+from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import JOIN_EPOCH, ConsumerGroup
 from ottla.coordination.groups.decision import Decision
@@ -33,7 +33,6 @@ from ottla.wire.messages.leave_group import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-HOLDS_PER_SESSION = 5  # a held heartbeat is late, but far from the end of the session
 RETRY_MS = 1_000  # after the log refused what a timer wanted to write
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
 PROTOCOL_NEEDED_FROM = 5  # SyncGroup version
@@ -260,15 +259,6 @@ class GroupTable:
         except errors.ProtocolError as error:
             decision.reply(token, HeartbeatResponse(error_code=error.code))
         return decision.effects()
-
-    def heartbeat_hold_ms(self, group_id: str, member_id: str) -> int:
-        """How long the answer to this member's heartbeat may wait for news; 0 for anything but a stable group."""
-        group = self.state.groups.get(group_id)
-        if not isinstance(group, ClassicGroup) or group.state is not State.STABLE:
-            return 0
-        member = group.members.get(member_id)
-        session_ms = 0 if member is None else member.session_timeout_ms
-        return min(self._env.settings.heartbeat_hold_ms, session_ms // HOLDS_PER_SESSION)
 
     def on_leave_group(
         self, request: LeaveGroupRequest, version: int, token: Hashable, now_ms: int
