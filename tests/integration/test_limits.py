@@ -9,7 +9,6 @@ import time
 import pytest
 
 from ottla.errors import CorruptMessage, InvalidRequiredAcks, PolicyViolation
-from ottla.server import budget as budgets
 from ottla.server.node import memory_disk
 from ottla.wire import batch, compression
 from ottla.wire.batch import assemble, read_header
@@ -118,24 +117,58 @@ async def stuck_reader(node, topic="t"):
     return client
 
 
-def test_what_all_clients_leave_unread_is_bounded(caplog):
+READING = {"ottla_requests_max_bytes": 40 << 20, "ottla_connection_responses_max_bytes": 10 << 20}
+
+
+async def fill(node, records=20):
+    async with connected(node) as client:
+        await client.create("t")
+        for _ in range(records):
+            await client.produce("t", bytes(900_000))
+
+
+def unsent(node):
+    return sum(each.unsent_bytes for each in node.listeners[0].connections)
+
+
+def test_what_all_clients_leave_unread_is_bounded_by_smaller_answers():
     async def scenario():
-        settings = {"ottla_requests_max_bytes": 40 << 20, "ottla_connection_responses_max_bytes": 10 << 20}
-        async with running([memory_disk()], **settings) as node:
-            async with connected(node) as client:
-                await client.create("t")
-                for _ in range(20):
-                    await client.produce("t", bytes(900_000))
-            stuck = [await stuck_reader(node) for _ in range(10)]
-            unsent = sum(each.unsent_bytes for each in node.listeners[0].connections)
-            assert 10 << 20 < unsent <= 55 << 20
+        async with running([memory_disk()], **READING) as node:
+            await fill(node)
+            stuck = [await stuck_reader(node) for _ in range(30)]  # 300 MB, if all were given what they want
+            assert 20 << 20 < unsent(node) <= 75 << 20
             assert await works(node)
             for each in stuck:
+                each.writer.transport.abort()
+            await until(lambda: node.listeners[0].unsent.held_bytes == 0)
+            assert node.listeners[0].unsent.answer_bytes_max() == 10 << 20
+
+    run(scenario())
+
+
+def test_of_clients_that_do_not_read_only_those_that_are_stuck_are_cut_off(caplog):
+    async def scenario():
+        async with running([memory_disk()], **READING) as node:
+            await fill(node)
+            readers = [await stuck_reader(node) for _ in range(30)]
+            slow = readers[0]
+            before = {each.client.port: each for each in node.listeners[0].connections}
+            ours = before[slow.writer.get_extra_info("sockname")[1]]
+            for _ in range(15):
+                now = ours.unsent_bytes
+                while ours.unsent_bytes == now:
+                    await slow.reader.read(1 << 16)
+                    await asyncio.sleep(0)
+                node.clock.advance(1000)
+            await until(lambda: unsent(node) <= 40 << 20)
+            assert ours in node.listeners[0].connections and not ours.is_closing
+            assert len(node.listeners[0].connections) < 30
+            for each in readers:
                 each.writer.transport.abort()
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    assert any("does not read its answers" in each.getMessage() for each in caplog.records)
+    assert any("it has read nothing for" in each.getMessage() for each in caplog.records)
 
 
 # -- memory for requests ---------------------------------------------------------------------------
@@ -148,15 +181,15 @@ def test_requests_beyond_the_memory_for_them_wait_and_are_not_refused():
             async with connected(node) as client:
                 await client.create("t")
             clients = [await Client.connect(node.listeners[0].port) for _ in range(12)]
-            peak, waited, take = 0, 0, budget.take
+            peak, waited, grow = 0, 0, budget.bulk.grow
 
-            def watched(*arguments):
+            def watched(lease):
                 nonlocal peak, waited
-                taken = take(*arguments)
+                taken = grow(lease)
                 peak, waited = max(peak, budget.held_bytes), max(waited, budget.waiting)
                 return taken
 
-            budget.take = watched
+            budget.bulk.grow = watched
 
             async def one(client):
                 _, _, frame = client.frame(a_request("t", batch.build([Record(0, 1, None, bytes(700_000))])))
@@ -186,26 +219,54 @@ def test_a_request_larger_than_all_the_memory_passes_alone():
     run(scenario())
 
 
-def test_who_announces_much_and_sends_it_slowly_is_cut_off_when_others_need_the_memory(caplog):
+def half_a_frame(size, sent):
+    return struct.pack(">i", size) + bytes(sent)
+
+
+def test_who_announces_much_and_sends_nothing_keeps_no_memory_from_others():
+    async def scenario():
+        async with running([memory_disk()], ottla_requests_max_bytes=20_000_000) as node:
+            budget = node.listeners[0].budget
+            silent = [await Client.connect(node.listeners[0].port) for _ in range(20)]
+            for client in silent:
+                client.writer.write(half_a_frame(100 << 20, 5000))
+            await until(lambda: len(budget.bulk._incomplete) == 20)
+            async with connected(node) as honest:
+                await honest.create("t")
+                for size in (10_000, 500_000, 900_000):
+                    assert (await honest.produce("t", bytes(size))).error_code == 0
+                assert len(node.listeners[0].connections) == 21  # nobody had to wait, so nobody had to go
+            for client in silent:
+                client.writer.transport.abort()
+            await until(lambda: budget.held_bytes == 0)
+
+    run(scenario())
+
+
+def test_who_stops_in_the_middle_is_cut_off_when_others_need_the_memory(caplog):
     async def scenario():
         async with running([memory_disk()], ottla_requests_max_bytes=5_000_000) as node:
+            budget = node.listeners[0].budget
             async with connected(node) as client:
                 await client.create("t")
             async with connected(node) as slow:
-                slow.writer.write(struct.pack(">i", 4_900_000) + bytes(5000))
-                await until(lambda: node.listeners[0].budget.held_bytes)
+                slow.writer.write(half_a_frame(4_900_000, 2_500_000))
+                await until(lambda: budget.held_bytes > 2_400_000)
                 async with connected(node) as honest:
                     waiting = asyncio.create_task(honest.produce("t", bytes(900_000)))
-                    await until(lambda: node.listeners[0].budget.waiting)
-                    assert await works(node)  # small ones need none of it
-                    node.clock.advance(budgets.SLOW_MS + 1)
-                    assert (await waiting).error_code == 0
+                    await until(lambda: budget.waiting)
+                    async with connected(node) as small:  # small ones need none of it
+                        assert (await small.produce("t", bytes(50_000))).error_code == 0
+                    while not waiting.done():
+                        node.clock.advance(1000)
+                        await asyncio.sleep(0.001)
+                    assert waiting.result().error_code == 0
                 assert await is_closed(slow)
-            await until(lambda: node.listeners[0].budget.held_bytes == 0)
+            await until(lambda: budget.held_bytes == 0)
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    assert any("to arrive while others wait" in each.getMessage() for each in caplog.records)
+    assert any("while others wait for memory" in each.getMessage() for each in caplog.records)
 
 
 def test_the_memory_of_clients_that_are_gone_is_free_again():
@@ -214,8 +275,8 @@ def test_the_memory_of_clients_that_are_gone_is_free_again():
             budget = node.listeners[0].budget
             clients = [await Client.connect(node.listeners[0].port) for _ in range(5)]
             for client in clients:
-                client.writer.write(struct.pack(">i", 4_000_000) + bytes(5000))
-            await until(lambda: budget.waiting == 4)
+                client.writer.write(half_a_frame(4_000_000, 1_500_000))
+            await until(lambda: budget.waiting >= 3)
             for client in clients:
                 client.writer.transport.abort()
             await until(lambda: (budget.held_bytes, budget.waiting) == (0, 0))

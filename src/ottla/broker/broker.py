@@ -13,7 +13,7 @@ from ottla.broker.groups import group_coordinator
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.isr import IsrKeeper
 from ottla.broker.metrics import Metrics
-from ottla.broker.peers import NoPeers, Peers
+from ottla.broker.peers import NoPeers, Peers, is_credential
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
@@ -100,6 +100,12 @@ class Broker:
         self.isr.close()
         self.duties.close()
         self.housekeeping.close()
+
+    def is_peer(self, credential: str, listener: str) -> bool:
+        """Whether a connection is of another broker of this cluster, as far as can be told (see peers.py)."""
+        own = self.image.brokers.get(self.node_id)
+        expected = self.config.inter_broker_listener_name or listener
+        return own is not None and listener == expected and is_credential(credential, own.incarnation)
 
     # -- partitions ------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.context import Client, Context
+from ottla.broker.memory import PLENTY, Memory, forget_records, parsed_bytes
 from ottla.broker.pipeline import Slot
 from ottla.broker.refusals import refusal
 from ottla.broker.responses import encode
@@ -38,6 +39,7 @@ class Dispatcher:
     def __init__(self, broker: "Broker", observer: Observer) -> None:
         self._broker, self.observer = broker, observer
         self._elements_max: int = broker.config.ottla_request_elements_max
+        self.memory: Memory = PLENTY
 
     def begin(self, frame: Buffer, slot: Slot, client: Client, close: Callable[[str], None]) -> None:
         """Starts the request; the slot gets the answer, or `close` the reason why there is none."""
@@ -50,13 +52,14 @@ class Dispatcher:
             if header.api_version >= route.api.flexible_from:
                 position = skip_tags(frame, position)
             # Bytes behind the request are not looked at: librdkafka leaves some when it asks for all topics.
-            request, _ = codec.read_bounded(
+            request, end = codec.read_bounded(
                 route.request, header.api_version, frame, position, elements_max=self._elements_max
             )
         except (ProtocolError, CloseConnection) as error:
             close(f"{client.host}:{client.port}: {error}")
             return
-        self._run(route, header, request, slot, client, close, len(frame))
+        size = parsed_bytes(request, end - position, self._elements_max - codec.elements_left())
+        self._run(route, header, request, slot, client, close, len(frame), size)
 
     def on_disconnected(self, client: Client) -> None:
         """What belongs to a connection goes with it."""
@@ -71,12 +74,26 @@ class Dispatcher:
         client: Client,
         close: Callable[[str], None],
         frame_bytes: int,
+        size: int,
     ) -> None:
         handler = route.handler
         if route.by_controller and self._broker.controller.epoch is None:
             handler = _relayed
         handler = self.observer.on_request(header, request, handler)
-        context = Context(self._broker, client, header.client_id or "", header.api_version, slot.release)
+
+        def appended() -> None:
+            forget_records(request)
+            slot.release()
+
+        context = Context(
+            self._broker,
+            client,
+            header.client_id or "",
+            header.api_version,
+            appended,
+            self.memory,
+            size,
+        )
 
         def finished(response: Message | None, error: BaseException | None) -> None:
             if error is not None:
@@ -98,6 +115,11 @@ class Dispatcher:
 
         slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
         slot.running.step()
+        if slot.is_awaited and not client.is_peer:
+            if not self.memory.takes(size):
+                close(f"{client.host}:{client.port} {header.client_id}: too many requests of its size wait")
+            else:
+                slot.on_over = self.memory.park(size)
 
     def _refuse(self, route: Route, header: RequestHeader, request: Message, error: BaseException) -> Message:
         if not isinstance(error, ProtocolError):

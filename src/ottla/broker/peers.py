@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from ottla.errors import NetworkException
 from ottla.wire.schema import Message
 
+SOFTWARE = "ottla-broker"  # what a broker calls itself when it connects to another one
 Answer = Callable[[Any], None]
 """Called once with the response, or with a NetworkException. After `cancel` never."""
 
@@ -46,3 +47,17 @@ class NoPeers:
     ) -> Call:
         answer(NetworkException(f"there is no way to broker {broker_id}"))
         return _Asked()
+
+
+def credential(asker: int, incarnation: bytes) -> str:
+    """Proves to the broker of this incarnation that `asker` reads the cluster's metadata: no API shows it."""
+    from hashlib import blake2b  # a broker that is alone needs none
+
+    return f"{asker}.{blake2b(str(asker).encode(), key=incarnation, digest_size=16).hexdigest()}"
+
+
+def is_credential(text: str, incarnation: bytes) -> bool:
+    from hmac import compare_digest
+
+    asker, dot, _ = text.partition(".")
+    return bool(dot) and asker.isdecimal() and compare_digest(text, credential(int(asker), incarnation))

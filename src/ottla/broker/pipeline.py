@@ -17,14 +17,18 @@ Buffers = list[Buffer]
 class Slot:
     """A place in the queue of answers. `buffers` is None while it is awaited, empty when there is none."""
 
-    __slots__ = ("_pipeline", "buffers", "held_bytes", "holds", "running")
+    __slots__ = ("_pipeline", "buffers", "holds", "on_over", "running")
 
-    def __init__(self, pipeline: "Pipeline", held_bytes: int = 0) -> None:
+    def __init__(self, pipeline: "Pipeline") -> None:
         self._pipeline = pipeline
-        self.held_bytes = held_bytes  # of the memory for requests, until it is answered
         self.buffers: Buffers | None = None
         self.holds = True
+        self.on_over: Callable[[], None] | None = None  # it is answered, or given up
         self.running: Running | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.running is not None
 
     def release(self) -> None:
         """The next request may start."""
@@ -35,11 +39,18 @@ class Slot:
     def answer(self, buffers: Buffers) -> None:
         self.buffers = buffers
         self.running = None
-        if self.held_bytes:
-            held_bytes, self.held_bytes = self.held_bytes, 0
-            self._pipeline.give_back(held_bytes)
+        self.end()
         self._pipeline.on_answered()
         self.release()
+
+    def end(self) -> None:
+        """Of its handler nothing is left."""
+        if self.running is not None:
+            self.running.cancel()
+            self.running = None
+        if self.on_over is not None:
+            on_over, self.on_over = self.on_over, None
+            on_over()
 
 
 class Begin(Protocol):
@@ -55,10 +66,8 @@ class Pipeline:
         write: Callable[[Buffers], None],
         on_ready: Callable[[], None],
         in_flight_max: int = 64,
-        give_back: Callable[[int], None] = lambda held_bytes: None,
     ) -> None:
         self._begin, self._write, self._on_ready = begin, write, on_ready
-        self.give_back = give_back
         self._slots: deque[Slot] = deque()
         self._in_flight_max = in_flight_max
         self._closed = False
@@ -72,8 +81,8 @@ class Pipeline:
     def idle(self) -> bool:
         return not self._slots
 
-    def on_frame(self, frame: Buffer, held_bytes: int = 0) -> None:
-        slot = Slot(self, held_bytes)
+    def on_frame(self, frame: Buffer) -> None:
+        slot = Slot(self)
         self._slots.append(slot)
         self._begin(frame, slot)
 
@@ -92,12 +101,18 @@ class Pipeline:
             self._on_ready()
 
     def close(self) -> None:
-        """The connection is gone: parked requests go with it."""
+        """The connection is gone: parked requests go with it, and nothing refers back to the connection."""
         self._closed = True
         slots, self._slots = self._slots, deque()
         for slot in slots:
-            if slot.running is not None:
-                slot.running.cancel()
-            if slot.held_bytes:
-                self.give_back(slot.held_bytes)
-                slot.held_bytes = 0
+            slot.end()
+        self._begin, self._write, self._on_ready = _begin_nothing, _write_nothing, _nothing
+
+
+def _begin_nothing(frame: Buffer, slot: Slot) -> None: ...
+
+
+def _write_nothing(buffers: Buffers) -> None: ...
+
+
+def _nothing() -> None: ...

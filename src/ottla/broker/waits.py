@@ -90,4 +90,8 @@ class Running:
     def cancel(self) -> None:
         """Nobody wants the answer any more; the handler's `finally` takes it off whatever it waits for."""
         self._cancelled = True
+        self._finished = _nobody
         self._coroutine.close()
+
+
+def _nobody(result: object, error: BaseException | None) -> None: ...

@@ -19,8 +19,9 @@ from ottla.wire.schema import Message
 class Connection(asyncio.BufferedProtocol):
     """Requests may overlap; each answer finds its request by id. After a loss everything in flight fails."""
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings, software: tuple[str, str] | None = None) -> None:
         self.name = name
+        self._software = software or ("ottla", _our_version())
         self.dialogue = Dialogue(settings.client_id)
         self._settings = settings
         self._frames = Frames(settings.receive_message_max_bytes)
@@ -31,15 +32,18 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
 
     @classmethod
-    async def open(cls, host: str, port: int, settings: Settings) -> "Connection":
-        """Connects, learns what the broker serves, authenticates. Fails as `ConnectionLost` or for good."""
+    async def open(
+        cls, host: str, port: int, settings: Settings, software: tuple[str, str] | None = None
+    ) -> "Connection":
+        """Connects, learns what the broker serves, authenticates. Fails as `ConnectionLost` or for good.
+        `software` is the name and version that the broker is told."""
         loop = asyncio.get_running_loop()
         name = f"{host}:{port}"
         context = security.tls_context(settings)
         try:
             async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
                 _, connection = await loop.create_connection(
-                    lambda: cls(name, settings), host, port, ssl=context
+                    lambda: cls(name, settings, software), host, port, ssl=context
                 )
                 try:
                     await connection._begin()
@@ -151,7 +155,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _api_versions(self) -> ApiVersionsResponse:
         """Our newest form first; a broker that does not know it tells its own newest."""
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=_our_version())
+        name, version = self._software
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
         answer: ApiVersionsResponse = await self.send(request, ApiVersionsRequest.VERSIONS[1])
         if answer.error_code == UnsupportedVersion.code:
             theirs = max((a.max_version for a in answer.api_keys if a.api_key == request.API_KEY), default=0)

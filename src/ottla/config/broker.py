@@ -179,6 +179,13 @@ _CLUSTER = (
 _OURS = (
     _key("ottla.requests.max.bytes", LONG, 256 << 20, "Memory for requests in flight.", at_least(1)),
     _key(
+        "ottla.fetch.max.wait.ms",
+        INT,
+        300_000,
+        "A fetch is answered after this time even if the client would wait longer.",
+        at_least(0),
+    ),
+    _key(
         "ottla.connection.responses.max.bytes",
         LONG,
         16 << 20,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.broker.context import Client
 from ottla.broker.pipeline import Buffers, Pipeline, Slot
 from ottla.ports import Buffer
+from ottla.server.budget import Frame, Lease
 from ottla.wire.frames import LENGTH
 
 if TYPE_CHECKING:
@@ -14,24 +15,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.server")
 
-IDLE_BUFFER_BYTES = 4 << 10
+HEAD_BYTES = 4 << 10  # a buffer of the connection's own, for small frames and the beginning of others
 HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
-STEP_BYTES = 1 << 20  # a buffer grows by at most its own size or this: an announced length costs nothing
 
 
 class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "Listener") -> None:
         self._listener = listener
-        self._buffer = bytearray(IDLE_BUFFER_BYTES)
-        self._start = self._end = 0  # what is received and not yet cut into frames
+        self._head = bytearray(HEAD_BYTES)
+        self._start = self._end = 0  # what is received in the head and not yet cut into frames
+        self._lease: Lease | None = None  # memory for a frame that is too large for the head, as it arrives,
+        self._body: Frame | None = None  # and the frame
+        self._is_waiting = False  # for such memory
+        self._is_deferred = False  # to the next turn of the loop
         self._reading = True
         self._writable = True
-        self._reserved = 0  # of the memory for requests, for the frame that is being received
-        self._is_waiting = False  # for such memory
         self._transport: asyncio.Transport
         self.client: Client
         self.last_used_ms = 0
-        self._pipeline = Pipeline(self._begin, self._write, self._cut, give_back=listener.budget.give)
+        self._pipeline = Pipeline(self._begin, self._write, self._cut)
 
     # -- what asyncio calls ----------------------------------------------------------------------
 
@@ -46,30 +48,35 @@ class Connection(asyncio.BufferedProtocol):
             self.close(refused)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._end == len(self._buffer):
-            self._make_room()
-        return memoryview(self._buffer)[self._end :]
+        if self._lease is not None:
+            return self._room_in_body(self._lease)
+        if self._end == len(self._head):
+            self._make_room_in_head()
+        return memoryview(self._head)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._end += nbytes
+        if self._lease is not None:
+            self._lease.received += nbytes
+        else:
+            self._end += nbytes
         self._cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Everything goes at once: no reference cycle is left for the collector to find."""
         self._pipeline.close()
-        self._listener.budget.leave(self)
-        if self._reserved:
-            self._listener.budget.give(self._reserved)
-            self._reserved = 0
+        if self._lease is not None:
+            self._lease.release()
+        self._lease = self._body = None
         self._listener.on_disconnected(self)
 
     def pause_writing(self) -> None:
         self._writable = False
         self._pause()
-        self._listener.on_stalled(self)
+        self._listener.unsent.on_stalled(self)
 
     def resume_writing(self) -> None:
         self._writable = True
-        self._listener.on_flowing(self)
+        self._listener.unsent.on_flowing(self)
         self._cut()
 
     # -- reading ---------------------------------------------------------------------------------
@@ -77,69 +84,100 @@ class Connection(asyncio.BufferedProtocol):
     def _cut(self) -> None:
         """Whole frames go to the pipeline while it takes them; reading pauses when too much waits."""
         self.last_used_ms = self._listener.clock.monotonic_ms()
-        while self._writable and self._pipeline.ready and not self._is_waiting:
-            if self._transport.is_closing():
+        while self._may_begin():
+            frame = self._next_frame()
+            if frame is None:
                 break
-            received = self._end - self._start
-            if received < LENGTH.size:
-                break
-            (size,) = LENGTH.unpack_from(self._buffer, self._start)
-            if not 0 < size <= self._listener.request_bytes_max:
-                self.close(f"a frame of {size} bytes, limit {self._listener.request_bytes_max}")
-                return
-            if size > IDLE_BUFFER_BYTES and not self._reserved and not self._reserve(size):
-                break
-            if received < LENGTH.size + size:
-                break
-            held, self._reserved = self._reserved, 0
-            if held:
-                self._listener.budget.on_complete(self)
-            self._pipeline.on_frame(self._take(size), held)
-        if self._start == self._end:
-            self._start = self._end = 0
+            self._pipeline.on_frame(frame)
+            del frame  # or the next one would be received while this one's memory is held
         # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
-        held = 0 if self._pipeline.ready else self._end - self._start
-        if self._writable and held < HELD_BYTES_MAX and not self._is_waiting:
+        held = self._end - self._start
+        if self._writable and held < HELD_BYTES_MAX and not self._is_waiting and not self._is_deferred:
             self._resume()
         else:
             self._pause()
 
-    def _reserve(self, size: int) -> bool:
-        """Larger frames are read once there is memory for them, over all connections."""
-        self._is_waiting = not self._listener.budget.take(self, size, lambda: self._on_granted(size))
-        if not self._is_waiting:
-            self._reserved = size
-        return not self._is_waiting
+    def _may_begin(self) -> bool:
+        if not self._writable or not self._pipeline.ready or self._is_waiting or self._is_deferred:
+            return False
+        if self._listener.is_late():
+            self._is_deferred = True
+            self._listener.clock.call_soon(self._on_turn)
+            return False
+        return not self._transport.is_closing()
 
-    def _on_granted(self, size: int) -> None:
-        self._is_waiting = False
-        self._reserved = size
-        self._listener.clock.call_soon(self._cut)
+    def _on_turn(self) -> None:
+        self._is_deferred = False
+        self._cut()
 
-    def _take(self, size: int) -> Buffer:
+    def _next_frame(self) -> Buffer | None:
+        if self._lease is None:
+            received = self._end - self._start
+            if received < LENGTH.size:
+                return None
+            (size,) = LENGTH.unpack_from(self._head, self._start)
+            if not 0 < size <= self._listener.request_bytes_max:
+                self.close(f"a frame of {size} bytes, limit {self._listener.request_bytes_max}")
+                return None
+            if LENGTH.size + size <= HEAD_BYTES:
+                return self._cut_from_head(size) if received >= LENGTH.size + size else None
+            lane = self._listener.budget.lane(size, is_peer=self.client.is_peer)
+            self._lease = lane.open(self, self.client.host, size)
+        return self._cut_body(self._lease)
+
+    def _cut_from_head(self, size: int) -> bytes:
         begin = self._start + LENGTH.size
         self._start = begin + size
-        if self._start == self._end and size > IDLE_BUFFER_BYTES:
-            # The frame fills what was received: handed over as it is, without a copy.
-            frame = memoryview(self._buffer)[begin : self._start]
-            self._buffer = bytearray(IDLE_BUFFER_BYTES)
-            self._start = self._end = 0
-            return frame
-        return bytes(memoryview(self._buffer)[begin : self._start])
+        frame = bytes(memoryview(self._head)[begin : self._start])
+        self._shrink_head()
+        return frame
 
-    def _make_room(self) -> None:
-        """Moves the open frame to the front, and grows towards its length as its bytes arrive."""
+    def _cut_body(self, lease: Lease) -> Buffer | None:
+        """The whole frame without a copy, or more room for it."""
+        if lease.received == lease.held_bytes < lease.size:
+            self._is_waiting = not lease.grow()
+        if self._body is None and lease.held_bytes:
+            self._body = self._begin_body(lease)
+        if self._body is None or lease.received < lease.size:
+            return None
+        frame = memoryview(self._body)
+        self._lease = self._body = None
+        lease.on_complete()
+        return frame
+
+    def _begin_body(self, lease: Lease) -> Frame:
+        """Takes over what the head has of it."""
+        body = Frame(lease)
+        begin = self._start + LENGTH.size
+        end = min(self._end, begin + len(body))
+        lease.received = end - begin
+        body[: lease.received] = memoryview(self._head)[begin:end]
+        self._start = end
+        self._shrink_head()
+        return body
+
+    def _room_in_body(self, lease: Lease) -> memoryview:
+        assert self._body is not None
+        if len(self._body) < lease.held_bytes:  # nobody has a view of it now
+            self._body.extend(bytes(lease.held_bytes - len(self._body)))
+        return memoryview(self._body)[lease.received :]
+
+    def on_room(self) -> None:
+        self._is_waiting = False
+        self._cut()
+
+    def _make_room_in_head(self) -> None:
+        """Moves what is held to the front; grows when several frames wait behind one that is held back."""
         held = self._end - self._start
-        size = IDLE_BUFFER_BYTES
-        if held >= LENGTH.size:
-            wanted = LENGTH.size + LENGTH.unpack_from(self._buffer, self._start)[0]
-            size = max(size, min(wanted, held + max(held, STEP_BYTES)))
-        if size <= held:  # several frames wait behind one that is held back
-            size = held + IDLE_BUFFER_BYTES
-        buffer = bytearray(size)
-        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
-        self._buffer = buffer
-        self._start, self._end = 0, held
+        head = bytearray(HEAD_BYTES if held < HEAD_BYTES else held + HEAD_BYTES)
+        head[:held] = memoryview(self._head)[self._start : self._end]
+        self._head, self._start, self._end = head, 0, held
+
+    def _shrink_head(self) -> None:
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._head) > HEAD_BYTES:
+                self._head = bytearray(HEAD_BYTES)
 
     def _pause(self) -> None:
         if self._reading and not self._transport.is_closing():

@@ -3,6 +3,7 @@
 from ottla.ports import Clock, TimerHandle
 
 INTERVAL_MS = 50
+LATE_MS = 50
 WINDOW = 1200  # samples: the last minute
 
 
@@ -22,6 +23,11 @@ class LagProbe:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def is_late(self) -> bool:
+        """Whether the loop has not come to its timers for a while. What can wait for its next turn should."""
+        return self._timer is not None and self._clock.monotonic_ms() > self._due_ms + LATE_MS
 
     def max_ms(self) -> int:
         """The worst of the last minute."""

@@ -12,6 +12,7 @@ from ottla.config.settings import Config
 from ottla.ports import Clock, TimerHandle
 from ottla.server.budget import Budget
 from ottla.server.connection import Connection
+from ottla.server.unsent import Unsent
 
 log = logging.getLogger("ottla.server")
 SWEEP_MS = 10_000
@@ -29,8 +30,12 @@ class Listener:
         config: Callable[[], Config],
         clock: Clock,
         budget: Budget,
+        unsent: Unsent,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.name, self.dispatcher, self.clock, self.budget = name, dispatcher, clock, budget
+        """`is_late` tells whether the event loop has worked on requests for too long at a stretch."""
+        self.name, self.dispatcher, self.clock = name, dispatcher, clock
+        self.budget, self.unsent, self.is_late = budget, unsent, is_late
         self._config = config
         static = config()
         self.request_bytes_max: int = static.socket_request_max_bytes
@@ -42,7 +47,6 @@ class Listener:
         self._backlog: int = static.socket_listen_backlog_size
         self.connections: set[Connection] = set()
         self._stopped = False
-        self._stalled: dict[Connection, None] = {}  # do not read their answers; the longest first
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
         self._socket: socket.socket
@@ -79,21 +83,8 @@ class Listener:
             return f"{host}: the {self._handles_max} file handles of this process are nearly used up"
         return None
 
-    def on_stalled(self, connection: Connection) -> None:
-        """Answers pile up for clients that do not read. What all of them hold is bounded: the one that has
-        been stuck for longest goes."""
-        self._stalled[connection] = None
-        limit = self.budget.limit_bytes
-        while len(self._stalled) > 1 and sum(each.unsent_bytes for each in self._stalled) > limit:
-            longest = next(iter(self._stalled))
-            del self._stalled[longest]
-            longest.abort(f"it does not read its answers, of which {longest.unsent_bytes} bytes wait")
-
-    def on_flowing(self, connection: Connection) -> None:
-        self._stalled.pop(connection, None)
-
     def on_disconnected(self, connection: Connection) -> None:
-        self._stalled.pop(connection, None)
+        self.unsent.on_flowing(connection)
         self.connections.discard(connection)
         self.dispatcher.on_disconnected(connection.client)
         host = connection.client.host
@@ -125,7 +116,7 @@ class Listener:
         for connection in list(self.connections):
             if connection.is_closing:
                 connection.abort()  # it had its time to read what was left
-            elif connection.last_used_ms < oldest and (connection.idle or connection in self._stalled):
+            elif connection.last_used_ms < oldest and (connection.idle or connection in self.unsent):
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)
 

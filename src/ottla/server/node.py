@@ -32,6 +32,8 @@ from ottla.server.folders import Folders, check_ours, strand_leftovers
 from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
+from ottla.server.memory import RequestMemory
+from ottla.server.unsent import Unsent
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
@@ -113,6 +115,7 @@ class Node:
             self._find_peers(controller)
         self.broker = assembly.broker(controller, self._replicas, self.peers)
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
+        self.lag = LagProbe(self.clock)
         self._bind()
         self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
         if self.is_clustered:
@@ -120,7 +123,6 @@ class Node:
             await self._serve()
         await self._join(directories)
         self.broker.housekeeping.start()
-        self.lag = LagProbe(self.clock)
         self.lag.start()
         if not self.is_clustered:
             await self._serve()
@@ -186,8 +188,18 @@ class Node:
     def _bind(self) -> None:
         limit = self.config.queued_max_request_bytes
         budget = Budget(limit if limit > 0 else self.config.ottla_requests_max_bytes, self.clock)
+        unsent = Unsent(budget.limit_bytes, self.config.ottla_connection_responses_max_bytes, self.clock)
+        self.dispatcher.memory = RequestMemory(budget.parked, unsent)
         for address in addresses.listeners(self.config):
-            listener = Listener(address.name, self.dispatcher, lambda: self.broker.config, self.clock, budget)
+            listener = Listener(
+                address.name,
+                self.dispatcher,
+                lambda: self.broker.config,
+                self.clock,
+                budget,
+                unsent,
+                self.lag.is_late,
+            )
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
 

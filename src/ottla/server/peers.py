@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from ottla.broker.peers import Answer, Call, Lane
+from ottla.broker.peers import SOFTWARE, Answer, Call, Lane, credential
 from ottla.client.connection import Connection
 from ottla.client.errors import ConnectionLost
 from ottla.client.settings import Settings
@@ -72,7 +72,9 @@ class BrokerPeers:
             return found
         if found is not None:
             found.close()
-        opened = await Connection.open(endpoint.host, endpoint.port, self._settings)
+        opened = await Connection.open(
+            endpoint.host, endpoint.port, self._settings, (SOFTWARE, self._credential(broker_id))
+        )
         raced = self._connections.get(key)
         if raced is not None and raced is not found and raced.is_open:
             opened.close()
@@ -82,6 +84,9 @@ class BrokerPeers:
             raise ConnectionLost("stopped")
         self._connections[key] = opened
         return opened
+
+    def _credential(self, broker_id: int) -> str:
+        return credential(self._node_id, self._image.brokers[broker_id].incarnation)
 
     def endpoint(self, broker_id: int) -> Endpoint:
         broker = self._image.brokers.get(broker_id)

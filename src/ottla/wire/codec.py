@@ -86,6 +86,11 @@ def read_bounded(
     return read(cls, version, buffer, position, bounded=True)
 
 
+def elements_left() -> int:
+    """Of those that the last call of `read_bounded` was allowed."""
+    return _ELEMENTS_LEFT[0]
+
+
 def write(message: Message, version: int, into: bytearray | None = None) -> bytearray:
     out = bytearray() if into is None else into
     writer(type(message), version)(message, out)

@@ -2,7 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import struct
+import time
+import tracemalloc
+import weakref
 
 import pytest
 
@@ -133,7 +137,7 @@ def test_an_announced_length_costs_nothing_until_its_bytes_arrive():
             writer.write(struct.pack(">i", 90 << 20) + b"x" * 1000)
             await writer.drain()
             assert await is_alive(node)
-            assert max(len(each._buffer) for each in node.listeners[0].connections) < 1 << 20
+            assert node.listeners[0].budget.held_bytes <= 1 << 20
 
     with_node(scenario)
 
@@ -199,6 +203,171 @@ def test_a_consumer_that_is_gone_takes_its_parked_fetch_with_it():
                 await asyncio.sleep(0)
         while len(partition.committed):
             await asyncio.sleep(0)
+
+    with_node(scenario)
+
+
+def a_long_poll(wait_ms=60_000, topic="t", partitions=1):
+    wanted = [
+        FetchPartition(partition=i, fetch_offset=0, partition_max_bytes=9999) for i in range(partitions)
+    ]
+    return FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=9999, topics=[FetchTopic(topic=topic, partitions=wanted)]
+    )
+
+
+def padded(data, size):
+    """The same request with bytes behind it, which belong to its frame."""
+    body = data[4:] + bytes(size)
+    return struct.pack(">i", len(body)) + body
+
+
+@contextlib.contextmanager
+def without_the_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_a_parked_long_poll_holds_nothing_of_its_frame():
+    async def scenario(node):
+        budget = node.listeners[0].budget
+        async with connect(node) as (reader, writer), connect(node) as (_, writer2):
+            await make_topic(reader, writer)
+            partition = node.broker.partition("t", 0)
+            for parked, padding in enumerate((10_000, 2_000_000)):
+                (writer, writer2)[parked].write(padded(frame("Fetch", 4, a_long_poll()), padding))
+                while len(partition.committed) <= parked:
+                    await asyncio.sleep(0)
+            assert budget.held_bytes == 0
+
+    with without_the_collector():
+        with_node(scenario)
+
+
+def test_a_fetch_waits_no_longer_than_the_setting_allows():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+            writer.write(frame("Fetch", 4, a_long_poll(wait_ms=2**31 - 1)))
+            while not len(node.broker.partition("t", 0).committed):
+                await asyncio.sleep(0)
+            node.clock.advance(7001)
+            _, body = await answer(reader)
+            found = codec.read(FetchResponse, 4, body)[0].responses[0].partitions[0]
+            assert found.error_code == 0 and not found.records
+
+    with_node(scenario, **{"ottla.fetch.max.wait.ms": "7000"})
+
+
+def test_large_long_polls_beyond_their_memory_are_answered_at_once():
+    async def scenario(node):
+        parked = node.listeners[0].budget.parked
+        async with connect(node) as (reader, writer), connect(node) as (reader2, writer2):
+            topic = CreatableTopic(name="many", num_partitions=1000, replication_factor=1)
+            writer.write(frame("CreateTopics", 5, CreateTopicsRequest(topics=[topic], timeout_ms=5000)))
+            await answer(reader)
+            writer.write(frame("Fetch", 4, a_long_poll(topic="many", partitions=1000)))
+            while not parked.held_bytes:
+                await asyncio.sleep(0)
+            writer2.write(frame("Fetch", 4, a_long_poll(topic="many", partitions=1000)))
+            _, body = await answer(reader2)
+            assert len(codec.read(FetchResponse, 4, body)[0].responses[0].partitions) == 1000
+            writer2.write(frame("Fetch", 4, a_long_poll(topic="many")))  # a small one waits
+            while len(node.broker.partition("many", 0).committed) != 2:
+                await asyncio.sleep(0)
+            writer.close()
+            while parked.held_bytes:
+                await asyncio.sleep(0)
+
+    with_node(scenario, **{"ottla.requests.max.bytes": "1000000"})
+
+
+def test_closed_connections_free_everything_without_the_collector():
+    async def scenario(node):
+        listener = node.listeners[0]
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(5):
+            async with connect(node) as (_, writer), connect(node) as (_, parked):
+                await until_connected(listener, 2)
+                parked.write(padded(frame("Fetch", 4, a_long_poll()), 100_000))
+                while not len(node.broker.partition("t", 0).committed):
+                    await asyncio.sleep(0)
+                gone = [weakref.ref(each) for each in listener.connections]
+                pipelines = [weakref.ref(each._pipeline) for each in listener.connections]
+                writer.write(struct.pack(">i", 100 << 20) + bytes(8 << 20))
+                while listener.budget.held_bytes < 8 << 20:
+                    await asyncio.sleep(0)
+            while listener.connections:
+                await asyncio.sleep(0)
+            writer = parked = None
+            await asyncio.sleep(0.01)  # asyncio's own handles go with the turns of the loop
+            assert listener.budget.held_bytes == 0
+            assert [each() for each in gone + pipelines] == [None] * 4
+        assert tracemalloc.get_traced_memory()[0] - before < 4 << 20
+        tracemalloc.stop()
+
+    with without_the_collector():
+        with_node(scenario)
+
+
+async def until_connected(listener, count):
+    while len(listener.connections) < count:
+        await asyncio.sleep(0)
+
+
+def test_the_name_of_a_clients_software_is_kept_only_in_part():
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            request = ApiVersionsRequest(client_software_name="x" * 30_000, client_software_version="1")
+            writer.write(frame("ApiVersions", 3, request))
+            await answer(reader)
+            (connection,) = node.listeners[0].connections
+            assert 0 < len(connection.client.software) <= 100
+
+    with_node(scenario)
+
+
+@pytest.mark.parametrize("connections", [100])
+def test_requests_of_many_connections_leave_the_loop_its_turns(connections):
+    """Else a broker would miss its session with ZooKeeper, whose pings wait for such a turn."""
+
+    async def scenario(node):
+        begun, most, seen = 0, 0, 0
+
+        class Slow:
+            def __init__(self, metrics):
+                self.on_answer = metrics.on_answer
+
+            def on_request(self, header, request, handler):
+                nonlocal begun
+                begun += 1
+                time.sleep(0.01)
+                return handler
+
+        node.dispatcher.observer = Slow(node.broker.metrics)
+
+        def tick():
+            nonlocal most, seen
+            most, seen = max(most, begun - seen), begun
+            node.clock.call_later(1, tick)
+
+        async with contextlib.AsyncExitStack() as stack:
+            opened = [await stack.enter_async_context(connect(node)) for _ in range(connections)]
+            await until_connected(node.listeners[0], connections)
+            tick()
+            for _, writer in opened:
+                writer.write(frame("ApiVersions", 0, ApiVersionsRequest()))
+            for reader, _ in opened:
+                await answer(reader)
+        assert begun == connections
+        assert most <= connections // 4
 
     with_node(scenario)
 

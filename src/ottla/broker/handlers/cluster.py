@@ -3,6 +3,7 @@
 import re
 
 from ottla import errors
+from ottla.broker import peers
 from ottla.broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.broker import Broker
 from ottla.broker.context import Context
@@ -29,6 +30,7 @@ from ottla.wire.schema import ZERO_UUID
 
 PRODUCE = 0
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_KEPT = 64  # characters, for as long as the connection lasts
 NAMED_SOFTWARE_FROM = 3
 IDS_FROM = 12  # of Metadata requests
 
@@ -38,7 +40,9 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
         names = request.client_software_name, request.client_software_version
         if not all(SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=errors.InvalidRequest.code)
-        context.client.software = " ".join(names)
+        context.client.software = " ".join(names)[:SOFTWARE_KEPT]
+        if names[0] == peers.SOFTWARE:
+            context.client.is_peer = context.broker.is_peer(names[1], context.client.listener)
     return served_versions(context.broker)
 
 

@@ -61,10 +61,11 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         _acknowledge(look, reader, now_ms, context)
     if look.readable and not look.urgent:
         parked = Parked(list(look.readable.values()), reader, min(request.min_bytes, bytes_max), broker.clock)
-        if request.max_wait_ms > 0 and not parked.is_enough():
-            await parked.until(now_ms + request.max_wait_ms)
+        wait_ms = context.wait_ms(request.max_wait_ms)
+        if wait_ms > 0 and not parked.is_enough():
+            await parked.until(now_ms + wait_ms)
             look = _look(turn, request.rack_id, reader, context)
-    data = _read_all(turn, look, reader, bytes_max, context)
+    data = _read_all(turn, look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
     return _response(turn, turn.tell(data), by_id, context)
 
 
