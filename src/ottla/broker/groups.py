@@ -81,6 +81,7 @@ def settings_of(config: Config) -> "GroupSettings":
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_max_size=config.group_max_size,
+        group_pending_members_max=config.ottla_group_pending_members_max,
         group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         group_consumer_min_session_timeout_ms=config.group_consumer_min_session_timeout_ms,
         group_consumer_max_session_timeout_ms=config.group_consumer_max_session_timeout_ms,

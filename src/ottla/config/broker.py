@@ -212,6 +212,14 @@ _OURS = (
     _key("ottla.partitions.max", INT, 200_000, "Partitions in the cluster.", at_least(1)),
     _key("ottla.groups.max", INT, 100_000, "Groups of a coordinator.", at_least(1)),
     _key(
+        "ottla.group.pending.members.max",
+        INT,
+        1000,
+        "Member ids that classic members were given and have not joined with yet, for each partition of the offsets"
+        " topic; the oldest are forgotten first.",
+        at_least(1),
+    ),
+    _key(
         "ottla.group.consumer.settling.heartbeat.interval.ms",
         INT,
         500,

@@ -3,6 +3,7 @@
 JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5. Assignments and subscriptions are opaque here.
 """
 
+from collections import deque
 from collections.abc import Hashable
 
 from ottla import errors
@@ -18,12 +19,14 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 MEMBER_ID_REQUIRED_FROM = 4  # JoinGroup version
 SKIP_ASSIGNMENT_FROM = 9
+ID_PREFIX_MAX = 255  # of a member id; a client's name may have 32,767 characters
 
 
 class ClassicProtocol:
     def __init__(self, environment: Environment) -> None:
         self._env = environment
         self.rebalance = Rebalance(environment)
+        self._handed_out: deque[tuple[ClassicGroup, str]] = deque()  # the latest member ids, used or not
 
     # JoinGroup
 
@@ -64,17 +67,35 @@ class ClassicProtocol:
         protocols: Protocols,
     ) -> None:
         prefix = request.group_instance_id or client.client_id
-        member_id = f"{prefix}-{self._env.new_id()}"
+        member_id = f"{prefix[:ID_PREFIX_MAX]}-{self._env.new_id()}"
         if request.group_instance_id in group.statics:
             self._replace_static(group, member_id, request, version, token, now_ms, decision, protocols)
         elif request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
             # So that a client whose answer gets lost does not leave a phantom member behind.
-            group.pending.add(member_id)
-            decision.arm(timers.session(group.group_id, member_id), request.session_timeout_ms)
+            self._hand_out(group, member_id, request.session_timeout_ms, now_ms, decision)
             decision.reply(token, join_error(errors.MemberIdRequired.code, version, member_id))
         else:
             member = _member(request, version, member_id, client, protocols)
             self._add(group, member, request.protocol_type, token, now_ms, decision)
+
+    def _hand_out(
+        self, group: ClassicGroup, member_id: str, session_timeout_ms: int, now_ms: int, decision: Decision
+    ) -> None:
+        """Ids that nobody joins with cost memory and hold up rebalances: only the latest are remembered.
+
+        A member whose id was forgotten is told UNKNOWN_MEMBER_ID and asks for another one."""
+        group.pending.add(member_id)
+        decision.arm(timers.session(group.group_id, member_id), session_timeout_ms)
+        self._handed_out.append((group, member_id))
+        if len(self._handed_out) > self._env.settings.group_pending_members_max:
+            oldest_group, oldest_id = self._handed_out.popleft()
+            if oldest_id in oldest_group.pending:
+                decision.disarm(timers.session(oldest_group.group_id, oldest_id))
+                self._forget(oldest_group, oldest_id, now_ms, decision)
+
+    def _forget(self, group: ClassicGroup, member_id: str, now_ms: int, decision: Decision) -> None:
+        group.pending.discard(member_id)
+        self.rebalance.maybe_complete_join(group, now_ms, decision)
 
     def _add(
         self,
@@ -273,8 +294,7 @@ class ClassicProtocol:
         self, group: ClassicGroup, member_id: str, now_ms: int, decision: Decision
     ) -> None:
         if member_id in group.pending:
-            group.pending.discard(member_id)
-            self.rebalance.maybe_complete_join(group, now_ms, decision)
+            self._forget(group, member_id, now_ms, decision)
             return
         member = group.members.get(member_id)
         if member is None:

@@ -18,6 +18,7 @@ class GroupSettings:
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = UNLIMITED
     group_new_member_join_timeout_ms: int = 300_000
+    group_pending_members_max: int = 1_000  # ours: ids handed out by a shard that nobody has joined with yet
 
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000

@@ -135,6 +135,39 @@ def test_a_pending_member_that_never_joins_is_forgotten_after_its_session():
     assert not world.groups["g"].pending
 
 
+def test_of_the_ids_that_nobody_joins_with_only_the_latest_are_remembered():
+    world = World(GroupSettings(group_pending_members_max=5))
+    handed_out = [world.join(group=f"g{i % 2}").answer.member_id for i in range(40)]
+    assert world.groups["g0"].pending | world.groups["g1"].pending == set(handed_out[-5:])
+    assert len(world.shard._timers) == 5 + 1  # a session each; and the look for what has expired
+    forgotten = world.join(handed_out[0], group="g0").answer
+    assert forgotten.error_code == e.UnknownMemberId.code
+    assert world.join(handed_out[-1], group="g1").answer.generation_id == 1
+
+
+def test_a_rebalance_goes_on_when_the_id_it_waits_for_is_forgotten():
+    world = World(GroupSettings(group_pending_members_max=1))
+    (first,) = world.stable_group(1)
+    world.join()
+    again = world.join(first)
+    assert again.answer is None  # the pending one may still come
+    world.join(group="another")
+    assert again.answer.generation_id == 2
+
+
+def test_a_group_that_was_only_ever_asked_for_ids_is_forgotten():
+    world = World()
+    world.join(session_ms=8_000)
+    world.clock.advance(8_000 + world.settings.offsets_retention_check_interval_ms)
+    assert "g" not in world.groups
+
+
+def test_a_member_id_begins_with_the_clients_name_cut_to_a_bounded_length():
+    world = World()
+    assert world.join(client="c").answer.member_id.startswith("c-")
+    assert len(world.join(client="c" * 32_767).answer.member_id) < 300
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
