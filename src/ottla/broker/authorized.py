@@ -1,9 +1,19 @@
 """What a client may do, as bit sets of the protocol's operations. Without an authorizer: everything."""
 
-NOT_ASKED = -(2**31)
+from ottla.security.operations import (
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER_ACTION,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    IDEMPOTENT_WRITE,
+    READ,
+    WRITE,
+)
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
+NOT_ASKED = -(2**31)
 
 
 def _bits(*operations: int) -> int:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla import errors
 from ottla.broker.channel import ControllerChannel
@@ -33,6 +33,9 @@ from ottla.replication.partition import Partition
 from ottla.wire.schema import Message
 
 logger = logging.getLogger("ottla.broker")
+
+if TYPE_CHECKING:
+    from ottla.broker.access import Access
 
 T = TypeVar("T")
 
@@ -81,6 +84,7 @@ class Broker:
         self._on_dynamic_config()
         self.image.watch(self._on_record)
         self.supported_features: dict[str, tuple[int, int]] = {}
+        self.access: Access | None = None  # None: there is no authorizer, and everything is allowed
 
     @property
     def image(self) -> Image:

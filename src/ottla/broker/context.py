@@ -39,3 +39,19 @@ class Context:
             return 0
         longest_ms: int = self.broker.config.ottla_fetch_max_wait_ms
         return min(wanted_ms, longest_ms)
+
+    @property
+    def has_authorizer(self) -> bool:
+        return self.broker.access is not None
+
+    def allows(self, operation: int, resource_type: int, name: str) -> bool:
+        """Whether the client may do it (`security.operations` has the numbers); without an authorizer, always."""
+        access = self.broker.access
+        return access is None or access.allows(self.client, operation, resource_type, name)
+
+    def require(self, operation: int, resource_type: int, name: str) -> None:
+        """Raises the resource's AUTHORIZATION_FAILED unless the client may do it."""
+        if not self.allows(operation, resource_type, name):
+            from ottla.broker.access import refusal_of
+
+            raise refusal_of(resource_type)

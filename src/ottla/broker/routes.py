@@ -99,9 +99,10 @@ _TABLE = (
     _between("AlterPartition", "replication", "alter_partition"),
     _between("AllocateProducerIds", "replication", "allocate_producer_ids"),
     _route("DescribeAcls", "security", "describe_acls"),
-    _route("CreateAcls", "security", "create_acls"),
-    _route("DeleteAcls", "security", "delete_acls"),
+    _controller("CreateAcls", "security", "create_acls"),
+    _controller("DeleteAcls", "security", "delete_acls"),
     _route("DescribeClientQuotas", "security", "describe_client_quotas"),
     _route("DescribeUserScramCredentials", "security", "describe_user_scram_credentials"),
+    _controller("AlterUserScramCredentials", "security", "alter_user_scram_credentials"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -1,53 +1,315 @@
-"""Access lists, quotas and users: there are none yet, and tools are told so in the words that Kafka uses."""
+"""ACLs, SCRAM users and client quotas. Changes are records of the metadata log, decided by the controller."""
+
+from collections import defaultdict
 
 from ottla import errors
 from ottla.broker.context import Context
-from ottla.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from ottla.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.errors import ProtocolError
+from ottla.metadata.records import QuotaEntity, ScramSet
+from ottla.security import administration
+from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.security.administration import Deletion, QuotaChange, Upsertion, UserChange
+from ottla.security.operations import ALTER, ALTER_CONFIGS, CLUSTER, CLUSTER_NAME, DESCRIBE, DESCRIBE_CONFIGS
+from ottla.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    ResponseEntityData,
+    ResponseEntryData,
+)
+from ottla.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from ottla.wire.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from ottla.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 from ottla.wire.messages.describe_client_quotas import (
+    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
 from ottla.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
 
-NO_AUTHORIZER = "No Authorizer is configured on the broker"
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+# -- ACLs ----------------------------------------------------------------------------------------------------
 
 
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    context.require(DESCRIBE, CLUSTER, CLUSTER_NAME)
+    if not context.has_authorizer:
+        return DescribeAclsResponse(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    try:
+        wanted = _filter(request)
+    except ProtocolError as error:
+        return DescribeAclsResponse(error_code=error.code, error_message=error.message)
+    by_resource: dict[tuple[int, str, int], list[AclDescription]] = defaultdict(list)
+    for record in context.broker.image.security.acls:
+        if wanted.matches(administration.acl_of(record)):
+            by_resource[record.resource_type, record.name, record.pattern].append(
+                AclDescription(
+                    principal=record.principal,
+                    host=record.host,
+                    operation=record.operation,
+                    permission_type=record.permission,
+                )
+            )
+    return DescribeAclsResponse(
+        resources=[
+            DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
+            for (kind, name, pattern), acls in by_resource.items()
+        ]
+    )
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    refused = AclCreationResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refused for _ in request.creations])
+    context.require(ALTER, CLUSTER, CLUSTER_NAME)
+    if not context.has_authorizer:
+        refused = AclCreationResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
+        return CreateAclsResponse(results=[refused for _ in request.creations])
+    wanted = [_acl(creation) for creation in request.creations]
+    results = await context.broker.change(lambda image, config: administration.create_acls(wanted, image))
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=error.code, error_message=error.message)
+            if error is not None
+            else AclCreationResult()
+            for error in results
+        ]
+    )
 
 
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
-    return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
+    context.require(ALTER, CLUSTER, CLUSTER_NAME)
+    if not context.has_authorizer:
+        refused = DeleteAclsFilterResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
+        return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
+    filters: list[AclFilter | ProtocolError] = []
+    for each in request.filters:
+        try:
+            filters.append(_filter(each))
+        except ProtocolError as error:
+            filters.append(error)
+    valid = [each for each in filters if isinstance(each, AclFilter)]
+    matched = iter(
+        await context.broker.change(lambda image, config: administration.delete_acls(valid, image))
+    )
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(matching_acls=[_matching(acl) for acl in next(matched)])
+            if isinstance(each, AclFilter)
+            else DeleteAclsFilterResult(error_code=each.code, error_message=each.message)
+            for each in filters
+        ]
+    )
 
 
-async def describe_client_quotas(
-    request: DescribeClientQuotasRequest, context: Context
-) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(entries=[])
+def _acl(creation: AclCreation) -> Acl | ProtocolError:
+    try:
+        return Acl(
+            ResourceType(creation.resource_type),
+            creation.resource_name,
+            PatternType(creation.resource_pattern_type),
+            creation.principal,
+            creation.host,
+            Operation(creation.operation),
+            Permission(creation.permission_type),
+        )
+    except ValueError:
+        return errors.InvalidRequest(
+            "The rule has an unknown resource, pattern, operation or permission type"
+        )
+
+
+def _filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    try:
+        return AclFilter(
+            ResourceType(wanted.resource_type_filter),
+            wanted.resource_name_filter,
+            PatternType(wanted.pattern_type_filter),
+            wanted.principal_filter,
+            wanted.host_filter,
+            Operation(wanted.operation),
+            Permission(wanted.permission_type),
+        )
+    except ValueError:
+        raise errors.InvalidRequest(
+            "The filter has an unknown resource, pattern, operation or permission type"
+        ) from None
+
+
+def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+# -- users ---------------------------------------------------------------------------------------------------
+
+
+async def alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, context: Context
+) -> AlterUserScramCredentialsResponse:
+    context.require(ALTER, CLUSTER, CLUSTER_NAME)
+    changes: list[UserChange] = [Deletion(each.name, each.mechanism) for each in request.deletions]
+    changes += [
+        Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
+        for each in request.upsertions
+    ]
+    results = await context.broker.change(lambda image, config: administration.alter_users(changes, image))
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=name)
+            if error is None
+            else AlterUserScramCredentialsResult(
+                user=name, error_code=error.code, error_message=error.message
+            )
+            for name, error in results.items()
+        ]
+    )
 
 
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:
+    context.require(DESCRIBE, CLUSTER, CLUSTER_NAME)
+    known: dict[str, list[ScramSet]] = defaultdict(list)
+    for credential in context.broker.image.security.scram.values():
+        known[credential.name].append(credential)
+    names = [each.name for each in request.users or ()] or sorted(known)
     return DescribeUserScramCredentialsResponse(
         results=[
-            DescribeUserScramCredentialsResult(
-                user=each.name,
-                error_code=errors.ResourceNotFound.code,
-                error_message=f"Attempt to describe a user credential that does not exist: {each.name}",
-            )
-            for each in request.users or ()
+            _described(name, known.get(name, []), names.count(name) > 1) for name in dict.fromkeys(names)
         ]
     )
+
+
+def _described(
+    name: str, credentials: list[ScramSet], is_doubled: bool
+) -> DescribeUserScramCredentialsResult:
+    if is_doubled:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=errors.DuplicateResource.code,
+            error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
+        )
+    if not credentials:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=errors.ResourceNotFound.code,
+            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        )
+    return DescribeUserScramCredentialsResult(
+        user=name,
+        credential_infos=[
+            CredentialInfo(mechanism=each.mechanism, iterations=each.iterations)
+            for each in sorted(credentials, key=lambda each: each.mechanism)
+        ],
+    )
+
+
+# -- quotas --------------------------------------------------------------------------------------------------
+
+EXACT, DEFAULT, ANY = 0, 1, 2  # how a component of a filter matches
+
+
+async def alter_client_quotas(
+    request: AlterClientQuotasRequest, context: Context
+) -> AlterClientQuotasResponse:
+    context.require(ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
+    changes = [
+        QuotaChange(
+            tuple(QuotaEntity(part.entity_type, part.entity_name) for part in entry.entity),
+            tuple((op.key, None if op.remove else op.value) for op in entry.ops),
+        )
+        for entry in request.entries
+    ]
+    results = await context.broker.change(
+        lambda image, config: administration.alter_quotas(changes, image), validate_only=request.validate_only
+    )
+    return AlterClientQuotasResponse(
+        entries=[
+            ResponseEntryData(
+                error_code=0 if error is None else error.code,
+                error_message=None if error is None else error.message,
+                entity=[
+                    ResponseEntityData(entity_type=part.kind, entity_name=part.name) for part in change.entity
+                ],
+            )
+            for change, error in zip(changes, results, strict=True)
+        ]
+    )
+
+
+async def describe_client_quotas(
+    request: DescribeClientQuotasRequest, context: Context
+) -> DescribeClientQuotasResponse:
+    context.require(DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME)
+    kinds = [each.entity_type for each in request.components]
+    if len(set(kinds)) < len(kinds):
+        return _bad_filter("Duplicate filter component entity type")
+    if any(each.match_type not in (EXACT, DEFAULT, ANY) for each in request.components):
+        return _bad_filter("Unknown filter match type")
+    return DescribeClientQuotasResponse(
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=part.kind, entity_name=part.name) for part in entity],
+                values=[ValueData(key=key, value=float(text)) for key, text in quotas.items()],
+            )
+            for entity, quotas in context.broker.image.security.quotas.items()
+            if _is_wanted(entity, request)
+        ]
+    )
+
+
+def _is_wanted(entity: tuple[QuotaEntity, ...], request: DescribeClientQuotasRequest) -> bool:
+    names = {part.kind: part.name for part in entity}
+    if request.strict and len(names) != len(request.components):
+        return False
+    return all(
+        each.entity_type in names and _matches(each, names[each.entity_type]) for each in request.components
+    )
+
+
+def _matches(component: ComponentData, name: str | None) -> bool:
+    if component.match_type == EXACT:
+        return name == component.match
+    return component.match_type == ANY or name is None
+
+
+def _bad_filter(message: str) -> DescribeClientQuotasResponse:
+    response = DescribeClientQuotasResponse(error_code=errors.InvalidRequest.code, error_message=message)
+    response.entries = None
+    return response

@@ -1,0 +1,41 @@
+"""A JAAS entry, as sasl.jaas.config has it: a login module, a flag, and options."""
+
+import re
+
+from ottla.errors import InvalidConfig
+from ottla.frozen import frozen
+
+_ENTRY = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>.*?);?\s*", re.S)
+_OPTION = re.compile(r"""\s*(?P<name>[\w.\-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s";]+))""")
+
+
+@frozen
+class Jaas:
+    module: str
+    options: dict[str, str]
+
+    @property
+    def users(self) -> dict[str, str]:
+        """Of PlainLoginModule: user_NAME="PASSWORD"."""
+        prefix = "user_"
+        return {
+            name.removeprefix(prefix): text for name, text in self.options.items() if name.startswith(prefix)
+        }
+
+
+def parse_jaas(text: str, setting: str) -> Jaas:
+    """The error names the setting and never its text, which holds passwords."""
+    entry = _ENTRY.fullmatch(text)
+    if entry is None:
+        raise InvalidConfig(f'{setting} is not of the form `LoginModule required name="value" ...;`')
+    options: dict[str, str] = {}
+    rest = entry["options"]
+    position = 0
+    while rest[position:].strip():
+        option = _OPTION.match(rest, position)
+        if option is None:
+            raise InvalidConfig(f'{setting}: option {len(options) + 1} is not of the form name="value"')
+        quoted = option["quoted"]
+        options[option["name"]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else option["plain"]
+        position = option.end()
+    return Jaas(entry["module"], options)

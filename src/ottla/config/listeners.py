@@ -1,0 +1,65 @@
+"""Listeners: their names, protocols, and the settings that each has for itself (`listener.name.NAME.setting`)."""
+
+from collections.abc import Mapping
+
+from ottla.config.jaas import Jaas, parse_jaas
+from ottla.errors import InvalidConfig
+from ottla.frozen import frozen
+
+_PREFIX = "listener.name."
+_JAAS = "sasl.jaas.config"
+
+
+@frozen
+class ListenerSettings:
+    """The settings of one listener: its own where it has them, else the broker's."""
+
+    name: str
+    protocol: str
+    static: Mapping[str, str]
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
+
+    def get(self, setting: str, default: str = "") -> str:
+        own = self.static.get(f"{_PREFIX}{self.name.lower()}.{setting}")
+        return self.static.get(setting, default) if own is None else own
+
+    def own(self, setting: str, default: str = "") -> str:
+        """Without the broker's: on SASL_SSL only the listener's own ssl.client.auth counts, as in Kafka."""
+        return self.static.get(f"{_PREFIX}{self.name.lower()}.{setting}", default)
+
+    def tls(self) -> dict[str, str]:
+        """The ssl.* settings by their names without that prefix."""
+        names = {name.removeprefix("ssl.") for name in self.static if name.startswith("ssl.")}
+        own = f"{_PREFIX}{self.name.lower()}.ssl."
+        names |= {name.removeprefix(own) for name in self.static if name.startswith(own)}
+        texts = {name: self.get(f"ssl.{name}") for name in names}
+        if self.has_sasl:
+            texts["client.auth"] = self.own("ssl.client.auth", "none")
+        return texts
+
+    def mechanisms(self) -> list[str]:
+        """sasl.enabled.mechanisms; Kafka's default is GSSAPI."""
+        text = self.get("sasl.enabled.mechanisms", "GSSAPI")
+        return [each.strip().upper() for each in text.split(",") if each.strip()]
+
+    def jaas(self, mechanism: str) -> Jaas | None:
+        """Of one mechanism, or of all mechanisms of the listener."""
+        for setting in (f"{mechanism.lower()}.{_JAAS}", _JAAS):
+            text = self.get(setting)
+            if text:
+                return parse_jaas(text, f"{_PREFIX}{self.name.lower()}.{setting}")
+        return None
+
+    def number(self, setting: str, default: int) -> int:
+        text = self.get(setting, str(default))
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidConfig(f"{setting}={text} is not a number") from None
