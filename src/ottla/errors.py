@@ -4,6 +4,9 @@ import re
 from typing import ClassVar
 
 
+MESSAGE_CHARS_MAX = 2000  # a message may quote a name; together they must fit in an answer
+
+
 class OttlaError(Exception):
     """Whatever we raise on purpose."""
 
@@ -15,7 +18,7 @@ class ProtocolError(OttlaError):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or self.__doc__)
+        super().__init__((message or self.__doc__ or "")[:MESSAGE_CHARS_MAX])
 
     @property
     def message(self) -> str:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from ottla.ports import Buffer
 from ottla.storage.segment import Segment
-from ottla.wire.batch import HEADER_BYTES
+from ottla.wire.batch import HEADER_BYTES, CorruptBatch
 
 # Base offset, length, then (behind epoch, magic, CRC and attributes) the last offset delta.
 _EXTENT = struct.Struct(">qi11xi")
 _LENGTH_STARTS_AT = 12
+_LENGTH_MIN = HEADER_BYTES - _LENGTH_STARTS_AT
 _SEARCH_BYTES = 8 << 10  # read besides what is asked for, as the index leads only near to the first batch
 _WALK_BYTES = 64 << 10
 
@@ -97,6 +98,8 @@ def _find(segment: Segment, offset: int, max_bytes: int) -> _Buffered | None:
             if len(buffer) < HEADER_BYTES:
                 return None
         base_offset, length, delta = unpack(buffer, at)
+        if length < _LENGTH_MIN:
+            raise CorruptBatch(f"The batch at position {position + at} is smaller than its header")
         if base_offset + delta >= offset:
             return _Buffered(buffer, position, at)
         at += length + _LENGTH_STARTS_AT
@@ -116,6 +119,8 @@ def _cut(segment: Segment, place: _Buffered, max_bytes: int, up_to: int) -> tupl
     at, next_offset = max(start, known - position), -1
     while at + HEADER_BYTES <= limit:
         base_offset, length, delta = _EXTENT.unpack_from(buffer, at)
+        if length < _LENGTH_MIN:
+            break  # damaged: what stands before it is given, and reading on from there says so
         if at + length + _LENGTH_STARTS_AT > limit or base_offset >= up_to:
             next_offset = base_offset
             break

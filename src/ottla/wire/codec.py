@@ -30,6 +30,7 @@ FORMATS = {
 
 
 SPLICE_BYTES_MIN = 16 << 10  # below that a copy is cheaper than a buffer of its own
+STRING_BYTES_MAX = 0x7FFF  # in flexible versions too, as in Kafka: older versions must be able to carry it
 
 
 class Malformed(InvalidRequest):
@@ -217,6 +218,7 @@ class _Source:
         else:
             self._read_length("h" if field.kind == "string" else "i", indent, plus_one=self.flexible)
             self._null_or(target, field.name, nullable, indent)
+            self._check_length(field.kind, indent + 1)
             self._line(f"    {target} = {_SLICES[field.kind]}; p += n", indent)
 
     def _read_length(self, layout: str, indent: int, *, plus_one: bool) -> None:
@@ -227,6 +229,13 @@ class _Source:
         else:
             unpack = self._name(struct.Struct(">" + layout).unpack_from)
             self._line(f"n, = {unpack}(b, p); p += {struct.calcsize('>' + layout)}", indent)
+
+    def _check_length(self, kind: str, indent: int) -> None:
+        if self.flexible and kind == "string":
+            self._line(
+                f"if n > {STRING_BYTES_MAX}: raise Malformed('a string is longer than {STRING_BYTES_MAX} bytes')",
+                indent,
+            )
 
     def _null_or(self, target: str, name: str, nullable: bool, indent: int) -> None:
         if nullable:
@@ -245,6 +254,7 @@ class _Source:
             # `n` is the loop's bound already taken by range(): it may be reused here.
             self._read_length("h" if kind == "string" else "i", indent, plus_one=self.flexible)
             self._line("if n < 0: raise Malformed('an array holds a null')", indent)
+            self._check_length(kind, indent)
             self._line(f"v = {_SLICES[kind]}; p += n", indent)
 
     def _read_tags(self) -> None:
@@ -306,8 +316,17 @@ class _Source:
         else:
             if kind == "string":
                 self._line("v = v.encode()", indent)
+                self._check_written(indent)
             self._write_length("h" if kind == "string" else "i", indent)
             self._line("out += v", indent)
+
+    def _check_written(self, indent: int) -> None:
+        if self.flexible:
+            self._line(
+                f"if len(v) > {STRING_BYTES_MAX}: "
+                f"raise Malformed('a string is longer than {STRING_BYTES_MAX} bytes')",
+                indent,
+            )
 
     def _write_length(self, layout: str, indent: int) -> None:
         if self.flexible:

@@ -1,6 +1,11 @@
 """The log as its users see it."""
 
+import struct
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla import errors
 from ottla.config.log import LogConfig
@@ -11,6 +16,7 @@ from ottla.wire.batch import build, headers
 from ottla.wire.records import Record, read
 
 NOW = 1_000_000
+PATH = "t-0/00000000000000000000.log"
 
 
 def opened(disk: MemoryDisk, *, clean: bool = False, now_ms: int = NOW, **settings: object) -> Log:
@@ -451,3 +457,19 @@ def test_a_moved_log_goes_on_in_its_new_folder():
         disk, "u-0", LogConfig(), files=FileCache(), now_ms=NOW, clean=False, recovery_point=4, report=print
     )
     assert log.end_offset == 4
+
+
+@given(length=st.one_of(st.just(-12), st.integers(-(2**31), 2**31 - 1)), victim=st.integers(0, 3))
+def test_a_damaged_batch_length_on_disk_ends_a_read(length, victim):
+    """-12 once made a read step on the spot for ever."""
+    disk = MemoryDisk()
+    log = opened(disk)
+    for _ in range(4):
+        append(log)
+    log.advance_high_watermark(4)
+    size = len(disk.read_whole(PATH)) // 4
+    disk.open(PATH).write_at(victim * size + 8, struct.pack(">i", length))
+    for offset in range(4):
+        with suppress(errors.CorruptMessage):
+            read = log.read(offset, max_bytes=10_000, up_to=4)
+            assert len(read.data) <= 4 * size

@@ -5,6 +5,7 @@ import datetime
 import importlib
 import io
 import runpy
+import struct
 import typing
 import uuid
 from pathlib import Path
@@ -17,6 +18,8 @@ from kio.serial import entity_reader, entity_writer
 
 from ottla.wire.codec import Malformed, read, write
 from ottla.wire.messages import APIS
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.schema import Message, covers
 
 ROOT = Path(__file__).parents[3]
@@ -179,3 +182,29 @@ def test_any_bytes_are_a_message_or_malformed(data):
         return
     assert end <= len(noise)
     assert read(cls, version, bytes(write(message, version)))[0] == message
+
+
+@pytest.mark.parametrize("version", range(0, 7))
+def test_no_version_takes_a_string_that_another_could_not_carry(version):
+    """A group of such a name, made in a flexible version, would break every older listing of groups."""
+    name = "g" * 0x8000
+    flexible = version >= DescribeGroupsRequest.FLEXIBLE_FROM
+    frame = bytearray(b"\x02" + b"\x81\x80\x02" if flexible else struct.pack(">iH", 1, 0x8000))
+    frame += name.encode() + bytes(3)
+    with pytest.raises(Malformed):
+        read(DescribeGroupsRequest, version, bytes(frame))
+    with pytest.raises((Malformed, struct.error)):
+        write(DescribeGroupsRequest(groups=[name]), version)
+    longest = DescribeGroupsRequest(groups=["g" * 0x7FFF])
+    assert read(DescribeGroupsRequest, version, write(longest, version))[0].groups == longest.groups
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_single_string_has_the_same_bound(version):
+    with pytest.raises((Malformed, struct.error)):
+        write(HeartbeatRequest(group_id="g" * 0x8000), version)
+    written = write(HeartbeatRequest(group_id="g" * 0x7FFF), version)
+    assert read(HeartbeatRequest, version, written)[0].group_id == "g" * 0x7FFF
+    if version == 4:
+        with pytest.raises(Malformed):
+            read(HeartbeatRequest, version, b"\x81\x80\x02" + b"g" * 0x8000 + bytes(10))
