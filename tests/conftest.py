@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from ottla.wire import kernel
 from tests.oracle import cluster
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
@@ -24,6 +26,13 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": 1000,
 }
 _names = itertools.count()
+
+
+def pytest_configure() -> None:
+    """With a compiled kernel that is older than its source, everything would run on the slow one unnoticed."""
+    home = Path(kernel.__file__).parent
+    if not kernel.COMPILED and any(home.glob("_kernel.*.so")):
+        pytest.exit("the compiled kernel does not fit its source: run `pip install -e . --no-deps`", 3)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 import re
 from typing import ClassVar
 
-
 MESSAGE_CHARS_MAX = 2000  # a message may quote a name; together they must fit in an answer
 
 

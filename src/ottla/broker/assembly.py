@@ -9,6 +9,7 @@ from ottla.broker.metrics import Metrics
 from ottla.broker.peers import Peers
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
+from ottla.broker.stepping import HeavyWork
 from ottla.config.settings import Config
 from ottla.metadata.controller import Controller
 from ottla.metadata.image import Image
@@ -48,6 +49,7 @@ class Assembly:
             housekeeping,
             Metrics(),
             self._uuid,
+            HeavyWork(self._jobs),
             peers,
         )
         broker.supported_features = FEATURES

@@ -17,6 +17,7 @@ from ottla.broker.peers import NoPeers, Peers, is_credential
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replicas import Replicas
 from ottla.broker.sessions import FetchSessions
+from ottla.broker.stepping import HeavyWork
 from ottla.broker.throttles import Throttles
 from ottla.broker.transactions import Transactions
 from ottla.broker.waits import Wait
@@ -30,6 +31,7 @@ from ottla.metadata.names import check_name, is_internal
 from ottla.metadata.records import ConfigSet, PartitionCreated, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
+from ottla.wire.compression import Scratch
 from ottla.wire.schema import Message
 
 logger = logging.getLogger("ottla.broker")
@@ -54,6 +56,7 @@ class Broker:
         housekeeping: Housekeeping,
         metrics: Metrics,
         new_uuid: Callable[[], bytes],
+        heavy_work: HeavyWork,
         peers: Peers | None = None,
     ) -> None:
         self.node_id: int = config.node_id
@@ -65,6 +68,8 @@ class Broker:
         self.housekeeping = housekeeping
         self.metrics = metrics
         self.new_uuid = new_uuid
+        self.heavy_work = heavy_work
+        self.scratch = Scratch()  # for records of one batch while it is checked
         self.peers: Peers = peers or NoPeers()
         self._in_cluster = peers is not None
         self._logged_refusals: dict[str, str] = {}
@@ -131,6 +136,11 @@ class Broker:
         if topic is None:
             raise errors.UnknownTopicId()
         return topic.name
+
+    def name_of(self, topic_id: bytes) -> str:
+        """Empty for a topic that is not known."""
+        topic = self.image.topics_by_id.get(topic_id)
+        return "" if topic is None else topic.name
 
     def is_legal_name(self, name: str) -> bool:
         try:

@@ -1,10 +1,11 @@
 """What a handler knows of the request beside its message."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.broker.memory import PLENTY, Memory
+from ottla.broker.stepping import Work
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -21,6 +22,7 @@ class Client:
     software: str = ""
     token_id: str | None = None  # of the delegation token that it logged in with
     is_peer: bool = False  # another broker of the cluster, as it has proved
+    work: Work = field(default_factory=Work)  # of all its requests
 
 
 @dataclass(slots=True)

@@ -6,10 +6,10 @@ leader tells the coordinator itself. Either way no record is taken for a transac
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import errors
 from ottla.broker.coordinators import Coordinator, LocalShard
@@ -52,26 +52,58 @@ _ATTRIBUTES_AT, _TRANSACTIONAL = 22, 0x10
 
 
 class Admission:
-    """What the coordinator said on the transactional batches of one request."""
+    """What the coordinator said on the transactional batches of one request. Close it when all is appended."""
 
     def __init__(self, transactions: "Transactions") -> None:
         self._transactions = transactions
         self.refused: Refused = {}
-        self.guards: dict[TopicPartition, tuple[BatchHeader, Guard | None]] = {}
+        self._asked: dict[TopicPartition, _Asked] = {}
 
-    def check(self, each: TopicPartition) -> None:
+    def hold(self, key: TopicPartition, header: BatchHeader, gate: Gate, guard: Guard | None) -> None:
+        self._release(key)
+        self._asked[key] = _Asked(header, gate, guard)
+
+    def check(self, key: TopicPartition) -> None:
         """Right before the append, with no await in between."""
-        if each in self.refused:
-            raise self.refused[each]
-        if each in self.guards:
-            header, guard = self.guards[each]
-            gate, open_epoch = self._transactions.gate(each, header.producer_id)
+        if key in self.refused:
+            raise self.refused[key]
+        if key in self._asked:
+            header, _, guard = self._asked[key]
+            gate, open_epoch = self._transactions.gate(key, header.producer_id)
             gate.check(header.producer_id, header.producer_epoch, open_epoch, guard)
 
-    def on_appended(self, each: TopicPartition) -> None:
-        if each in self.guards:
-            header, _ = self.guards[each]
-            self._transactions.gate(each, header.producer_id)[0].on_appended(header.producer_id)
+    def check_batch(self, key: TopicPartition, header: BatchHeader) -> None:
+        """As `check`, of the very batch that is about to be appended."""
+        self.check(key)
+        if header.is_transactional:
+            asked = self._asked.get(key)
+            if asked is None or producer_of(asked.header) != producer_of(header):
+                raise errors.InvalidTxnState("the coordinator was not asked about the batch")
+
+    def on_appended(self, key: TopicPartition) -> None:
+        if key in self._asked:
+            header = self._asked[key].header
+            self._transactions.gate(key, header.producer_id)[0].on_appended(header.producer_id)
+
+    def close(self) -> None:
+        """Guards of what was refused go: there is no end to the producer ids that a client may make up."""
+        for key in tuple(self._asked):
+            self._release(key)
+
+    def _release(self, key: TopicPartition) -> None:
+        asked = self._asked.pop(key, None)
+        if asked is not None and asked.guard is not None:
+            asked.gate.release(asked.guard)
+
+
+class _Asked(NamedTuple):
+    header: BatchHeader
+    gate: Gate
+    guard: Guard | None
+
+
+def producer_of(header: BatchHeader) -> tuple[int, int]:
+    return header.producer_id, header.producer_epoch
 
 
 class Transactions:
@@ -104,33 +136,53 @@ class Transactions:
 
     # -- writes that belong to a transaction -----------------------------------------------------
 
-    async def admit(self, request: "ProduceRequest", context: "Context") -> Admission | None:
+    async def admit(
+        self, request: "ProduceRequest", context: "Context", leave_out: Collection[TopicPartition] = ()
+    ) -> Admission | None:
         """None when nothing in the request is transactional: most requests."""
         wanted = self._transactional(request)
+        for key in leave_out:
+            wanted.pop(key, None)
         if not wanted:
             return None
         admission = Admission(self)
-        if request.transactional_id is None:
-            error = errors.TransactionalIdAuthorizationFailed()
-            admission.refused = {
-                (topic.name or self._name_of(topic.topic_id), data.index): error
-                for topic in request.topic_data
-                for data in topic.partition_data
-            }
-            return admission
-        adds = context.api_version >= PRODUCE_ADDS
-        for producer in {(header.producer_id, header.producer_epoch) for header in wanted.values()}:
-            named = {
-                each: header
-                for each, header in wanted.items()
-                if (header.producer_id, header.producer_epoch) == producer
-            }
-            codes = await self._ask(request.transactional_id, *producer, named, admission, adds=adds)
-            knows_abortable = context.api_version >= PRODUCE_ABORTABLE
-            for each, code in codes.items():
-                told = client_error(code, knows_abortable=knows_abortable, adds=adds)
-                admission.refused[each] = error_for(told)
+        try:
+            await self._admit(wanted, admission, request, context)
+        except BaseException:  # also when the connection is gone
+            admission.close()
+            raise
         return admission
+
+    async def _admit(
+        self,
+        wanted: Mapping[TopicPartition, BatchHeader],
+        admission: Admission,
+        request: "ProduceRequest",
+        context: "Context",
+    ) -> None:
+        producers = {producer_of(header) for header in wanted.values()}
+        if request.transactional_id is None:
+            self._refuse_all(admission, request, errors.TransactionalIdAuthorizationFailed())
+            return
+        if len(producers) > 1:
+            error = errors.InvalidProducerIdMapping(
+                "Transactional records contained more than one producer ID"
+            )
+            self._refuse_all(admission, request, error)
+            return
+        adds = context.api_version >= PRODUCE_ADDS
+        knows_abortable = context.api_version >= PRODUCE_ABORTABLE
+        codes = await self._ask(request.transactional_id, *producers.pop(), wanted, admission, adds=adds)
+        for key, code in codes.items():
+            told = client_error(code, knows_abortable=knows_abortable, adds=adds)
+            admission.refused[key] = error_for(told)
+
+    def _refuse_all(self, admission: Admission, request: "ProduceRequest", error: ProtocolError) -> None:
+        admission.refused = {
+            (topic.name or self._broker.name_of(topic.topic_id), data.index): error
+            for topic in request.topic_data
+            for data in topic.partition_data
+        }
 
     def _transactional(self, request: "ProduceRequest") -> dict[TopicPartition, BatchHeader]:
         """Headers of transactional batches; what else is wrong with one the append will say."""
@@ -143,10 +195,6 @@ class Transactions:
                         name = topic.name or self._broker.topic_name(topic.topic_id)
                         found[name, data.index] = read_header(records)
         return found
-
-    def _name_of(self, topic_id: bytes) -> str:
-        topic = self._broker.image.topics_by_id.get(topic_id)
-        return "" if topic is None else topic.name
 
     def gate(self, each: TopicPartition, producer_id: int) -> tuple[Gate, int | None]:
         """The partition's gate, and the epoch of the producer's open transaction there, if there is one."""
@@ -181,7 +229,7 @@ class Transactions:
                 except ProtocolError as error:
                     refused[each] = error.code
                     continue
-                admission.guards[each] = header, guard
+                admission.hold(each, header, gate, guard)
                 if guard is not None:
                     unknown.append(each)
             if not unknown:
@@ -257,14 +305,18 @@ class Transactions:
         admission = Admission(self)
         adds = version >= OFFSET_COMMIT_ADDS
         header = _header_of(request.producer_id, request.producer_epoch)
-        codes = await self._ask(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            {each: header},
-            admission,
-            adds=adds,
-        )
+        try:
+            codes = await self._ask(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                {each: header},
+                admission,
+                adds=adds,
+            )
+        except BaseException:  # also when the connection is gone
+            admission.close()
+            raise
         for each, code in codes.items():
             told = client_error(code, knows_abortable=version >= OFFSET_COMMIT_ABORTABLE, adds=adds)
             if told == errors.NotEnoughReplicas.code:

@@ -9,6 +9,7 @@ from ottla.ports import Buffer
 from ottla.replication.replica import Replica
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Appended, Log, Origin
+from ottla.storage.validation import Accepted
 
 ACKS_ALL = -1
 
@@ -132,7 +133,9 @@ class Partition:
             raise errors.FencedLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
         raise errors.UnknownLeaderEpoch(f"{self.name} has leader epoch {self.state.leader_epoch}")
 
-    def append(self, batch: Buffer, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+    def append(
+        self, batch: Buffer | Accepted, *, acks: int, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> Appended:
         log = self.leader_log()
         if acks == ACKS_ALL:
             self.check_enough_replicas(log)

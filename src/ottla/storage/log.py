@@ -38,7 +38,7 @@ from ottla.storage.snapshots import (
     write_snapshot,
 )
 from ottla.storage.swap import Swap
-from ottla.storage.validation import accept
+from ottla.storage.validation import Accepted, accept
 from ottla.wire.batch import BatchHeader, CorruptBatch, check
 
 _STAMP = struct.Struct(">qii")  # base offset, length, leader epoch: what comes before the magic
@@ -175,19 +175,26 @@ class Log:
     # Appending.
 
     def append(
-        self, batch: Buffer, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+        self, batch: Buffer | Accepted, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> Appended:
-        """As the leader: check, validate, check the sequence, stamp, write. Nothing changes if it raises."""
+        """As the leader: check, validate, check the sequence, stamp, write. Nothing changes if it raises.
+
+        Of a client, `batch` may have been accepted before: with the `now_ms` of then."""
+        if isinstance(batch, Accepted):
+            return self._append_accepted(batch, leader_epoch)
         if origin is Origin.CLIENT:
-            header, batch = accept(batch, self.config, now_ms)
-            if header.producer_id >= 0:
-                earlier = self.producers.check(header)
-                if earlier is not None:
-                    return Appended(earlier.first_offset, earlier.last_offset + 1, earlier.timestamp, True)
-        else:
-            header = check(batch)
-            self._check_own(header, batch)
+            return self._append_accepted(accept(batch, self.config, now_ms), leader_epoch)
+        header = check(batch)
+        self._check_own(header, batch)
         return self._append(header, batch, leader_epoch, now_ms)
+
+    def _append_accepted(self, accepted: Accepted, leader_epoch: int) -> Appended:
+        header = accepted.header
+        if header.producer_id >= 0:
+            earlier = self.producers.check(header)
+            if earlier is not None:
+                return Appended(earlier.first_offset, earlier.last_offset + 1, earlier.timestamp, True)
+        return self._append(header, accepted.batch, leader_epoch, accepted.now_ms)
 
     def append_marker(
         self,

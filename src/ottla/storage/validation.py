@@ -1,9 +1,7 @@
 """What a leader asks of a batch before it takes it, and what it changes in it."""
 
 import struct
-from array import array
-from collections.abc import Iterator
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from ottla import errors
 from ottla.config.log import LogConfig
@@ -17,15 +15,17 @@ from ottla.wire.batch import (
     CorruptBatch,
     Walked,
     assemble,
-    payload,
     read_header,
     restamp,
     validate,
 )
+from ottla.wire.compression import Scratch
 from ottla.wire.corruption import WrongMagic
 
 NO_TIMESTAMP = -1
 MAGIC = 2
+RECORD_ERRORS_MAX = 100  # told of one batch
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _MAGIC_AT, _COUNT_AT = 8, 16, 57
 _CODECS = {"uncompressed": compression.NONE, **{name: at for at, name in enumerate(compression.NAMES)}}
@@ -52,14 +52,26 @@ class RejectedTimestamps(errors.InvalidTimestamp):
         self.record_errors = record_errors
 
 
-def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, Buffer]:
-    """A client's batch, checked and made what the topic wants: header and bytes to append."""
+class Accepted(NamedTuple):
+    """A client's batch, checked and made what the topic wants."""
+
+    header: BatchHeader
+    batch: Buffer
+    now_ms: int  # the time it was checked against and may be stamped with
+    unpacked_bytes: int  # of compressed records: what they took
+
+
+def accept(
+    batch: Buffer, config: LogConfig, now_ms: int, *, limit: int | None = None, scratch: Scratch | None = None
+) -> Accepted:
+    """Check the batch, and change what the topic wants changed. `limit` is for compressed records."""
     size = len(batch)
     if size > config.max_message_bytes or size > config.segment_bytes:
         _check_size(batch, config)
-    limit = max(config.uncompressed_bytes_max, config.max_message_bytes)
     try:
-        header, walked = validate(batch, limit=limit)
+        header, walked, records = validate(
+            batch, limit=unpacked_bytes_max(config) if limit is None else limit, scratch=scratch
+        )
     except BadRecord as error:
         raise RejectedRecords(error.message, (RecordError(error.index, error.reason),)) from error
     except errors.CorruptMessage as error:
@@ -68,9 +80,17 @@ def accept(batch: Buffer, config: LogConfig, now_ms: int) -> tuple[BatchHeader, 
         batch = _without_trailing_bytes(batch, header.size)
     _check_header(header)
     if config.compact and walked.first_null_key >= 0:
-        _reject_null_keys(batch, header, limit)
-    _check_timestamps(batch, header, walked, config, now_ms, limit)
-    return _adapt(batch, header, walked, config, now_ms, limit)
+        _reject(records, header, "invalid records", null_keys=True)
+    if not config.log_append_time:
+        _check_timestamps(records, header, walked, config, now_ms)
+    unpacked_bytes = len(records) if header.codec != compression.NONE else 0
+    header, batch = _adapt(batch, records, header, walked, config, now_ms)
+    return Accepted(header, batch, now_ms, unpacked_bytes)
+
+
+def unpacked_bytes_max(config: LogConfig) -> int:
+    """What the compressed records of one batch may take."""
+    return max(config.uncompressed_bytes_max, config.max_message_bytes)
 
 
 class NotOneBatch(errors.InvalidRecord):
@@ -131,43 +151,64 @@ def _check_header(header: BatchHeader) -> None:
         )
 
 
-def _reject_null_keys(batch: Buffer, header: BatchHeader, limit: int) -> NoReturn:
-    message = "Compacted topic cannot accept message without key"
-    found = [RecordError(at, message) for at, _, key in _rows(batch, header, limit) if key < 0]
-    raise RejectedRecords(_summary("invalid records", found), tuple(found))
-
-
 def _check_timestamps(
-    batch: Buffer, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int, limit: int
+    records: Buffer, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int
 ) -> None:
-    """CreateTime only. The newest one is at hand; for the oldest the records are looked at again."""
-    if config.log_append_time:
-        return
+    """CreateTime only."""
     if header.log_append_time:
         raise errors.InvalidTimestamp("Producer should not set timestamp type to LogAppendTime")
+    oldest = header.base_timestamp + walked.min_timestamp_delta
     newest = header.base_timestamp + walked.max_timestamp_delta
-    too_new = newest - now_ms > config.timestamp_after_max_ms
-    if not too_new and now_ms < config.timestamp_before_max_ms:
-        return  # no timestamp can be too old
-    oldest_allowed = now_ms - config.timestamp_before_max_ms
-    newest_allowed = now_ms + config.timestamp_after_max_ms
-    found = [
-        RecordError(at, f"Timestamp {timestamp} is out of range [{oldest_allowed}, {newest_allowed}]")
-        for at, timestamp, _ in _rows(batch, header, limit)
-        if timestamp != NO_TIMESTAMP and not oldest_allowed <= timestamp <= newest_allowed
-    ]
-    if found:
-        raise RejectedTimestamps(_summary("invalid timestamp", found), tuple(found))
+    oldest_allowed = max(now_ms - config.timestamp_before_max_ms, _INT64_MIN)
+    newest_allowed = min(now_ms + config.timestamp_after_max_ms, _INT64_MAX)
+    if oldest < oldest_allowed or newest > newest_allowed:
+        _reject(records, header, "invalid timestamp", oldest=oldest_allowed, newest=newest_allowed)
+
+
+def _reject(
+    records: Buffer,
+    header: BatchHeader,
+    what: str,
+    *,
+    null_keys: bool = False,
+    oldest: int = 0,
+    newest: int = 0,
+) -> None:
+    """Names the records that are at fault, the first ones of many; none if those are without a timestamp."""
+    base = header.base_timestamp
+    total, outliers = kernel.outliers(
+        records,
+        header.count,
+        RECORD_ERRORS_MAX,
+        low=_as_int64(oldest - base),
+        high=_as_int64(newest - base),
+        exempt=_as_int64(NO_TIMESTAMP - base),
+        null_keys=null_keys,
+    )
+    if not total:
+        return
+    if null_keys:
+        reason = "Compacted topic cannot accept message without key"
+        record_errors = tuple(RecordError(at, reason) for at, _ in outliers)
+        raise RejectedRecords(_summary(what, total, record_errors), record_errors)
+    record_errors = tuple(
+        RecordError(at, f"Timestamp {base + delta} is out of range [{oldest}, {newest}]")
+        for at, delta in outliers
+    )
+    raise RejectedTimestamps(_summary(what, total, record_errors), record_errors)
+
+
+def _as_int64(value: int) -> int:
+    return max(_INT64_MIN, min(value, _INT64_MAX))
 
 
 def _adapt(
-    batch: Buffer, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int, limit: int
+    batch: Buffer, records: Buffer, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int
 ) -> tuple[BatchHeader, Buffer]:
     """Compression and timestamps as the topic has them; untouched where they are so already."""
     codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
     max_timestamp = now_ms if config.log_append_time else header.base_timestamp + walked.max_timestamp_delta
     if codec != header.codec:
-        records = payload(batch, 0, header, limit=limit)
         header.attributes = header.attributes & ~CODEC_MASK | codec
         batch = assemble(header, compression.compress(codec, records, compression_level(config, codec)))
         _check_size(batch, config)  # it may have grown
@@ -188,14 +229,6 @@ def compression_level(config: LogConfig, codec: int) -> int | None:
     return levels.get(codec)
 
 
-def _rows(batch: Buffer, header: BatchHeader, limit: int) -> Iterator[tuple[int, int, int]]:
-    """(index, timestamp, start of the key or -1) of each record: only on the way to an error."""
-    fields = array("q", kernel.index(payload(batch, 0, header, limit=limit), header.count))
-    for at in range(header.count):
-        row = at * kernel.INDEX_FIELDS
-        yield at, header.base_timestamp + fields[row + 1], fields[row + 2]
-
-
-def _summary(what: str, found: list[RecordError]) -> str:
-    shown = "; ".join(f"record {each.batch_index}: {each.message}" for each in found[:3])
-    return f"One or more records have been rejected due to {what}, {len(found)} in total; the first: {shown}"
+def _summary(what: str, total: int, shown: tuple[RecordError, ...]) -> str:
+    first = "; ".join(f"record {each.batch_index}: {each.message}" for each in shown[:3])
+    return f"One or more records have been rejected due to {what}, {total} in total; the first: {first}"

@@ -16,7 +16,7 @@ typedef struct {
 /* ---- All records of a batch ---- */
 
 typedef struct {
-    int64_t max_timestamp_delta, offset_delta_of_max, last_offset_delta, first_null_key;
+    int64_t max_timestamp_delta, offset_delta_of_max, last_offset_delta, first_null_key, min_timestamp_delta;
 } Walked;
 
 static Fault walk_records(const Payload *payload, int consecutive, Walked *walked)
@@ -24,7 +24,7 @@ static Fault walk_records(const Payload *payload, int consecutive, Walked *walke
     const uint8_t *at = payload->start;
     Record record;
     Fault fault = count_is_possible(payload);
-    *walked = (Walked){0, -1, -1, -1};
+    *walked = (Walked){0, -1, -1, -1, 0};
     if (fault.reason)
         return fault;
     for (int64_t index = 0; index < payload->count; index++, at = record.end) {
@@ -40,6 +40,8 @@ static Fault walk_records(const Payload *payload, int consecutive, Walked *walke
             walked->max_timestamp_delta = record.timestamp_delta;
             walked->offset_delta_of_max = record.offset_delta;
         }
+        if (!index || record.timestamp_delta < walked->min_timestamp_delta)
+            walked->min_timestamp_delta = record.timestamp_delta;
         if (!record.key.start && walked->first_null_key < 0)
             walked->first_null_key = index;
     }
@@ -201,8 +203,9 @@ static PyObject *walked_tuple(PyObject *module, const Payload *payload, int cons
     }
     if (fault.reason)
         return raise_bad_record(module, fault);
-    return Py_BuildValue("LLLL", (long long)walked.max_timestamp_delta, (long long)walked.offset_delta_of_max,
-                         (long long)walked.last_offset_delta, (long long)walked.first_null_key);
+    return Py_BuildValue("LLLLL", (long long)walked.max_timestamp_delta, (long long)walked.offset_delta_of_max,
+                         (long long)walked.last_offset_delta, (long long)walked.first_null_key,
+                         (long long)walked.min_timestamp_delta);
 }
 
 /* ---- Records out of Python objects ---- */
@@ -412,6 +415,75 @@ static PyObject *py_find_timestamp(PyObject *module, PyObject *args, PyObject *n
     return Py_None;
 }
 
+typedef struct {
+    int64_t low, high, exempt;
+    int null_keys;
+} Wanted;
+
+static inline int is_outlier(const Record *record, const Wanted *wanted)
+{
+    if (wanted->null_keys)
+        return !record->key.start;
+    int64_t delta = record->timestamp_delta;
+    return delta != wanted->exempt && (delta < wanted->low || delta > wanted->high);
+}
+
+/* How many outliers there are; the first `limit` of them as (index, timestamp delta) in `rows`. */
+static Fault find_outliers(const Payload *payload, const Wanted *wanted, int64_t *rows, int64_t limit, int64_t *total)
+{
+    const uint8_t *at = payload->start;
+    Record record;
+    Fault fault = count_is_possible(payload);
+    *total = 0;
+    if (fault.reason)
+        return fault;
+    for (int64_t index = 0; index < payload->count; index++, at = record.end) {
+        const char *reason = read_record(at, payload->end, &record);
+        if (reason)
+            return (Fault){index, reason};
+        if (!is_outlier(&record, wanted))
+            continue;
+        if (*total < limit) {
+            rows[2 * *total] = index;
+            rows[2 * *total + 1] = record.timestamp_delta;
+        }
+        ++*total;
+    }
+    return all_consumed(payload, at);
+}
+
+#define OUTLIERS_MAX 1000
+
+static PyObject *py_outliers(PyObject *module, PyObject *args, PyObject *names)
+{
+    static char *known[] = {"payload", "count", "limit", "low", "high", "exempt", "null_keys", NULL};
+    Py_buffer data;
+    long long count, limit, low = 0, high = 0, exempt = 0;
+    int null_keys = 0;
+    int64_t rows[2 * OUTLIERS_MAX], total;
+    Fault fault;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "y*LL|LLLp", known, &data, &count, &limit, &low, &high, &exempt,
+                                     &null_keys))
+        return NULL;
+    Payload payload = payload_of(&data, count);
+    Wanted wanted = {low, high, exempt, null_keys};
+    limit = limit < 0 ? 0 : limit > OUTLIERS_MAX ? OUTLIERS_MAX : limit;
+    Py_BEGIN_ALLOW_THREADS
+    fault = find_outliers(&payload, &wanted, rows, limit, &total);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&data);
+    if (fault.reason)
+        return raise_bad_record(module, fault);
+    int64_t shown = total < limit ? total : limit;
+    PyObject *found = PyList_New((Py_ssize_t)shown);
+    for (int64_t i = 0; found && i < shown; i++) {
+        PyObject *row = Py_BuildValue("LL", (long long)rows[2 * i], (long long)rows[2 * i + 1]);
+        if (!row || PyList_SetItem(found, (Py_ssize_t)i, row))
+            Py_CLEAR(found);
+    }
+    return found ? Py_BuildValue("LN", (long long)total, found) : NULL;
+}
+
 static PyObject *py_read_header(PyObject *module, PyObject *args, PyObject *names)
 {
     static char *known[] = {"buffer", "position", NULL};
@@ -555,6 +627,7 @@ static PyMethodDef methods[] = {
     FUNCTION(walk),
     FUNCTION(index),
     FUNCTION(find_timestamp),
+    FUNCTION(outliers),
     FUNCTION(read_header),
     FUNCTION(scan),
     FUNCTION(check),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla import errors
 from ottla.ports import Buffer
 from ottla.wire import compression, kernel
-from ottla.wire.compression import NONE
+from ottla.wire.compression import NONE, Scratch
 from ottla.wire.corruption import BadRecord, CorruptBatch, WrongMagic
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Walked(NamedTuple):
     max_timestamp_offset_delta: int
     last_offset_delta: int
     first_null_key: int  # its index, -1 when every record has a key
+    min_timestamp_delta: int
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -143,25 +144,35 @@ def check(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def validate(
-    buffer: Buffer, position: int = 0, *, limit: int, consecutive: bool = True
-) -> tuple[BatchHeader, Walked]:
-    """check, then walk the records: what a produced batch needs. Compressed ones may take `limit` bytes."""
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    limit: int,
+    consecutive: bool = True,
+    scratch: Scratch | None = None,
+) -> tuple[BatchHeader, Walked, Buffer]:
+    """check, then walk the records: what a produced batch needs. Compressed ones may take `limit` bytes.
+
+    The records come back too, as a view of the batch or of the scratch memory.
+    """
     fields, walked = kernel.validate(buffer, position, consecutive=consecutive)
     header = BatchHeader(*fields)
     if consecutive and not header.count == header.last_offset_delta + 1 > 0:
         raise errors.InvalidRecord("The batch's record count does not match its last offset delta")
+    records = payload(buffer, position, header, limit=limit, scratch=scratch)
     if walked is None:
-        records = payload(buffer, position, header, limit=limit)
         walked = kernel.walk(records, header.count, consecutive=consecutive)
-    return header, Walked(*walked)
+    return header, Walked(*walked), records
 
 
-def payload(buffer: Buffer, position: int, header: BatchHeader, *, limit: int) -> Buffer:
-    """The records of a whole batch: a slice or, where they are compressed, at most `limit` new bytes."""
+def payload(
+    buffer: Buffer, position: int, header: BatchHeader, *, limit: int, scratch: Scratch | None = None
+) -> Buffer:
+    """The records of a whole batch: a slice or, where they are compressed, at most `limit` bytes elsewhere."""
     records = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
     if header.codec == NONE:
         return records
-    return compression.decompress(header.codec, records, limit=limit)
+    return compression.unpack(header.codec, records, limit=limit, scratch=scratch)
 
 
 def stamp(batch: bytearray | memoryview, position: int = 0, *, base_offset: int, leader_epoch: int) -> None:

@@ -1,7 +1,8 @@
 """The five codecs of the protocol, each in the framing that Kafka reads and writes.
 
-Decompression never produces more than `limit` bytes (plus one block) whatever the input claims. The codec
-libraries are imported when first used: a broker that only passes batches on never needs them.
+Decompression never produces more than `limit` bytes (plus one block) whatever the input claims. It goes straight
+into a buffer that may be used again: fresh memory costs more than decompressing into it. The codec libraries are
+imported when first used: a broker that only passes batches on never needs them.
 """
 
 import struct
@@ -16,12 +17,17 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _PIECE_BYTES = 64 * 1024  # how much a decompressor gets at a time
 _STEP_BYTES = 256 * 1024  # how much a decompressor may give back at a time
+_SCRATCH_BYTES_MAX = 2 << 20
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LZ4_LEVEL_DEFAULT = 9  # Kafka's default, which stands for the fast compressor, not for high compression
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_INDEPENDENT_BLOCKS = 0x20
+_LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block size, checksum
+_LZ4_INDEPENDENT_BLOCKS, _LZ4_BLOCK_CHECKSUMS, _LZ4_CONTENT_SIZE = 0x20, 0x10, 0x08
+_LZ4_CONTENT_CHECKSUM, _LZ4_DICTIONARY = 0x04, 0x01
+_LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+_LZ4_STORED = 0x8000_0000
 _ZSTD_LEVEL_DEFAULT = 3
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
@@ -32,6 +38,28 @@ class OverLimit(errors.CorruptMessage):
     """The data would decompress to more than is allowed."""
 
 
+class Scratch:
+    """Memory for decompressed data, used again for the next: what `unpack` gave before is overwritten."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def room(self, size: int) -> bytearray:
+        """At least so many bytes. More than is worth keeping is fresh each time."""
+        if size <= len(self._kept):
+            return self._kept
+        fresh = bytearray(size)
+        if size <= _SCRATCH_BYTES_MAX:
+            self._kept = fresh
+        return fresh
+
+
+Compress = Callable[[Buffer, int | None], bytes]
+Unpack = Callable[[Buffer, int, Scratch], Buffer]
+
+
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """The data in the codec's framing; `level` as in Kafka's compression.<codec>.level."""
     return _of(codec)[0](data, level)
@@ -39,13 +67,18 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 def decompress(codec: int, data: Buffer, *, limit: int) -> bytes:
     """All of the data, or CorruptMessage: damaged, cut short, followed by other bytes, or over the limit."""
-    result = _of(codec)[1](data, limit)
+    return bytes(unpack(codec, data, limit=limit))
+
+
+def unpack(codec: int, data: Buffer, *, limit: int, scratch: Scratch | None = None) -> Buffer:
+    """As `decompress`, without a copy: a view of the scratch memory, good until that is used again."""
+    result = _of(codec)[1](data, limit, scratch or Scratch())
     if len(result) > limit:
         raise OverLimit(f"The data decompresses to more than {limit} bytes")
     return result
 
 
-def _of(codec: int) -> tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]:
+def _of(codec: int) -> tuple[Compress, Unpack]:
     try:
         return _CODECS[codec]
     except KeyError:
@@ -60,6 +93,10 @@ def _copy(data: Buffer, _: int | None) -> bytes:
     return bytes(data)
 
 
+def _as_it_is(data: Buffer, _limit: int, _scratch: Scratch) -> Buffer:
+    return data
+
+
 # gzip
 
 
@@ -68,7 +105,8 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def _gunzip(data: Buffer, limit: int) -> bytes:
+def _gunzip(data: Buffer, limit: int, _scratch: Scratch) -> Buffer:
+    """The library gives back new memory in any case."""
     out = bytearray()
     pieces = _pieces(data)
     rest = next(pieces, b"")
@@ -81,14 +119,14 @@ def _gunzip(data: Buffer, limit: int) -> bytes:
                 given = member.decompress(rest, _STEP_BYTES)
                 out += given
                 if len(out) > limit:
-                    return bytes(out)
+                    return out
                 rest = member.unconsumed_tail or (b"" if member.eof or given else next(pieces, b""))
                 if not (rest or given or member.eof):
                     raise _corrupt(GZIP, "cut short")
             rest = member.unused_data or next(pieces, b"")
     except zlib.error as error:
         raise _corrupt(GZIP, error) from None
-    return bytes(out)
+    return out
 
 
 def _pieces(data: Buffer) -> Iterator[bytes]:
@@ -111,16 +149,34 @@ def _snappy(data: Buffer, _: int | None) -> bytes:
     return bytes(out)
 
 
-def _unsnappy(data: Buffer, limit: int) -> bytes:
-    view = memoryview(data)
+def _unsnappy(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
+    import cramjam
+
+    blocks = [(block, _snappy_length(block)) for block in _snappy_blocks(memoryview(data))]
+    total = sum(length for _, length in blocks)
+    if total > limit:
+        raise OverLimit(f"The data decompresses to more than {limit} bytes")
+    room = memoryview(scratch.room(total))
+    position = 0
+    for block, length in blocks:
+        try:
+            written = cramjam.snappy.decompress_raw_into(block, room[position : position + length])
+        except cramjam.DecompressionError as error:
+            raise _corrupt(SNAPPY, error) from None
+        if written != length:
+            raise _corrupt(SNAPPY, "a block has another length than it claims")
+        position += length
+    return room[:total]
+
+
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _unsnappy_block(view, limit)
-    out = bytearray()
+        yield view
+        return
     position = 0
     while position < len(view):
-        if (
-            bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
-        ):  # streams may follow one another
+        # Streams may follow one another.
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > len(view):
                 raise _corrupt(SNAPPY, "cut short")
@@ -129,20 +185,7 @@ def _unsnappy(data: Buffer, limit: int) -> bytes:
         position = start + int.from_bytes(view[position:start], "big")
         if position > len(view):
             raise _corrupt(SNAPPY, "cut short")
-        out += _unsnappy_block(view[start:position], limit - len(out))
-    return bytes(out)
-
-
-def _unsnappy_block(block: memoryview, limit: int) -> bytes:
-    import cramjam
-
-    length = _snappy_length(block)
-    if length > limit:
-        raise OverLimit("The data decompresses to more than is allowed")
-    try:
-        return bytes(cramjam.snappy.decompress_raw(block))
-    except cramjam.DecompressionError as error:
-        raise _corrupt(SNAPPY, error) from None
+        yield view[start:position]
 
 
 def _snappy_length(block: memoryview) -> int:
@@ -171,31 +214,61 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
     return compressed
 
 
-def _unlz4(data: Buffer, limit: int) -> bytes:
+def _unlz4(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
+    import cramjam
+
+    largest = _lz4_bytes_max(memoryview(data))
+    room = scratch.room(min(largest, limit))
+    try:
+        return memoryview(room)[: cramjam.lz4.decompress_into(data, room)]
+    except cramjam.DecompressionError as error:
+        if largest > len(room):  # damaged, or is there just no room? The other library can tell.
+            return _unlz4_in_pieces(data, limit)
+        raise _corrupt(LZ4, error) from None
+
+
+def _lz4_bytes_max(view: memoryview) -> int:
+    """What the blocks of the frame hold at most. The frame is whole, and nothing follows it."""
+    if len(view) < _LZ4_HEADER_BYTES_MIN or bytes(view[:4]) != _LZ4_MAGIC:
+        raise _corrupt(LZ4, "not a frame")
+    flags = view[4]
+    if not flags & _LZ4_INDEPENDENT_BLOCKS:
+        raise _corrupt(LZ4, "linked blocks are not supported")
+    block_bytes_max = _LZ4_BLOCK_BYTES.get(view[5] >> 4 & 7)
+    if block_bytes_max is None:
+        raise _corrupt(LZ4, "unknown block size")
+    position = (
+        _LZ4_HEADER_BYTES_MIN
+        + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+        + (4 if flags & _LZ4_DICTIONARY else 0)
+    )
+    checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUMS else 0
+    total = 0
+    while size := _little(view, position, 4, LZ4):
+        stored = size & ~_LZ4_STORED
+        total += stored if size & _LZ4_STORED else block_bytes_max
+        position += 4 + stored + checksum_bytes
+    position += 4 + (4 if flags & _LZ4_CONTENT_CHECKSUM else 0)
+    if position != len(view):
+        raise _corrupt(LZ4, "cut short" if position > len(view) else "bytes after the frame")
+    return total
+
+
+def _unlz4_in_pieces(data: Buffer, limit: int) -> Buffer:
     import lz4.frame
 
-    if bytes(data[:4]) != _LZ4_MAGIC or len(data) < 5:
-        raise _corrupt(LZ4, "not a frame")
-    if not data[4] & _LZ4_INDEPENDENT_BLOCKS:
-        raise _corrupt(LZ4, "linked blocks are not supported")
     out = bytearray()
     frame = lz4.frame.LZ4FrameDecompressor()
     try:
         for piece in _pieces(data):
-            if frame.eof:
-                raise _corrupt(LZ4, "bytes after the frame")
             out += frame.decompress(piece, _STEP_BYTES)
             while not (frame.needs_input or frame.eof) and len(out) <= limit:
                 out += frame.decompress(b"", _STEP_BYTES)
             if len(out) > limit:
-                return bytes(out)
+                return out
     except RuntimeError as error:
         raise _corrupt(LZ4, error) from None
-    if not frame.eof:
-        raise _corrupt(LZ4, "cut short")
-    if frame.unused_data:
-        raise _corrupt(LZ4, "bytes after the frame")
-    return bytes(out)
+    return out
 
 
 # zstd
@@ -207,18 +280,28 @@ def _zstd(data: Buffer, level: int | None) -> bytes:
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL_DEFAULT if level is None else level).compress(data)
 
 
-def _unzstd(data: Buffer, limit: int) -> bytes:
+def _unzstd(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
     import zstandard
 
     _check_zstd_frames(memoryview(data))
-    out = bytearray()
+    room = scratch.room(min(4 * len(data), limit) + _STEP_BYTES)
+    size = 0
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            while len(out) <= limit and (given := reader.read(_STEP_BYTES)):
-                out += given
+            while size <= limit and (written := reader.readinto(memoryview(room)[size:])):
+                size += written
+                if size == len(room) and size <= limit:
+                    room = _grown(room, min(2 * size, limit + _STEP_BYTES))
     except zstandard.ZstdError as error:
         raise _corrupt(ZSTD, error) from None
-    return bytes(out)
+    return memoryview(room)[:size]
+
+
+def _grown(room: bytearray, size: int) -> bytearray:
+    """A new one: views of the scratch memory forbid to resize it."""
+    larger = bytearray(size)
+    larger[: len(room)] = room
+    return larger
 
 
 def _check_zstd_frames(view: memoryview) -> None:
@@ -231,20 +314,20 @@ def _check_zstd_frames(view: memoryview) -> None:
 
 
 def _zstd_frame_end(view: memoryview, position: int) -> int:
-    magic = _little(view, position, 4)
+    magic = _little(view, position, 4, ZSTD)
     if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC:
-        position += 8 + _little(view, position + 4, 4)
+        position += 8 + _little(view, position + 4, 4, ZSTD)
     elif magic != _ZSTD_MAGIC:
         raise _corrupt(ZSTD, "not a frame")
     else:
-        descriptor = _little(view, position + 4, 1)
+        descriptor = _little(view, position + 4, 1, ZSTD)
         single_segment = descriptor >> 5 & 1
         content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
         dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
         position += 5 + (1 - single_segment) + dictionary_id_bytes + content_size_bytes
         last = 0
         while not last:
-            block = _little(view, position, 3)
+            block = _little(view, position, 3, ZSTD)
             last = block & 1
             position += 3 + (1 if block >> 1 & 3 == _ZSTD_RLE else block >> 3)
         position += 4 * (descriptor >> 2 & 1)  # checksum
@@ -253,14 +336,14 @@ def _zstd_frame_end(view: memoryview, position: int) -> int:
     return position
 
 
-def _little(view: memoryview, position: int, size: int) -> int:
+def _little(view: memoryview, position: int, size: int, codec: int) -> int:
     if position + size > len(view):
-        raise _corrupt(ZSTD, "cut short")
+        raise _corrupt(codec, "cut short")
     return int.from_bytes(view[position : position + size], "little")
 
 
-_CODECS: dict[int, tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]] = {
-    NONE: (_copy, _copy),
+_CODECS: dict[int, tuple[Compress, Unpack]] = {
+    NONE: (_copy, _as_it_is),
     GZIP: (_gzip, _gunzip),
     SNAPPY: (_snappy, _unsnappy),
     LZ4: (_lz4, _unlz4),

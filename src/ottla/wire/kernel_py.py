@@ -15,7 +15,7 @@ from ottla.wire.corruption import BadRecord, CorruptBatch, WrongMagic
 from ottla.wire.layout import HEADER_BYTES
 
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-Walked = tuple[int, int, int, int]
+Walked = tuple[int, int, int, int, int]
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_PREFIX = 12  # base offset and length: what the batch's length does not count
@@ -27,6 +27,7 @@ _CODEC_MASK = 0x07
 _INT32_MAX = 0x7FFF_FFFF
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _UINT32 = 0xFFFF_FFFF
+OUTLIERS_MAX = 1000
 _MURMUR_M = 0x5BD1E995
 
 
@@ -46,14 +47,15 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
 
 
 def walk(payload: Buffer, count: int, *, consecutive: bool) -> Walked:
-    """Check all records: (max timestamp delta, offset delta of it, last offset delta, first null key or -1).
+    """Check all records: (max timestamp delta, offset delta of it, last offset delta, first null key or -1,
+    min timestamp delta).
 
     `consecutive` demands the offset deltas 0..count-1 of a producer, otherwise they only have to rise.
     """
     view = _view(payload, count)
     end = len(view)
     position = 0
-    max_timestamp, offset_of_max, last, null_key = 0, -1, -1, -1
+    max_timestamp, offset_of_max, last, null_key, min_timestamp = 0, -1, -1, -1, 0
     for number in range(count):
         offset, timestamp, key_start, _, _, _, _, position = _record(view, position, end, number)
         if consecutive:
@@ -64,10 +66,12 @@ def walk(payload: Buffer, count: int, *, consecutive: bool) -> Walked:
         last = offset
         if timestamp > max_timestamp or number == 0:
             max_timestamp, offset_of_max = timestamp, offset
+        if timestamp < min_timestamp or number == 0:
+            min_timestamp = timestamp
         if key_start < 0 and null_key < 0:
             null_key = number
     _all_consumed(position, end)
-    return max_timestamp, offset_of_max, last, null_key
+    return max_timestamp, offset_of_max, last, null_key, min_timestamp
 
 
 def index(payload: Buffer, count: int) -> bytes:
@@ -97,6 +101,31 @@ def find_timestamp(payload: Buffer, count: int, base_timestamp: int, target: int
             return offset, timestamp
     _all_consumed(position, end)
     return None
+
+
+def outliers(
+    payload: Buffer,
+    count: int,
+    limit: int,
+    low: int = 0,
+    high: int = 0,
+    exempt: int = 0,
+    null_keys: bool = False,
+) -> tuple[int, list[tuple[int, int]]]:
+    """How many records have a timestamp delta outside of low..high (`exempt` is fine), or else a null key;
+    and (index, timestamp delta) of the first `limit`, never more than a thousand."""
+    view = _view(payload, count)
+    end = len(view)
+    position = total = 0
+    shown: list[tuple[int, int]] = []
+    for number in range(count):
+        _, delta, key_start, _, _, _, _, position = _record(view, position, end, number)
+        if key_start < 0 if null_keys else delta != exempt and not low <= delta <= high:
+            total += 1
+            if len(shown) < min(limit, OUTLIERS_MAX):
+                shown.append((number, delta))
+    _all_consumed(position, end)
+    return total, shown
 
 
 def read_header(buffer: Buffer, position: int = 0) -> Header:

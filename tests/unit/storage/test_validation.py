@@ -35,7 +35,7 @@ def refused(batch: bytes, **settings: object) -> errors.ProtocolError:
 
 def test_a_good_batch_is_taken_without_a_copy():
     batch = memoryview(build(records(NOW, NOW)))
-    header, accepted = accept(batch, LogConfig(), NOW)
+    header, accepted, *_ = accept(batch, LogConfig(), NOW)
     assert accepted is batch
     assert header.count == 2
 
@@ -50,7 +50,7 @@ def test_exactly_one_whole_batch_is_taken():
 
 def test_bytes_behind_the_batch_that_are_none_are_dropped():
     batch = build(records(NOW))
-    header, taken = accept(batch + b"abc", LogConfig(), NOW)
+    header, taken, *_ = accept(batch + b"abc", LogConfig(), NOW)
     assert (header.size, bytes(taken)) == (len(batch), bytes(batch))
 
 
@@ -120,7 +120,7 @@ def test_producers_do_not_claim_log_append_time():
 
 def test_the_broker_stamps_its_time_where_the_topic_says_so():
     batch = build(records(5, 6), codec=compression.ZSTD)
-    header, accepted = accept(batch, LogConfig(log_append_time=True), NOW)
+    header, accepted, *_ = accept(batch, LogConfig(log_append_time=True), NOW)
     assert check(accepted).log_append_time
     assert header.log_append_time
     assert [each.timestamp for each in read(accepted)] == [NOW, NOW]
@@ -129,7 +129,7 @@ def test_the_broker_stamps_its_time_where_the_topic_says_so():
 
 def test_a_max_timestamp_that_lies_is_put_right():
     batch = patched(build(records(NOW, NOW - 5)), 35, ">q", NOW + 77)
-    header, accepted = accept(batch, LogConfig(), NOW)
+    header, accepted, *_ = accept(batch, LogConfig(), NOW)
     assert header.max_timestamp == check(accepted).max_timestamp == NOW
 
 
@@ -137,7 +137,7 @@ def test_a_max_timestamp_that_lies_is_put_right():
 @pytest.mark.parametrize("of_topic", ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_the_topics_compression_wins(of_producer, of_topic):
     batch = build(records(*[NOW] * 20), codec=of_producer, producer_id=3, producer_epoch=1, base_sequence=9)
-    header, accepted = accept(batch, LogConfig(compression_type=of_topic), NOW)
+    header, accepted, *_ = accept(batch, LogConfig(compression_type=of_topic), NOW)
     wanted = {"producer": of_producer, "uncompressed": 0}.get(of_topic)
     if wanted is None:
         wanted = compression.NAMES.index(of_topic)

@@ -194,9 +194,9 @@ def test_assembling_a_batch_from_its_header_and_payload_gives_it_back():
 
 @pytest.mark.parametrize("codec", range(5), ids=NAMES)
 def test_a_produced_batch_is_validated_in_one_call(codec):
-    header, walked = validate(b"..." + a_batch(codec=codec), 3, limit=LIMIT)
+    header, walked, _ = validate(b"..." + a_batch(codec=codec), 3, limit=LIMIT)
     assert (header.count, header.codec) == (3, codec)
-    assert walked == (2_000, 1, 2, 2)
+    assert walked == (2_000, 1, 2, 2, 0)
     assert walked.first_null_key == 2
 
 

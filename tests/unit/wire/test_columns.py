@@ -138,7 +138,7 @@ def all_records(encoded):
     """As one list, with the offsets of the rows."""
     found = []
     for each in encoded:
-        header, _ = batch.validate(each.batch, limit=1 << 24)
+        header, _, _ = batch.validate(each.batch, limit=1 << 24)
         assert header.count == each.end_row - each.first_row
         rows = read(each.batch)
         assert header.max_timestamp == max(row.timestamp for row in rows)

@@ -78,24 +78,24 @@ def test_a_walk_tells_what_validation_needs(subject):
     ]
     payload, count, last, max_timestamp = subject.encode(records, 0, 5)
     assert (count, last, max_timestamp) == (4, 3, 30)
-    assert subject.walk(payload, 4, consecutive=True) == (25, 1, 3, 2)
+    assert subject.walk(payload, 4, consecutive=True) == (25, 1, 3, 2, 5)
 
 
 def test_timestamps_may_all_be_before_the_base(subject):
     payload, *_ = subject.encode([Record(0, 10, b"", b""), Record(1, 12, b"", b"")], 0, 100)
-    assert subject.walk(payload, 2, consecutive=True) == (-88, 1, 1, -1)
+    assert subject.walk(payload, 2, consecutive=True) == (-88, 1, 1, -1, -90)
 
 
 def test_no_records_are_fine_and_have_no_timestamp(subject):
     assert subject.encode([]) == (b"", 0, -1, -1)
-    assert subject.walk(b"", 0, consecutive=True) == (0, -1, -1, -1)
+    assert subject.walk(b"", 0, consecutive=True) == (0, -1, -1, -1, 0)
     assert subject.index(b"", 0) == b""
     assert subject.find_timestamp(b"", 0, 0, 0) is None
 
 
 def test_gaps_are_for_compacted_logs_only(subject):
     gap = a_record(0) + a_record(2)
-    assert subject.walk(gap, 2, consecutive=False) == (0, 0, 2, 0)
+    assert subject.walk(gap, 2, consecutive=False) == (0, 0, 2, 0, 0)
     assert reason(subject, gap, 2) == (1, "offset delta is not consecutive")
     assert reason(subject, a_record(1)) == (0, "offset delta is not consecutive")
     assert reason(subject, a_record(2) * 2, 2, consecutive=False) == (1, "offset delta does not rise")
@@ -149,7 +149,7 @@ def test_a_bad_record_is_refused(subject, payload, expected):
 def test_what_java_lets_pass_passes(subject):
     """Any negative length is null, and a varint may be longer than it needs to be."""
     record = a_record(key=varint(-7), value=varint(-(2**31)), headers=b"\x80\x80\0")
-    assert subject.walk(record, 1, consecutive=True) == (0, 0, 0, 0)
+    assert subject.walk(record, 1, consecutive=True) == (0, 0, 0, 0, 0)
 
 
 def test_the_index_points_at_everything(subject):
@@ -195,3 +195,16 @@ def test_a_bad_record_survives_a_trip_to_another_process(subject):
         subject.walk(bytes(7), 1, consecutive=True)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (copy.index, copy.reason, str(copy)) == (0, "truncated", "Record 0 of the batch: truncated")
+
+
+def test_outliers_are_counted_and_only_the_first_are_told(subject):
+    records = [Record(at, at, None if at % 2 else b"k", b"v") for at in range(5_000)]
+    payload, count, *_ = subject.encode(records, 0, 0)
+    assert subject.outliers(payload, count, 3, 2, 4_000, -1) == (1_001, [(0, 0), (1, 1), (4_001, 4_001)])
+    assert subject.outliers(payload, count, 3, 2, 4_000, 1) == (
+        1_000,
+        [(0, 0), (4_001, 4_001), (4_002, 4_002)],
+    )
+    assert subject.outliers(payload, count, 2, null_keys=True) == (2_500, [(1, 1), (3, 3)])
+    total, shown = subject.outliers(payload, count, 10_000, 6_000, 7_000)
+    assert (total, len(shown)) == (4_999, 1_000)

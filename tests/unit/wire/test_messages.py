@@ -184,7 +184,7 @@ def test_any_bytes_are_a_message_or_malformed(data):
     assert read(cls, version, bytes(write(message, version)))[0] == message
 
 
-@pytest.mark.parametrize("version", range(0, 7))
+@pytest.mark.parametrize("version", range(7))
 def test_no_version_takes_a_string_that_another_could_not_carry(version):
     """A group of such a name, made in a flexible version, would break every older listing of groups."""
     name = "g" * 0x8000

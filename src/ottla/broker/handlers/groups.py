@@ -146,8 +146,11 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
         admission.check(each)  # appended at once: nothing can come in between
         return machine.on_txn_offset_commit(request, token, now_ms)
 
-    response: TxnOffsetCommitResponse = await broker.groups.call(request.group_id, decide)
-    admission.on_appended(each)
+    try:
+        response: TxnOffsetCommitResponse = await broker.groups.call(request.group_id, decide)
+        admission.on_appended(each)
+    finally:
+        admission.close()
     return response
 
 

@@ -1,15 +1,30 @@
 """Produce. v12 registers partitions with their transaction by itself; v13 names topics by id."""
 
+import logging
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
-from ottla.broker.transactions import Admission
+from ottla.broker.stepping import STEP_BYTES
+from ottla.broker.transactions import Admission, TopicPartition
 from ottla.broker.waits import woken
+from ottla.ports import Buffer
 from ottla.replication.partition import Partition
-from ottla.storage.validation import NotOneBatch, RejectedRecords, RejectedTimestamps
+from ottla.storage.log import Log
+from ottla.storage.validation import (
+    RECORD_ERRORS_MAX,
+    Accepted,
+    NotOneBatch,
+    RejectedRecords,
+    RejectedTimestamps,
+    accept,
+    unpacked_bytes_max,
+)
+from ottla.wire.compression import OverLimit
 from ottla.wire.corruption import CorruptBatch
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -23,7 +38,13 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+logger = logging.getLogger("ottla.broker")
+
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+PARTITION_UNITS = 10_000  # what a partition costs beside its bytes: 10 microseconds
+UNPACKED_AT_ONCE_MAX = STEP_BYTES  # what takes more goes to a thread
+UNPACKED_RATIO_MAX = 32  # a large request may decompress to so many times its size
+NOTHING: frozenset[TopicPartition] = frozenset()
 CHECKED_BY_THE_LOG = (
     errors.InvalidRecord,
     errors.InvalidTimestamp,
@@ -46,62 +67,200 @@ class _Pending:
 
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append all, then wait. Up to `appended` the next request of the connection is held back."""
-    admission = await context.broker.transactions.admit(request, context)
+    twice = _named_twice(request, context)
+    admission = await context.broker.transactions.admit(request, context, twice)
     deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
-    pending = [
-        [_append(topic, data, request.acks, admission, context) for data in topic.partition_data]
-        for topic in request.topic_data
-    ]
+    try:
+        appending = _Appending(request, twice, admission, context)
+        pending = [
+            [await appending.append(topic, data) for data in topic.partition_data]
+            for topic in request.topic_data
+        ]
+    finally:
+        if admission is not None:
+            admission.close()
     context.appended()  # from here on, waiting may overlap with the next request
     if request.acks == ACKS_NONE:
         _close_on_error(request, pending)
         return None
     responses = []
-    for topic, each in zip(request.topic_data, pending, strict=True):
+    for topic, of_topic in zip(request.topic_data, pending, strict=True):
         if request.acks == ACKS_ALL:
-            for one in each:
+            for one in of_topic:
                 await _settle(one, deadline_ms, context)
-        partitions = [one.response for one in each]
+        partitions = [one.response for one in of_topic]
         responses.append(
             TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=partitions)
         )
     return ProduceResponse(responses=responses, node_endpoints=_endpoints(responses, context))
 
 
-def _append(
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    acks: int,
-    admission: Admission | None,
-    context: Context,
-) -> _Pending:
-    broker = context.broker
-    log_start_offset = -1
-    try:
-        name = topic.name or broker.topic_name(topic.topic_id)
-        if acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
-            raise errors.InvalidRequiredAcks()
-        if admission is not None:
-            admission.check((name, data.index))
-        broker.check_writable(name, context)
-        partition = broker.partition(name, data.index)
-        if partition.log is not None:
-            log_start_offset = partition.log.log_start_offset
-        appended = partition.append(data.records or b"", acks=acks, now_ms=broker.clock.now_ms())
-    except errors.ProtocolError as error:
-        response = _failed(data.index, error, topic, context)
-        if _is_checked_by_the_log(error):
-            response.log_start_offset = log_start_offset
-        return _Pending(response)
-    if admission is not None:
-        admission.on_appended((name, data.index))
-    response = PartitionProduceResponse(
-        index=data.index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
-        log_start_offset=partition.log.log_start_offset if partition.log else -1,
+def _named_twice(request: ProduceRequest, context: Context) -> frozenset[TopicPartition]:
+    """Partitions with more than one entry: which of them would be meant, and was verified? Kafka drops all but
+    the last without a word."""
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        return NOTHING
+    counts = Counter(
+        (topic.name or context.broker.name_of(topic.topic_id), data.index)
+        for topic in request.topic_data
+        for data in topic.partition_data
     )
-    return _Pending(response, partition, appended.next_offset, partition.tenure)
+    return frozenset(key for key, count in counts.items() if count > 1)
+
+
+class _Appending:
+    """The way of one request's batches into their logs, and how much work they may make in sum."""
+
+    def __init__(
+        self,
+        request: ProduceRequest,
+        twice: frozenset[TopicPartition],
+        admission: Admission | None,
+        context: Context,
+    ) -> None:
+        self._acks, self._twice, self._admission, self._context = request.acks, twice, admission, context
+        self._broker = context.broker
+        self._request = request
+        self._record_errors_left = RECORD_ERRORS_MAX
+        self._unpacked_bytes = 0  # of all compressed batches so far
+
+    async def append(self, topic: TopicProduceData, data: PartitionProduceData) -> _Pending:
+        """One partition: whatever goes wrong with it is told of it alone."""
+        records = data.records or b""
+        log_start_offset = -1
+        try:
+            partition, log = self._leader(topic, data)
+            log_start_offset = log.log_start_offset
+            accepted = self._accept_at_once(records, log)
+            if accepted is None:
+                accepted = await self._accept_in_thread(records, log)
+                partition, log = self._leader(topic, data)  # much may have happened
+            pending = self._write(partition, log, topic, data, accepted)
+        except errors.ProtocolError as error:
+            response = self._failed(data.index, error, topic)
+            if _is_checked_by_the_log(error):
+                response.log_start_offset = log_start_offset
+            pending = _Pending(response)
+        except Exception:
+            logger.exception("produce to partition %d of %s failed", data.index, topic.name)
+            pending = _Pending(self._failed(data.index, errors.UnknownServerError(), topic))
+        await self._context.client.work.pace(PARTITION_UNITS + len(records), self._broker.clock)
+        return pending
+
+    def _leader(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, Log]:
+        broker = self._broker
+        name = topic.name or broker.topic_name(topic.topic_id)
+        if self._acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
+            raise errors.InvalidRequiredAcks()
+        if (name, data.index) in self._twice:
+            raise errors.InvalidRequest("The request has several entries for this partition")
+        if self._admission is not None:
+            self._admission.check((name, data.index))
+        broker.check_writable(name, self._context)
+        partition = broker.partition(name, data.index)
+        log = partition.leader_log()
+        if self._acks == ACKS_ALL:
+            partition.check_enough_replicas(log)
+        return partition, log
+
+    def _accept_at_once(self, records: Buffer, log: Log) -> Accepted | None:
+        """None when it takes too long for the loop."""
+        if len(records) > UNPACKED_AT_ONCE_MAX and len(records) <= log.config.max_message_bytes:
+            return None
+        allowed = self._allowed(log)
+        now_ms = self._broker.clock.now_ms()
+        try:
+            accepted = accept(
+                records,
+                log.config,
+                now_ms,
+                limit=min(allowed, UNPACKED_AT_ONCE_MAX),
+                scratch=self._broker.scratch,
+            )
+        except OverLimit as error:
+            if allowed > UNPACKED_AT_ONCE_MAX:
+                return None
+            raise self._too_much(log, allowed) from error
+        self._context.client.work.spend(accepted.unpacked_bytes)
+        self._unpacked_bytes += accepted.unpacked_bytes
+        return accepted
+
+    async def _accept_in_thread(self, records: Buffer, log: Log) -> Accepted:
+        allowed, now_ms = self._allowed(log), self._broker.clock.now_ms()
+        try:
+            accepted = await self._broker.heavy_work.run(
+                lambda: accept(records, log.config, now_ms, limit=allowed)
+            )
+        except OverLimit as error:
+            raise self._too_much(log, allowed) from error
+        self._unpacked_bytes += accepted.unpacked_bytes
+        return accepted
+
+    def _allowed(self, log: Log) -> int:
+        """What the next batch may decompress to. The first one has only the bound of a batch."""
+        of_batch = unpacked_bytes_max(log.config)
+        if not self._unpacked_bytes:
+            return of_batch
+        return max(min(of_batch, self._allowed_in_all - self._unpacked_bytes), 0)
+
+    @cached_property
+    def _allowed_in_all(self) -> int:
+        sent_bytes = sum(
+            len(data.records or b"") for topic in self._request.topic_data for data in topic.partition_data
+        )
+        least: int = self._broker.config.ottla_batch_uncompressed_max_bytes
+        return max(least, UNPACKED_RATIO_MAX * sent_bytes)
+
+    def _too_much(self, log: Log, allowed: int) -> errors.ProtocolError:
+        self._unpacked_bytes += allowed  # the work was done all the same
+        if allowed < unpacked_bytes_max(log.config):
+            return errors.MessageTooLarge(
+                f"The batches of the request decompress to more than {self._allowed_in_all} bytes in all"
+            )
+        return OverLimit(f"The data decompresses to more than {allowed} bytes")
+
+    def _write(
+        self,
+        partition: Partition,
+        log: Log,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+        accepted: Accepted,
+    ) -> _Pending:
+        key = topic.name or self._broker.topic_name(topic.topic_id), data.index
+        if self._admission is not None:
+            self._admission.check_batch(key, accepted.header)
+        elif accepted.header.is_transactional:
+            raise errors.InvalidTxnState("the coordinator was not asked about the batch")
+        appended = partition.append(accepted, acks=self._acks, now_ms=accepted.now_ms)
+        if self._admission is not None:
+            self._admission.on_appended(key)
+        response = PartitionProduceResponse(
+            index=data.index,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=log.log_start_offset,
+        )
+        return _Pending(response, partition, appended.next_offset, partition.tenure)
+
+    def _failed(
+        self, index: int, error: errors.ProtocolError, topic: TopicProduceData
+    ) -> PartitionProduceResponse:
+        response = PartitionProduceResponse(
+            index=index, error_code=error.code, base_offset=-1, error_message=error.message
+        )
+        if isinstance(error, RejectedRecords | RejectedTimestamps):
+            shown = error.record_errors[: self._record_errors_left]
+            self._record_errors_left -= len(shown)
+            response.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+                for at, message in shown
+                if at >= 0
+            ]
+        if isinstance(error, errors.NotLeaderOrFollower):
+            leader, epoch = current_leader(self._context, topic.name or topic.topic_id, index)
+            response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        return response
 
 
 def _is_checked_by_the_log(error: errors.ProtocolError) -> bool:
@@ -109,24 +268,6 @@ def _is_checked_by_the_log(error: errors.ProtocolError) -> bool:
     if isinstance(error, errors.CorruptMessage):
         return not isinstance(error, CorruptBatch)  # its records cannot be unpacked
     return isinstance(error, CHECKED_BY_THE_LOG) and not isinstance(error, NotOneBatch)
-
-
-def _failed(
-    index: int, error: errors.ProtocolError, topic: TopicProduceData, context: Context
-) -> PartitionProduceResponse:
-    response = PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, error_message=error.message
-    )
-    if isinstance(error, RejectedRecords | RejectedTimestamps):
-        response.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in error.record_errors
-            if at >= 0
-        ]
-    if isinstance(error, errors.NotLeaderOrFollower):
-        leader, epoch = current_leader(context, topic.name or topic.topic_id, index)
-        response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-    return response
 
 
 async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None:

@@ -39,12 +39,13 @@ _COORDINATOR_AWAY = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Guard:
     """Says: since this was set up no marker has come."""
 
     producer_id: int
     producer_epoch: int
+    holders: int = 0  # requests that ask with it or are about to append
 
 
 class Gate:
@@ -53,8 +54,12 @@ class Gate:
     def __init__(self) -> None:
         self._guards: dict[int, Guard] = {}
 
+    def __len__(self) -> int:
+        return len(self._guards)
+
     def ask(self, producer_id: int, producer_epoch: int, open_epoch: int | None) -> Guard | None:
-        """None: the partition is in the transaction already; else ask the coordinator, then append with this.
+        """None: the partition is in the transaction already; else ask the coordinator, then append with this,
+        and release it in any case.
 
         `open_epoch` is the epoch of the producer's open transaction in this partition, if there is one. A
         record of a later epoch does not belong to it, even though its marker is still to come.
@@ -66,7 +71,14 @@ class Gate:
             guard = self._guards[producer_id] = Guard(producer_id, producer_epoch)
         elif guard.producer_epoch > producer_epoch:
             raise InvalidProducerEpoch
+        guard.holders += 1
         return guard
+
+    def release(self, guard: Guard) -> None:
+        """The request is done with it. Nobody's guard goes: whoever writes to the partition later asks again."""
+        guard.holders -= 1
+        if not guard.holders and self._guards.get(guard.producer_id) is guard:
+            del self._guards[guard.producer_id]
 
     def check(
         self, producer_id: int, producer_epoch: int, open_epoch: int | None, guard: Guard | None
