@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla import aio as aio
+    from ottla import errors as errors
+    from ottla import testing as testing
     from ottla.client.admin import Admin as Admin
     from ottla.client.admin.topics import NewTopic as NewTopic
     from ottla.client.consumer import Consumer as Consumer
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from ottla.client.values import RecordMetadata as RecordMetadata
     from ottla.client.values import TopicPartition as TopicPartition
     from ottla.errors import OttlaError as OttlaError
+
+    __version__: str
 
 _HOMES = {
     "Admin": "ottla.client.admin",
@@ -45,10 +50,25 @@ __all__ = [
     "Producer",
     "RecordMetadata",
     "TopicPartition",
+    "__version__",
+    "aio",
+    "errors",
+    "testing",
 ]
+_MODULES = ("aio", "errors", "testing")
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"ottla.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ottla")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

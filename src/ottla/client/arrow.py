@@ -85,7 +85,7 @@ class ArrowSender:
         settings = self._settings
         encoding = Encoding(
             compression.NAMES.index(settings.compression_type),
-            settings.compression_level,
+            settings.level,
             self._transactional,
             now_ms=int(time.time() * 1000),
             created_ms=int(time.monotonic() * 1000),

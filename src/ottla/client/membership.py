@@ -95,7 +95,8 @@ class Membership:
         if self._member is None:
             self._member = self._engine.run(self._new_member())
         self._pattern = self._remote_pattern = None
-        if isinstance(pattern, str) and self._member.takes_patterns:
+        here = not self._settings.exclude_internal_topics  # the broker leaves internal topics out
+        if isinstance(pattern, str) and self._member.takes_patterns and not here:
             self._remote_pattern = pattern
         elif pattern is not None:
             self._pattern = re.compile(pattern)
@@ -167,7 +168,10 @@ class Membership:
             )
             self._refresh(None)
             pattern, known = self._pattern, self._cluster.image.topics.values()
-            self._topics = frozenset(t.name for t in known if not t.internal and pattern.fullmatch(t.name))
+            excluded = self._settings.exclude_internal_topics
+            self._topics = frozenset(
+                t.name for t in known if not (t.internal and excluded) and pattern.fullmatch(t.name)
+            )
         elif self._topics:
             self._refresh(self._topics)
             for name in sorted(self._topics - self._cluster.image.topics.keys()):

@@ -24,12 +24,17 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
         "ssl.truststore.location", _pem_truststore(settings)
     )
     try:
-        context = ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context(cafile=authorities, cadata=settings.ssl_truststore_certificates)
     except OSError as error:
-        raise SettingError(f"{authorities} holds no certificate that can be used: {error}") from error
+        where = authorities or "ssl.truststore.certificates"
+        raise SettingError(f"{where} holds no certificate that can be used: {error}") from error
+    lowest, highest = (ssl.TLSVersion[each.replace(".", "_")] for each in settings.tls_versions())
+    context.minimum_version, context.maximum_version = lowest, highest
     if not settings.ssl_endpoint_identification_algorithm:
         context.check_hostname = False
-    certificate = checked_file("ssl.certificate.location", settings.ssl_certificate_location)
+    certificate = checked_file("ssl.certificate.location", settings.ssl_certificate_location) or checked_file(
+        "ssl.keystore.location", _pem_keystore(settings)
+    )
     key = checked_file("ssl.key.location", settings.ssl_key_location)
     if certificate is not None:
         try:
@@ -90,6 +95,14 @@ def _pem_truststore(settings: Settings) -> str | None:
     if settings.ssl_truststore_location and settings.ssl_truststore_type != "PEM":
         raise SettingError("only PEM trust stores can be read; set ssl.ca.location to a PEM file")
     return settings.ssl_truststore_location
+
+
+def _pem_keystore(settings: Settings) -> str | None:
+    if settings.ssl_keystore_location and settings.ssl_keystore_type != "PEM":
+        raise SettingError(
+            "only PEM key stores can be read; set ssl.certificate.location and ssl.key.location to PEM files"
+        )
+    return settings.ssl_keystore_location
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -170,7 +170,7 @@ class Sender:
             queue.next_sequence = (queue.next_sequence + len(batch.rows)) & 0x7FFFFFFF
         batch.producer = producer
         batch.data = batch.encode(
-            self._codec, self._settings.compression_level, transactional=self._identity.transactional
+            self._codec, self._settings.level, transactional=self._identity.transactional
         )
         return batch.data
 

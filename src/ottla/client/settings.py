@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import logging
 import re
 import types
 import typing
@@ -10,17 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ottla.client.errors import SettingError
+from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, WITHOUT_EFFECT, refusal
 
-# Settings of other clients that mean nothing here: taken without a word so that their files work.
-IGNORED = frozenset(
-    {
-        "api_version_request", "auto_include_jmx_reporter", "broker_version_fallback", "client_dns_lookup",
-        "debug", "enable_metrics_push", "interceptor_classes", "log_level", "metric_reporters",
-        "metrics_num_samples",
-        "metrics_recording_level", "socket_connection_setup_timeout_max_ms",
-    }
-)  # fmt: skip
-
+log = logging.getLogger("ottla.client")
 
 # Other names that mean the same.
 ALIASES = {"partitioner_class": "partitioner"}
@@ -38,6 +31,11 @@ class Settings:
     ssl_ca_location: str | None = None
     ssl_truststore_location: str | None = None
     ssl_truststore_type: str = "PEM"
+    ssl_truststore_certificates: str | None = None
+    ssl_keystore_location: str | None = None
+    ssl_keystore_type: str = "PEM"
+    ssl_protocol: str = "TLSv1.3"
+    ssl_enabled_protocols: str = "TLSv1.2,TLSv1.3"
     ssl_certificate_location: str | None = None
     ssl_key_location: str | None = None
     ssl_key_password: str | None = None
@@ -71,15 +69,30 @@ class Settings:
                 value = PARTITIONERS.get(value.rpartition(".")[2], value)  # Java's class names
             if key in fields:
                 values[key] = _convert(name, value, hints[key])
-            elif key not in IGNORED:
-                near = difflib.get_close_matches(key, fields, n=1)
-                hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
-                raise SettingError(f"unknown setting {name}{hint}")
+            elif key in WITHOUT_EFFECT:
+                log.info("the setting %s has no effect here", name)
+            else:
+                cls._refuse(name, key, value)
         return cls(**values).checked()
+
+    @classmethod
+    def _refuse(cls, name: str, key: str, value: Any) -> None:
+        """Raises unless it is one of Kafka's settings at its default, by which nothing changes."""
+        refused = REFUSED if issubclass(cls, ProducerSettings) else REFUSED | ADMIN_REFUSED
+        if key in refused:
+            reason = refusal(key, value, refused)
+            if reason is not None:
+                raise SettingError(f"{name}={value} cannot be: {reason}")
+            return
+        near = difflib.get_close_matches(key, [each.name for each in dataclasses.fields(cls)], n=1)
+        hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
+        raise SettingError(f"unknown setting {name}{hint}")
 
     def checked(self) -> Self:
         """This, or an error that says which value cannot be."""
         self._one_of("security_protocol", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        self._one_of("ssl_protocol", "TLSv1.2", "TLSv1.3")
+        self.tls_versions()
         if self.security_protocol.startswith("SASL"):
             self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
         if self.on_retry is not None and not callable(self.on_retry):
@@ -93,6 +106,16 @@ class Settings:
         if not found:
             raise SettingError("bootstrap.servers is empty; give host:port")
         return found
+
+    def tls_versions(self) -> list[str]:
+        """The lowest and the highest version of TLS, as `ssl.protocol` and `ssl.enabled.protocols` have it."""
+        enabled = [each.strip() for each in self.ssl_enabled_protocols.split(",") if each.strip()]
+        if not enabled or not set(enabled) <= {"TLSv1.2", "TLSv1.3"}:
+            text = self.ssl_enabled_protocols
+            raise SettingError(f"ssl.enabled.protocols is {text!r}; there are TLSv1.2 and TLSv1.3")
+        if self.ssl_protocol == "TLSv1.2":
+            return ["TLSv1.2", "TLSv1.2"]
+        return [min(enabled), max(enabled)]
 
     def credentials(self) -> tuple[str, str]:
         """User and password, from their own settings or from Java's login line."""
@@ -131,6 +154,9 @@ class ProducerSettings(Settings):
     max_in_flight_requests_per_connection: int = 5
     compression_type: str = "none"
     compression_level: int | None = None
+    compression_gzip_level: int | None = None
+    compression_lz4_level: int | None = None
+    compression_zstd_level: int | None = None
     delivery_timeout_ms: int = 120_000
     retries: int = 2_147_483_647
     partitioner: str | Callable[..., int] = "default"
@@ -157,6 +183,12 @@ class ProducerSettings(Settings):
         if self.delivery_timeout_ms < self.linger_ms:
             raise SettingError("delivery.timeout.ms must not be below linger.ms")
         return self
+
+    @property
+    def level(self) -> int | None:
+        """Of the compression in use: its own setting, else `compression.level`."""
+        own: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
+        return self.compression_level if own is None else own
 
     @property
     def required_acks(self) -> int:
@@ -196,6 +228,7 @@ class ConsumerSettings(Settings):
     fetch_max_wait_ms: int = 500
     max_partition_fetch_bytes: int = 1_048_576
     check_crcs: bool = True
+    exclude_internal_topics: bool = True
     key_deserializer: Any = None
     value_deserializer: Any = None
 
@@ -244,6 +277,8 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
             return int(value)
     except ValueError:
         raise SettingError(f"{name} is {value!r}; it must be {_wanted(allowed)}") from None
+    if str in allowed and isinstance(value, list | tuple):
+        return ",".join(map(str, value))
     if str in allowed and not callable(value):
         return str(value)
     return value

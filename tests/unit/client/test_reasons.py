@@ -137,7 +137,7 @@ def test_a_missing_topic_has_one_wording(broker: Broker) -> None:
         told.append(str(error))
 
     with (
-        ottla.Producer(bootstrap_servers=broker.bootstrap, max_block_ms=300, on_retry=tell) as producer,
+        ottla.Producer(bootstrap_servers=broker.bootstrap, max_block_ms=2_000, on_retry=tell) as producer,
         pytest.raises(TimedOut, match=sentence),
     ):
         producer.send("nowhere", b"x")

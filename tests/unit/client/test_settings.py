@@ -55,3 +55,41 @@ def test_settings_files_have_comments_and_values_with_equal_signs() -> None:
 
 def test_settings_that_mean_nothing_here_do_not_stop_a_file_from_working() -> None:
     assert ConsumerSettings.parse({"enable.metrics.push": "false"}) == ConsumerSettings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "value"),
+    [
+        (Settings, "sasl.kerberos.service.name", "kafka"),
+        (Settings, "interceptor.classes", "com.example.Interceptor"),
+        (Settings, "retries", "3"),
+        (Settings, "ssl.keystore.password", "secret"),
+        (ProducerSettings, "transaction.two.phase.commit.enable", "true"),
+        (ConsumerSettings, "share.acknowledgement.mode", "explicit"),
+    ],
+)
+def test_a_setting_of_kafkas_that_cannot_work_is_refused_by_name(
+    settings: type[Settings], name: str, value: str
+) -> None:
+    with pytest.raises(SettingError, match=f"{name}={value} cannot be: "):
+        settings.parse({name: value})
+
+
+def test_a_codec_has_its_own_level() -> None:
+    settings = ProducerSettings.parse(
+        {"compression.type": "zstd", "compression.zstd.level": "7", "compression.level": 1}
+    )
+    assert settings.level == 7
+    assert ProducerSettings.parse({"compression.type": "gzip", "compression.level": 1}).level == 1
+
+
+def test_lists_may_be_given_as_lists() -> None:
+    assert Settings.parse({"bootstrap.servers": ["a:1", "b:2"]}).bootstrap() == [("a", 1), ("b", 2)]
+
+
+def test_the_versions_of_tls_follow_both_settings() -> None:
+    assert Settings.parse({}).tls_versions() == ["TLSv1.2", "TLSv1.3"]
+    assert Settings.parse({"ssl.enabled.protocols": "TLSv1.3"}).tls_versions() == ["TLSv1.3", "TLSv1.3"]
+    assert Settings.parse({"ssl.protocol": "TLSv1.2"}).tls_versions() == ["TLSv1.2", "TLSv1.2"]
+    with pytest.raises(SettingError, match=r"ssl\.enabled\.protocols"):
+        Settings.parse({"ssl.enabled.protocols": "SSLv3"})

@@ -138,7 +138,7 @@ class ColumnarProducer(Producer):
         settings = self.settings
         encoding = Encoding(
             compression.NAMES.index(settings.compression_type),
-            settings.compression_level,
+            settings.level,
             self._identity.transactional,
             now_ms=int(time.time() * 1000),
             created_ms=int(time.monotonic() * 1000),
