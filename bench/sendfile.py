@@ -34,6 +34,17 @@ def by_reading(fd: int, sock: socket.socket, chunk: int) -> None:
         sock.sendall(os.pread(fd, chunk, start))
 
 
+def by_reading_again(fd: int, sock: socket.socket, chunk: int) -> None:
+    """Into one buffer, as `storage/buffers.py` has them."""
+    buffer = bytearray(chunk)
+    for start in range(0, FILE_BYTES, chunk):
+        os.preadv(fd, [buffer], start)
+        sock.sendall(buffer)
+
+
+WAYS = {"sendfile": by_sendfile, "read": by_reading, "read into": by_reading_again}
+
+
 def measure(send, fd: int, chunk: int) -> tuple[float, float]:
     """(MB per second, CPU seconds per GB of this process)."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -56,13 +67,13 @@ def main() -> None:
             file.write(os.urandom(1 << 20))
         file.flush()
         print(f"{'chunk':>8} {'way':>9} {'MB/s':>8} {'CPU s/GB':>9}")
-        for chunk in (64 << 10, 1 << 20):
-            results: dict[str, list[tuple[float, float]]] = {"sendfile": [], "read": []}
+        for chunk in (64 << 10, 1 << 20, 8 << 20):
+            results: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
             for _ in range(ROUNDS):
-                results["sendfile"].append(measure(by_sendfile, file.fileno(), chunk))
-                results["read"].append(measure(by_reading, file.fileno(), chunk))
-            for way, found in results.items():
-                rate, cpu = (statistics.median(column) for column in zip(*found, strict=True))
+                for way, send in WAYS.items():
+                    results[way].append(measure(send, file.fileno(), chunk))
+            for way, measured in results.items():
+                rate, cpu = (statistics.median(column) for column in zip(*measured, strict=True))
                 print(f"{chunk >> 10:>6}Ki {way:>9} {rate:8.0f} {cpu:9.2f}")
 
 

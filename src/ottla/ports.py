@@ -51,6 +51,10 @@ class File(Protocol):
         """Fewer bytes only at the end of the file."""
         ...
 
+    def read_into(self, position: int, view: memoryview) -> int:
+        """How many bytes were read; fewer than the view has only at the end of the file."""
+        ...
+
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:

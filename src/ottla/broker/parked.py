@@ -50,14 +50,14 @@ class Parked:
         if self._bytes_min <= 0:
             return True
         now_ms = self._clock.monotonic_ms()
-        return any(self._reaches_min(each, now_ms) for each in self._readable)
+        return any(self._reaches_min(each, self._end_of(each), now_ms) for each in self._readable)
 
     async def until(self, deadline_ms: int) -> None:
         """Waits until there is enough, a partition has to be looked at again, or the time is up."""
-        timer = self._clock.call_later(deadline_ms - self._clock.monotonic_ms(), self._end)
+        timer = self._clock.call_later(deadline_ms - self._clock.monotonic_ms(), self._stop)
         try:
             for number, each in enumerate(self._readable):
-                self._listen(number, each)
+                self._listen(number, each, self._end_of(each))
             await self._wait
         finally:  # also when the connection is gone
             self._is_over = True
@@ -65,12 +65,13 @@ class Parked:
             for ticket in self._tickets.values():
                 ticket.cancel()
 
-    def _end(self) -> None:
+    def _end_of(self, each: Readable) -> int:
+        return self._reader.visible_end(each.partition, each.log)
+
+    def _stop(self) -> None:
         self._wait.set(None)
 
-    def _listen(self, number: int, each: Readable) -> None:
-        end = self._reader.visible_end(each.partition, each.log)
-
+    def _listen(self, number: int, each: Readable, end: int) -> None:
         def soon() -> None:  # after the append that woke us has answered its own client
             self._clock.call_soon(lambda: self._on_grown(number, each, end))
 
@@ -79,16 +80,15 @@ class Parked:
     def _on_grown(self, number: int, each: Readable, seen_end: int) -> None:
         if self._is_over:
             return
-        if not each.is_as_it_was() or self._reader.visible_end(each.partition, each.log) <= seen_end:
-            self._end()  # woken without growth: the answer tells what became of the partition
-        elif self._reaches_min(each, self._clock.monotonic_ms()):
-            self._end()
+        if not each.is_as_it_was() or (end := self._end_of(each)) <= seen_end:
+            self._stop()  # woken without growth: the answer tells what became of the partition
+        elif self._reaches_min(each, end, self._clock.monotonic_ms()):
+            self._stop()
         else:
-            self._listen(number, each)
+            self._listen(number, each, end)
 
-    def _reaches_min(self, each: Readable, now_ms: int) -> bool:
+    def _reaches_min(self, each: Readable, end: int, now_ms: int) -> bool:
         """Takes what the partition has into the sum; whether that is enough."""
-        end = self._reader.visible_end(each.partition, each.log)
         if self._bytes_min == 1:
             return each.wanted.fetch_offset < end and not each.is_held_back(now_ms)
         try:

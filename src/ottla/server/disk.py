@@ -59,6 +59,12 @@ class OsFile:
             got += len(more)
         return b"".join(parts)
 
+    def read_into(self, position: int, view: memoryview) -> int:
+        got = 0
+        while got < len(view) and (more := os.preadv(self._fd, (view[got:],), position + got)):
+            got += more
+        return got
+
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._end = size

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from ottla.ports import Disk, File
+from ottla.storage.buffers import ReadBuffers
 
 LOG = ".log"
 OFFSET_INDEX = ".index"
@@ -86,6 +87,7 @@ class FileCache:
         self._files: OrderedDict[tuple[int, str], File] = OrderedDict()
         self._indexes: OrderedDict[tuple[int, str], Sized] = OrderedDict()
         self._index_bytes = 0
+        self.buffers = ReadBuffers()
 
     def file(self, disk: Disk, path: str) -> File:
         key = (id(disk), path)

@@ -412,6 +412,9 @@ class Log:
 
     def bytes_from(self, place: Place, end: int) -> int | None:
         """How many bytes of batches there are below `end`; None when that segment left the log."""
+        active = self._segments.active
+        if place.segment is active and end >= active.next_offset:
+            return active.size_bytes - place.position
         segments = self._segments.holding(place.segment.base_offset)
         if segments[0] is not place.segment:
             return None

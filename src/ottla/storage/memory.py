@@ -374,6 +374,11 @@ class MemoryFile:
         with memoryview(self._node.data) as view:
             return bytes(view[position : position + length])
 
+    def read_into(self, position: int, view: memoryview) -> int:
+        data = self.read(position, len(view))
+        view[: len(data)] = data
+        return len(data)
+
     def truncate(self, size: int) -> None:
         self._check_open()
         self._disk.check_fault("truncate", self.path)

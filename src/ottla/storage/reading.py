@@ -35,7 +35,7 @@ class Place(NamedTuple):
 class _Buffered(NamedTuple):
     """A batch in a buffer, and where in the file that buffer was read."""
 
-    buffer: bytes
+    buffer: Buffer
     position: int
     start: int
 
@@ -54,7 +54,7 @@ def read_batches(
     max_bytes = max(max_bytes, first_bytes)
     buffer, position, start = place
     if start + max_bytes > len(buffer) and position + len(buffer) < segment.size_bytes:
-        buffer, position, start = segment.read_at(position + start, max_bytes), position + start, 0
+        buffer, position, start = segment.read_records(position + start, max_bytes), position + start, 0
     end, next_offset = _cut(segment, _Buffered(buffer, position, start), max_bytes, up_to)
     if end == start:  # the first one alone, which the walk found too large
         end, next_offset = start + first_bytes, base_offset + delta + 1
@@ -87,7 +87,7 @@ def _find(segment: Segment, offset: int, max_bytes: int) -> _Buffered | None:
     if known_offset != offset:
         position = segment.indexes.offset.lookup(offset - segment.base_offset)
         max_bytes += _SEARCH_BYTES
-    buffer = segment.read_at(position, min(max_bytes, segment.size_bytes - position))
+    buffer = segment.read_records(position, min(max_bytes, segment.size_bytes - position))
     at, unpack = 0, _EXTENT.unpack_from
     while True:
         if at + HEADER_BYTES > len(buffer):

@@ -10,6 +10,7 @@ from typing import cast
 
 from ottla.config.log import LogConfig
 from ottla.ports import Buffer, Disk, File
+from ottla.storage.buffers import POOLED_BYTES_MIN
 from ottla.storage.files import (
     LOG,
     OFFSET_INDEX,
@@ -331,12 +332,23 @@ class Segment:
     # Reading.
 
     def read_at(self, position: int, length: int) -> bytes:
-        file = self._file
+        file = self._readable_file()
+        return file.read(position, length) if file is not None else b""
+
+    def read_records(self, position: int, length: int) -> Buffer:
+        """As `read_at`, for much: into memory that is used again once no view of it is left."""
+        if length < POOLED_BYTES_MIN:
+            return self.read_at(position, length)
+        file = self._readable_file()
         if file is None:
-            if self.size_bytes == 0:
-                return b""
-            file = self.files.file(self.disk, self.path(LOG))
-        return file.read(position, length)
+            return b""
+        view = self.files.buffers.take(length)
+        return view[: file.read_into(position, view)]
+
+    def _readable_file(self) -> File | None:
+        if self._file is None and self.size_bytes:
+            return self.files.file(self.disk, self.path(LOG))
+        return self._file
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each whole batch from `position` on; CorruptBatch where there is none."""
