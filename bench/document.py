@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench import figures
 from tests.oracle import cluster
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -41,6 +42,7 @@ def write(family: str, intro: str, head: Row, rows: Sequence[Row]) -> None:
     merged.update({row[0]: [*row, today] for row in rows})
     section = f"{intro}\n\n{machine()}\n\n{table([*head, 'measured'], list(merged.values()))}"
     DOCUMENT.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+    figures.copy()
 
 
 def _rows(section: str) -> list[list[str]]:

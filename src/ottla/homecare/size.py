@@ -1,7 +1,8 @@
 """`ottla homecare size`: what a number of patients needs, from measured figures and stated assumptions.
 
-Every measured figure is of one core of the machine that `docs/benchmarks.md` names. Each can be given anew with an
-option, so the answer for another machine takes one benchmark and one command.
+Measured figures are those of `docs/benchmarks.md`, for one core of the machine that it names; how long records are kept
+is what the topics' own settings say. Each has an option, so that the answer for another machine takes one benchmark and
+one command.
 """
 
 import argparse
@@ -10,19 +11,36 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar
 
+from ottla.homecare import topics
+from ottla.homecare.figures import CORES, MEASURED
+
 Figures = TypeVar("Figures", "Measured", "Assumed")
 _DAY_S = 86_400
 _MEGA = 1_000_000
 
 
+def _of_a_core(pipeline: str) -> float:
+    return round(MEASURED[f"home care: {pipeline}, 1,000,000 devices"] / CORES)
+
+
+def _mb_s_of_a_core(direction: str) -> float:
+    return round(1000 / MEASURED[f"{direction} 100 B lz4, broker CPU per GB"])
+
+
+def _days(topic: str) -> float:
+    """How long the broker keeps the topic's records."""
+    return int(topics.BY_NAME[topic].configs["retention.ms"]) / 1000 / _DAY_S
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Of one core. Those of Spark are lower bounds: a shared machine of two cores under other load, 100,000 devices,
-    micro-batches of 500,000 records. `make bench` measures them again; give better ones as options."""
+    """Of one core. Those of Spark are with a million devices, the broker's with records of 100 bytes and lz4."""
 
-    technician_rows_s: float = 80_000.0  # a core of Spark: read, reduce, decide, commit
-    nurse_rows_s: float = 60_000.0
-    billing_rows_s: float = 20_000.0
+    technician_rows_s: float = _of_a_core("technician")  # read, reduce, decide, commit
+    nurse_rows_s: float = _of_a_core("nurse")
+    billing_rows_s: float = _of_a_core("billing")
+    broker_mb_s: float = _mb_s_of_a_core("produce")  # takes in, before compression
+    broker_read_mb_s: float = _mb_s_of_a_core("consume")  # and gives out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +54,33 @@ class Assumed:
     headroom: float = 0.5  # of what a part can do, how much it is planned to do
     heartbeat_share: float = 0.1
     billing_share: float = 0.001
-    retention_days: float = 2.0  # on average of all bytes
+    heartbeat_days: float = _days(topics.HEARTBEAT)  # kept, as the topic's retention.ms says
+    vitals_days: float = _days(topics.VITALS)
+    billing_days: float = _days(topics.BILLING)
     disk_tb: float = 8.0  # of a broker
     network_mb_s: float = 1_250.0  # of a broker: 10 Gbit/s
-    # Careful figures of this platform; give those of your own benchmark instead.
-    broker_mb_s: float = 200.0  # a broker takes in with acks=all, bound by one core
-    broker_read_mb_s: float = 500.0  # and gives out
     partition_mb_s: float = 20.0  # one partition: less than one Spark task reads
     driver_devices: int = 2_000_000  # state that one driver keeps and saves
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of all messages, by the topic that they go to."""
+        vitals = 1 - self.heartbeat_share - self.billing_share
+        return {
+            topics.HEARTBEAT: self.heartbeat_share,
+            topics.VITALS: vitals,
+            topics.BILLING: self.billing_share,
+        }
+
+    @property
+    def kept_days(self) -> float:
+        """On average of all bytes."""
+        days = {
+            topics.HEARTBEAT: self.heartbeat_days,
+            topics.VITALS: self.vitals_days,
+            topics.BILLING: self.billing_days,
+        }
+        return sum(share * days[topic] for topic, share in self.shares.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +114,12 @@ def size(
     wire = mb_s / assumed.compression
     # Each broker takes its share from producers and, as a follower, the copies of the others.
     network_in, network_out = wire * assumed.replication, wire * (assumed.replication - 1 + assumed.readers)
-    disk = wire * _MEGA * _DAY_S * assumed.retention_days * assumed.replication / 1e12
+    disk = wire * _MEGA * _DAY_S * assumed.kept_days * assumed.replication / 1e12
     room = assumed.headroom
     needs = {
-        "taking in": network_in / (assumed.broker_mb_s * room),
-        "giving out": network_out / (assumed.broker_read_mb_s * room),
+        # Processor time was measured for bytes before compression; a copy is counted like a produce.
+        "taking in": mb_s * assumed.replication / (measured.broker_mb_s * room),
+        "giving out": mb_s * (assumed.replication - 1 + assumed.readers) / (measured.broker_read_mb_s * room),
         "network": max(network_in, network_out) / (assumed.network_mb_s * room),
         "disk": disk / (assumed.disk_tb * 0.8),
         "copies": float(assumed.replication),
@@ -110,15 +148,14 @@ def size(
 
 
 def _spark_cores(messages_s: float, measured: Measured, assumed: Assumed) -> dict[str, int]:
-    vitals = 1 - assumed.heartbeat_share - assumed.billing_share
-    shares = {
-        "technician": (assumed.heartbeat_share, measured.technician_rows_s),
-        "nurse": (vitals, measured.nurse_rows_s),
-        "billing": (assumed.billing_share, measured.billing_rows_s),
+    speeds = {
+        "technician": (topics.HEARTBEAT, measured.technician_rows_s),
+        "nurse": (topics.VITALS, measured.nurse_rows_s),
+        "billing": (topics.BILLING, measured.billing_rows_s),
     }
     return {
-        name: max(1, math.ceil(messages_s * share / (rows_s * assumed.headroom)))
-        for name, (share, rows_s) in shares.items()
+        name: max(1, math.ceil(messages_s * assumed.shares[topic] / (rows_s * assumed.headroom)))
+        for name, (topic, rows_s) in speeds.items()
     }
 
 
@@ -169,13 +206,14 @@ def lines(answer: Answer, measured: Measured, assumed: Assumed) -> list[str]:
         f"partitions    {answer.partitions:,} for each wide topic (vitals, heartbeats, billing), "
         "a quarter for the others",
         f"brokers       {answer.brokers:,}, because of {answer.brokers_because} ({needs})",
-        f"disk          {answer.disk_tb:,.1f} TB in all, {answer.disk_tb_each:,.1f} TB a broker",
+        f"disk          {answer.disk_tb:,.1f} TB in all, {answer.disk_tb_each:,.1f} TB a broker; "
+        f"kept for {assumed.kept_days:.1f} days on average",
         f"network       {answer.network_in_mb_s:,.0f} MB/s in, {answer.network_out_mb_s:,.0f} MB/s out a broker",
         f"Spark         {total:,} cores ({parts}); "
         f"state {answer.state_gb:,.1f} GB, {answer.drivers} driver(s) a pipeline",
         "",
         "assumed       " + _shown(assumed),
-        "measured      " + _shown(measured) + " (each of one core)",
+        "measured      " + _shown(measured) + " (each of one core; docs/benchmarks.md)",
     ]
 
 
