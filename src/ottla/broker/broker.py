@@ -59,7 +59,7 @@ class Broker:
         heavy_work: HeavyWork,
         peers: Peers | None = None,
     ) -> None:
-        self.node_id: int = config.node_id
+        self.node_id = config.node_id
         self.config = config
         self.clock = clock
         self.controller = controller

@@ -29,7 +29,7 @@ class ControllerChannel:
         elif controller.holder is None:
             answer(errors.NetworkException("there is no controller at the moment"))
         else:
-            timeout_ms: int = self._broker.config.controller_socket_timeout_ms
+            timeout_ms = self._broker.config.controller_socket_timeout_ms
             self._peers.ask(controller.holder, lane, request, version, answer, timeout_ms=timeout_ms)
 
     async def relay(self, request: Message, version: int) -> Any:

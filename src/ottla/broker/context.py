@@ -39,7 +39,7 @@ class Context:
         """How long a long poll may wait: not at all if it is large and too many such wait already."""
         if not self.client.is_peer and not self.memory.takes(self.parsed_bytes):
             return 0
-        longest_ms: int = self.broker.config.ottla_fetch_max_wait_ms
+        longest_ms = self.broker.config.ottla_fetch_max_wait_ms
         return min(wanted_ms, longest_ms)
 
     @property

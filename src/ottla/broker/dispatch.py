@@ -38,7 +38,7 @@ class Observer(Protocol):
 class Dispatcher:
     def __init__(self, broker: "Broker", observer: Observer) -> None:
         self._broker, self.observer = broker, observer
-        self._elements_max: int = broker.config.ottla_request_elements_max
+        self._elements_max = broker.config.ottla_request_elements_max
         self.memory: Memory = PLENTY
 
     def begin(self, frame: Buffer, slot: Slot, client: Client, close: Callable[[str], None]) -> None:

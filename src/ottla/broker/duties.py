@@ -17,7 +17,7 @@ class Duties:
 
     def __init__(self, controller: Controller, clock: Clock, config: Config) -> None:
         self._controller, self._clock = controller, clock
-        self._interval_ms: int = config.leader_imbalance_check_interval_seconds * 1000
+        self._interval_ms = config.leader_imbalance_check_interval_seconds * 1000
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:

@@ -49,7 +49,7 @@ class IsrKeeper:
     ) -> None:
         self._node_id, self._image, self._clock, self._channel = node_id, image, clock, channel
         self._partitions = partitions
-        self._lag_ms_max: int = config.replica_lag_time_max_ms
+        self._lag_ms_max = config.replica_lag_time_max_ms
         self._waiting: dict[Key, Partition] = {}
         self._asking = False
         self._pause_ms = 0

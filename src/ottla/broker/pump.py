@@ -20,8 +20,8 @@ class Pump:
     ) -> None:
         self._node_id, self._image, self._clock, self._peers = node_id, image, clock, peers
         self._fetcher = fetcher
-        self._timeout_ms: int = config.replica_socket_timeout_ms
-        self._pause_ms_max: int = config.replica_fetch_backoff_ms
+        self._timeout_ms = config.replica_socket_timeout_ms
+        self._pause_ms_max = config.replica_fetch_backoff_ms
         self._call: Call | None = None
         self._timer: TimerHandle | None = None
         self._pause_ms = 0

@@ -46,12 +46,6 @@ class Update(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Importance(Enum):
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
 @frozen
 class Synonym:
     """A broker setting that a topic setting falls back to; `factor` turns its unit into the topic's."""
@@ -79,7 +73,6 @@ class ConfigKey:
     default: Value
     documentation: str
     validator: Validator | None = None
-    importance: Importance = Importance.MEDIUM
     update: Update = Update.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()
 

@@ -1,50 +1,41 @@
 """The settings of one group, and the broker's bounds for them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla import errors
-from ottla.config.definitions import ConfigKey, Synonym, Type, Validator, at_least, by_name, one_of
+from ottla.config.definitions import ConfigKey, Synonym, Type, Validator, Value, at_least, by_name, one_of
 from ottla.frozen import frozen
 
 if TYPE_CHECKING:
     from ottla.config.settings import Config
 
-_BOUNDED = (
-    "consumer.session.timeout.ms",
-    "consumer.heartbeat.interval.ms",
-    "consumer.assignment.interval.ms",
-)
+_BOUNDED = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
 
 
-def _key(name: str, default: int, low: int, documentation: str) -> ConfigKey:
+def _key(name: str, default: int, documentation: str) -> ConfigKey:
     return ConfigKey(
-        name, Type.INT, default, documentation, at_least(low), synonyms=(Synonym(f"group.{name}"),)
+        name, Type.INT, default, documentation, at_least(1), synonyms=(Synonym(f"group.{name}"),)
     )
 
 
 GROUP_KEYS: dict[str, ConfigKey] = by_name(
     (
-        _key("consumer.session.timeout.ms", 45_000, 1, "A member of this group silent for this long is out."),
-        _key("consumer.heartbeat.interval.ms", 5000, 1, "How often its members send heartbeats."),
-        _key("consumer.assignment.interval.ms", 1000, 0, "Its assignments are at least this far apart."),
+        _key("consumer.session.timeout.ms", 45_000, "A member silent for this long is removed."),
+        _key("consumer.heartbeat.interval.ms", 5000, "How often members send heartbeats."),
     )
 )
 
 
 def _unused(name: str, type: Type, validator: Validator | None = None) -> ConfigKey:
-    return ConfigKey(name, type, None, "Accepted without effect: Ottla has no such groups.", validator)
+    return ConfigKey(name, type, None, "Accepted without effect.", validator)
 
 
-# Apache Kafka's settings of groups that we do not serve: Streams and tests set them without asking what is served.
+# Kafka Streams sets some of these without asking which groups a broker serves.
 UNUSED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
     (
-        ConfigKey(
-            "consumer.assignor.offload.enable",
-            Type.BOOLEAN,
-            None,
-            "Accepted without effect: there is one thread.",
-        ),
+        _unused("consumer.assignment.interval.ms", Type.INT, at_least(0)),
+        _unused("consumer.assignor.offload.enable", Type.BOOLEAN),
         _unused("streams.session.timeout.ms", Type.INT, at_least(1)),
         _unused("streams.heartbeat.interval.ms", Type.INT, at_least(1)),
         _unused("streams.num.standby.replicas", Type.INT, at_least(0)),
@@ -71,13 +62,12 @@ class GroupConfig:
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5000
-    assignment_interval_ms: int = 1000
 
     @classmethod
     def from_settings(cls, overrides: Mapping[str, str], broker: "Config") -> "GroupConfig":
         """The broker's bounds may have moved since the group's values were set: they win."""
-        session, heartbeat, assignment = (_bounded(name, overrides, broker) for name in _BOUNDED)
-        return cls(session, heartbeat, assignment)
+        session, heartbeat = (_bounded(name, overrides, broker) for name in _BOUNDED)
+        return cls(session, heartbeat)
 
 
 def group_key(name: str) -> ConfigKey:
@@ -89,29 +79,33 @@ def group_key(name: str) -> ConfigKey:
 
 def check_group(overrides: Mapping[str, str], broker: "Config") -> None:
     """Refuse a group's settings unless every name is known and every value within the broker's bounds."""
-    values: dict[str, Any] = {name: group_key(name).parse(text) for name, text in overrides.items()}
-    for name, value in values.items():
-        if name not in GROUP_KEYS:
-            continue
-        low, high = _bounds(name)
-        if value < broker[low]:
-            raise errors.InvalidConfig(f"{name} must be greater than or equal to {low}")
-        if value > broker[high]:
-            raise errors.InvalidConfig(f"{name} must be less than or equal to {high}")
-    session, heartbeat, _ = (values.get(name, broker[f"group.{name}"]) for name in _BOUNDED)
+    values = {name: group_key(name).parse(text) for name, text in overrides.items()}
+    session, heartbeat = (_checked(name, values, broker) for name in _BOUNDED)
     if session <= heartbeat:
         raise errors.InvalidConfig(
             "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
         )
 
 
+def _checked(name: str, values: Mapping[str, Value], broker: "Config") -> int:
+    value = values.get(name)
+    if not isinstance(value, int):
+        return broker.integer(f"group.{name}")
+    low, high = _bounds(name)
+    if value < broker.integer(low):
+        raise errors.InvalidConfig(f"{name} must be greater than or equal to {low}")
+    if value > broker.integer(high):
+        raise errors.InvalidConfig(f"{name} must be less than or equal to {high}")
+    return value
+
+
 def _bounded(name: str, overrides: Mapping[str, str], broker: "Config") -> int:
     if name not in overrides:
-        value: int = broker[f"group.{name}"]
-        return value
-    low, high = _bounds(name)
-    wanted: Any = GROUP_KEYS[name].parse(overrides[name])
-    return int(max(broker[low], min(broker[high], wanted)))
+        return broker.integer(f"group.{name}")
+    low, high = (broker.integer(bound) for bound in _bounds(name))
+    wanted = GROUP_KEYS[name].parse(overrides[name])
+    assert isinstance(wanted, int)
+    return max(low, min(high, wanted))
 
 
 def _bounds(name: str) -> tuple[str, str]:

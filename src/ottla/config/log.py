@@ -42,7 +42,6 @@ class LogConfig:
     flush_ms: int = LONG_MAX
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
-    preallocate: bool = False
     producer_id_expiration_ms: int = 86_400_000
 
     @classmethod
@@ -75,7 +74,7 @@ class LogConfig:
             delete_retention_ms=of("delete.retention.ms"),
             file_delete_delay_ms=of("file.delete.delay.ms"),
             max_message_bytes=of("max.message.bytes"),
-            uncompressed_bytes_max=broker["ottla.batch.uncompressed.max.bytes"],
+            uncompressed_bytes_max=broker.ottla_batch_uncompressed_max_bytes,
             log_append_time=of("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms=of("message.timestamp.before.max.ms"),
             timestamp_after_max_ms=of("message.timestamp.after.max.ms"),
@@ -87,6 +86,5 @@ class LogConfig:
             flush_ms=of("flush.ms"),
             min_insync_replicas=of("min.insync.replicas"),
             unclean_leader_election_enable=of("unclean.leader.election.enable"),
-            preallocate=of("preallocate"),
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
         )

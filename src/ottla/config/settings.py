@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from ottla import errors
-from ottla.config.broker import BROKER_KEYS
+from ottla.config.broker import BROKER_KEYS, BrokerSettings
 from ottla.config.definitions import ConfigKey, Value
 from ottla.config.kafka_names import UNUSED_PREFIXES, UNUSED_SETTINGS
 from ottla.config.log import LogConfig
@@ -13,11 +12,19 @@ from ottla.config.protection import check_protection
 from ottla.config.topic import TOPIC_KEYS
 
 
-class Config:
+class Config(BrokerSettings):
     """The settings in force: static, under the cluster's dynamic defaults, under this broker's dynamic own.
 
-    `config.num_partitions` and `config["num.partitions"]` are the value of num.partitions.
+    `config.num_partitions` and `config["num.partitions"]` are the value of num.partitions. The defaults of topic
+    settings (`log.segment.bytes`) are read as the fields of `log_defaults`.
     """
+
+    static: dict[str, str]
+    dynamic_default: dict[str, str]
+    dynamic_broker: dict[str, str]
+    ignored: tuple[str, ...]
+    """Settings of Apache Kafka in the file that have no effect here."""
+    values: dict[str, Value]
 
     def __init__(
         self,
@@ -25,7 +32,7 @@ class Config:
         dynamic_default: Mapping[str, str] | None = None,
         dynamic_broker: Mapping[str, str] | None = None,
     ) -> None:
-        own: dict[str, Any] = self.__dict__
+        own = self.__dict__  # past __setattr__
         own["static"] = dict(static or {})
         own["dynamic_default"] = dict(dynamic_default or {})
         own["dynamic_broker"] = dict(dynamic_broker or {})
@@ -37,29 +44,20 @@ class Config:
             values["node.id"] = values["broker.id"]
         values["broker.id"] = values["node.id"]
         own["values"] = values
+        own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
         if not self.dynamic_default and not self.dynamic_broker:
             self.check_order()
             check_protection(
                 self.static,
-                self["listeners"],
-                self["listener.security.protocol.map"],
-                self["inter.broker.listener.name"],
+                self.listeners,
+                self.listener_security_protocol_map,
+                self.inter_broker_listener_name,
             )
-        own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
-
-    if TYPE_CHECKING:
-        static: dict[str, str]
-        dynamic_default: dict[str, str]
-        dynamic_broker: dict[str, str]
-        ignored: tuple[str, ...]
-        values: dict[str, Value]
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("settings do not change; make new ones with with_overrides or with_dynamic")
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Value:
         return self.values[name]
 
     def __repr__(self) -> str:
@@ -70,10 +68,16 @@ class Config:
         """Refuse bounds that contradict each other. Dynamic values are checked before they are taken: once
         in force they must not stop a broker that has other static ones."""
         for low, high in _ORDERED:
-            if self[low] > self[high]:
+            if self.integer(low) > self.integer(high):
                 raise errors.InvalidConfig(
                     f"{high} ({self[high]}) must be greater than or equal to {low} ({self[low]})"
                 )
+
+    def integer(self, name: str) -> int:
+        """A number whose name is put together at run time."""
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
 
     def with_overrides(self, static: Mapping[str, str]) -> "Config":
         """The same with these static values on top."""
@@ -83,12 +87,12 @@ class Config:
         """The same under these dynamic values, which replace those before."""
         return Config(self.static, default, broker)
 
-    def topic_default(self, name: str) -> Any:
+    def topic_default(self, name: str) -> Value:
         """What a topic without this setting of its own gets."""
         return self.topic_defaults[name]
 
     @cached_property
-    def topic_defaults(self) -> dict[str, Any]:
+    def topic_defaults(self) -> dict[str, Value]:
         return {name: self._topic_default(key) for name, key in TOPIC_KEYS.items()}
 
     @cached_property
@@ -104,8 +108,7 @@ class Config:
         return key.default
 
     def log_dirs_in_use(self) -> tuple[str, ...]:
-        folders: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
-        return folders
+        return self.log_dirs or self.log_dir
 
 
 # Each pair is in this order, or the configuration makes no sense.
@@ -113,7 +116,7 @@ _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     *(
         pair
-        for setting in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+        for setting in ("session.timeout.ms", "heartbeat.interval.ms")
         for pair in (
             (f"group.consumer.min.{setting}", f"group.consumer.{setting}"),
             (f"group.consumer.{setting}", f"group.consumer.max.{setting}"),

@@ -162,17 +162,15 @@ TOPIC_KEYS: dict[str, ConfigKey] = by_name(
             "local.retention.bytes",
             Type.LONG,
             -2,
-            "Bytes kept locally when segments are tiered; -2 means as retention.bytes. No tiers here.",
+            "Accepted without effect: there is no tiered storage.",
             at_least(-2),
-            "log.local.retention.bytes",
         ),
         _key(
             "local.retention.ms",
             Type.LONG,
             -2,
-            "Time kept locally when segments are tiered; -2 means as retention.ms. No tiers here.",
+            "Accepted without effect: there is no tiered storage.",
             at_least(-2),
-            "log.local.retention.ms",
         ),
         _key(
             "max.compaction.lag.ms",
@@ -242,27 +240,25 @@ TOPIC_KEYS: dict[str, ConfigKey] = by_name(
             "preallocate",
             Type.BOOLEAN,
             False,
-            "Whether a new segment reserves its full size on disk at once.",
-            None,
-            "log.preallocate",
+            "Accepted without effect: a new segment grows as records come.",
         ),
         _key(
             "remote.log.copy.disable",
             Type.BOOLEAN,
             False,
-            "Stops copying segments to a second tier. Tiering is not offered.",
+            "Accepted without effect: there is no tiered storage.",
         ),
         _key(
             "remote.log.delete.on.disable",
             Type.BOOLEAN,
             False,
-            "Whether tiered data goes when tiering is switched off. Tiering is not offered.",
+            "Accepted without effect: there is no tiered storage.",
         ),
         _key(
             "remote.storage.enable",
             Type.BOOLEAN,
             False,
-            "Whether old segments move to a second tier. Tiering is not offered.",
+            "Whether old segments move to a second tier. There is none: true is refused.",
         ),
         _key(
             "retention.bytes",
@@ -325,6 +321,15 @@ TOPIC_KEYS: dict[str, ConfigKey] = by_name(
             "unclean.leader.election.enable",
         ),
     )
+)
+
+# Named and listed because Apache Kafka's tools expect them; their documentation says that they do nothing.
+UNUSED_TOPIC_SETTINGS = (
+    "local.retention.bytes",
+    "local.retention.ms",
+    "preallocate",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
 )
 
 # Apache Kafka's own tests use it to get segments below the minimum; it is listed where it is set.

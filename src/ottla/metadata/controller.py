@@ -253,7 +253,7 @@ class Controller:
 
     def _snapshot_is_due(self) -> bool:
         entries = self.image.position - self._snapshot_position
-        return bool(entries >= self._config["ottla.metadata.snapshot.entries"])
+        return entries >= self._config.ottla_metadata_snapshot_entries
 
     def _snapshot(self) -> None:
         assert self.epoch is not None

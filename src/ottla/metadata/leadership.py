@@ -5,10 +5,8 @@ the high watermark cannot have moved on without it. `last_known_elr` is who led 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from ottla.config.settings import Config
-from ottla.config.topic import TOPIC_KEYS
 from ottla.metadata.image import TOPIC_RESOURCE, Image, Partition, changed
 from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, Ints, PartitionChanged
 
@@ -19,12 +17,16 @@ MayLead = Callable[[int], bool]
 
 def min_isr(partition: Partition, image: Image, config: Config) -> int:
     """A partition with fewer replicas than min.insync.replicas asks for all that it has."""
-    wanted: int = _topic_value(partition.topic, "min.insync.replicas", image, config)
+    own = image.settings(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
+    wanted = config.log_defaults.min_insync_replicas if own is None else int(own)
     return min(wanted, len(partition.replicas))
 
 
 def unclean_allowed(partition: Partition, image: Image, config: Config) -> bool:
-    return bool(_topic_value(partition.topic, UNCLEAN_ELECTION, image, config))
+    own = image.settings(TOPIC_RESOURCE, partition.topic).get(UNCLEAN_ELECTION)
+    if own is None:
+        return config.log_defaults.unclean_leader_election_enable
+    return own.strip().lower() == "true"
 
 
 def unclean_elections(image: Image, config: Config) -> Iterator[PartitionChanged]:
@@ -125,8 +127,3 @@ def _last_known(partition: Partition) -> Ints:
 def _in_order(replicas: Ints, members: Iterable[int]) -> Ints:
     wanted = frozenset(members)
     return tuple(each for each in replicas if each in wanted)
-
-
-def _topic_value(topic: str, name: str, image: Image, config: Config) -> Any:
-    text = image.settings(TOPIC_RESOURCE, topic).get(name)
-    return TOPIC_KEYS[name].parse(text) if text is not None else config.topic_default(name)

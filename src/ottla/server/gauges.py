@@ -42,7 +42,7 @@ def _gauges(node: "Node") -> dict[str, float]:
 def file_handles_wanted(node: "Node") -> int:
     """An active segment for each partition, the cache of closed ones, the connections, and some to spare."""
     connections = sum(len(each.connections) for each in node.listeners)
-    cached: int = node.config.ottla_open_files_max
+    cached = node.config.ottla_open_files_max
     return len(node.broker.replicas.partitions) + cached + connections + 64
 
 

@@ -38,13 +38,15 @@ class Listener:
         self.budget, self.unsent, self.is_late = budget, unsent, is_late
         self._config = config
         static = config()
-        self.request_bytes_max: int = static.socket_request_max_bytes
-        self.write_buffer_bytes_max: int = min(
-            WRITE_BUFFER_BYTES, static.ottla_connection_responses_max_bytes
-        )
-        self._idle_ms_max: int = static.connections_max_idle_ms
+        self.request_bytes_max = static.socket_request_max_bytes
+        self.write_buffer_bytes_max = min(WRITE_BUFFER_BYTES, static.ottla_connection_responses_max_bytes)
+        self._idle_ms_max = static.connections_max_idle_ms
         self._handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._backlog: int = static.socket_listen_backlog_size
+        self._backlog = static.socket_listen_backlog_size
+        self._buffers = {
+            socket.SO_SNDBUF: static.socket_send_buffer_bytes,
+            socket.SO_RCVBUF: static.socket_receive_buffer_bytes,
+        }
         self.connections: set[Connection] = set()
         self._stopped = False
         self._by_host: Counter[str] = Counter()
@@ -57,6 +59,9 @@ class Listener:
         """The port is ours from here on; `serve` lets clients in."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family, backlog=self._backlog)
+        for option, size in self._buffers.items():
+            if size > 0:  # connections inherit it
+                self._socket.setsockopt(socket.SOL_SOCKET, option, size)
         self.port = self._socket.getsockname()[1]
 
     async def serve(self) -> None:
@@ -126,5 +131,4 @@ def _per_address(config: Config, host: str) -> int:
         address, colon, limit = each.strip().rpartition(":")
         if colon and address == host and limit.isdigit():
             return int(limit)
-    most: int = config.max_connections_per_ip
-    return most
+    return config.max_connections_per_ip

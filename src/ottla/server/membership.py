@@ -28,7 +28,7 @@ LEAVE_S = 10.0
 class Membership:
     def __init__(self, controller: Controller, metadata_log: MetadataLog, config: Config) -> None:
         self._controller, self._log = controller, metadata_log
-        self._node_id: int = config.node_id
+        self._node_id = config.node_id
         self._registration: Registration | None = None
         self._closed = False
 

@@ -80,14 +80,15 @@ def test_an_empty_list_is_shown_as_an_empty_text():
 
 
 def test_a_broker_shows_who_set_a_value_and_what_cannot_change():
-    found = entries(describe_broker(Config({"num.partitions": "3"}, {"log.cleaner.threads": "2"})))
+    found = entries(describe_broker(Config({"num.partitions": "3"}, {"log.cleaner.backoff.ms": "2"})))
     assert (found["num.partitions"].value, found["num.partitions"].read_only) == ("3", True)
     assert synonyms(found["num.partitions"]) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
-    assert (found["log.cleaner.threads"].source, found["log.cleaner.threads"].read_only) == (
+    assert (found["log.cleaner.backoff.ms"].source, found["log.cleaner.backoff.ms"].read_only) == (
         Source.DYNAMIC_DEFAULT_BROKER,
         False,
     )
-    assert found["log.cleaner.io.max.bytes.per.second"].value == "1.7976931348623157E308"
+    assert found["log.cleaner.min.cleanable.ratio"].value == "0.5"
+    assert "log.cleaner.threads" not in found
     assert found["log.retention.ms"].value is None
 
 

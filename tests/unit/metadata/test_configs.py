@@ -1,6 +1,7 @@
 import pytest
 
 from ottla.config.alter import Alteration, Operation
+from ottla.config.settings import Config
 from ottla.metadata.configs import ResourceAlterations, alter_configs
 
 from .cluster import Cluster, topic
@@ -75,9 +76,10 @@ def test_what_cannot_change_is_refused(cluster, kind, name, alteration, error):
 
 @pytest.mark.parametrize("broker", ["", "1"])
 def test_dynamic_bounds_that_contradict_static_ones_are_refused(cluster, broker):
-    code, message = alter(cluster, 4, broker, ("group.consumer.assignment.interval.ms", SET, "20000"))
+    cluster.config = Config({"log.cleaner.min.compaction.lag.ms": "10"})
+    code, message = alter(cluster, 4, broker, ("log.cleaner.max.compaction.lag.ms", SET, "5"))
     assert code == 40
-    assert "group.consumer.max.assignment.interval.ms (15000) must be greater" in message
+    assert "log.cleaner.max.compaction.lag.ms (5) must be greater" in message
 
 
 def test_a_resource_twice_in_a_request_is_refused_the_second_time(cluster):

@@ -69,7 +69,7 @@ def _check_room(group_id: str, context: Context) -> None:
     broker = context.broker
     if group_id in broker.groups.shard_of(group_id).machine.state.groups:
         return
-    most: int = broker.config.ottla_groups_max
+    most = broker.config.ottla_groups_max
     if sum(len(shard.machine.state.groups) for shard in broker.groups.shards.values()) >= most:
         raise errors.PolicyViolation(f"There may be no more than {most} groups (ottla.groups.max).")
 
@@ -112,6 +112,10 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:
+    if "consumer" not in context.broker.config.group_coordinator_rebalance_protocols:
+        raise errors.UnsupportedVersion(
+            "group.coordinator.rebalance.protocols leaves the consumer protocol out"
+        )
     _check_room(request.group_id, context)
     response: ConsumerGroupHeartbeatResponse = await context.broker.groups.call(
         request.group_id,

@@ -96,5 +96,4 @@ def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
 
 
 def timeout_of(config: Config) -> int:
-    timeout_ms: int = config.zookeeper_session_timeout_ms
-    return timeout_ms
+    return config.zookeeper_session_timeout_ms

@@ -1,0 +1,113 @@
+"""Every setting that may change while a broker runs takes effect without a restart."""
+
+import asyncio
+
+import pytest
+
+from ottla.config.broker import BROKER_KEYS
+from ottla.config.definitions import Type, Update
+from ottla.config.topic import TOPIC_KEYS
+from ottla.storage.memory import MemoryDisk
+
+from .nodes import BROKER, Client, broker, run
+
+LENT = {key.synonyms[0].name for key in TOPIC_KEYS.values() if key.synonyms}
+DYNAMIC = {name for name, key in BROKER_KEYS.items() if key.update is not Update.READ_ONLY}
+OTHER = {
+    Type.BOOLEAN: "true",
+    Type.INT: "2000000",
+    Type.LONG: "2000000",
+    Type.DOUBLE: "0.25",
+    Type.LIST: "compact",
+}
+OTHER_BY_NAME = {
+    "compression.gzip.level": "5",
+    "compression.lz4.level": "5",
+    "compression.type": "lz4",
+    "compression.zstd.level": "5",
+    "log.message.timestamp.type": "LogAppendTime",
+    "min.insync.replicas": "2",
+}
+
+
+async def changed(client, **settings):
+    answer = await client.configure(BROKER, "1", **settings)
+    assert answer.error_code == 0, answer.error_message
+
+
+async def a_second_client_is_refused(node, client):
+    second = await Client.connect(node.listeners[0].port)
+    try:
+        assert await second.reader.read() == b""
+    finally:
+        await second.close()
+
+
+async def a_shorter_pause_of_the_cleaner_is_felt_at_once(node, client):
+    await changed(client, log_cleaner_backoff_ms="3600000")
+    ran = asyncio.Event()
+    housekeeping = node.broker.housekeeping
+    interval_ms, _ = housekeeping._tasks["cleaner"]
+    housekeeping._tasks["cleaner"] = interval_ms, ran.set
+    await changed(client, log_cleaner_backoff_ms="1")
+    await ran.wait()
+
+
+async def the_next_compaction_has_this_much_memory(node, client):
+    node.broker.housekeeping.clean()
+    assert node.broker.housekeeping._cleaner.key_map_bytes == 1 << 21
+
+
+async def followers_are_throttled_at_this_rate(node, client):
+    assert node.broker.throttles._following.rate == 1000
+
+
+async def leaders_are_throttled_at_this_rate(node, client):
+    assert node.broker.throttles._leading.rate == 1000
+
+
+async def producers_are_forgotten_after_this(node, client):
+    assert node.broker.partition("t", 0).log.config.producer_id_expiration_ms == 1000
+
+
+EFFECTS = {
+    "max.connections": ("1", a_second_client_is_refused),
+    "max.connections.per.ip": ("1", a_second_client_is_refused),
+    "max.connections.per.ip.overrides": ("127.0.0.1:1", a_second_client_is_refused),
+    "log.cleaner.backoff.ms": ("15000", a_shorter_pause_of_the_cleaner_is_felt_at_once),
+    "log.cleaner.dedupe.buffer.size": (str(1 << 21), the_next_compaction_has_this_much_memory),
+    "follower.replication.throttled.rate": ("1000", followers_are_throttled_at_this_rate),
+    "leader.replication.throttled.rate": ("1000", leaders_are_throttled_at_this_rate),
+    "producer.id.expiration.ms": ("1000", producers_are_forgotten_after_this),
+}
+
+
+def test_each_dynamic_setting_has_its_proof_here():
+    assert set(EFFECTS) | LENT == DYNAMIC
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_change_takes_effect(name):
+    value, check = EFFECTS[name]
+
+    async def scenario():
+        async with broker([MemoryDisk()]) as (node, client):
+            await client.create("t")
+            await changed(client, **{name.replace(".", "_"): value})
+            await check(node, client)
+
+    run(scenario())
+
+
+def test_the_defaults_of_topics_change_under_open_logs():
+    async def scenario():
+        async with broker([MemoryDisk()]) as (node, client):
+            await client.create("t")
+            log = node.broker.partition("t", 0).log
+            for name in sorted(LENT):
+                before = log.config
+                other = OTHER_BY_NAME.get(name) or OTHER[BROKER_KEYS[name].type]
+                await changed(client, **{name.replace(".", "_"): other})
+                assert log.config != before, name
+
+    run(scenario())
