@@ -102,7 +102,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_1():
         ("listeners=9092", "NAME://HOST:PORT"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "by which clients reach this broker"),
         ("advertised.listeners=OUTSIDE://host:9092", "not in listeners"),
-        ("listeners=SSL://127.0.0.1:0", "listeners: SSL://127.0.0.1:0 speaks SSL"),
+        ("listeners=SSL://127.0.0.1:0", "listener SSL: a TLS listener needs ssl.keystore.location"),
         ("authorizer.class.name=org.example.Rules", "authorizer.class.name cannot be honoured"),
     ],
 )

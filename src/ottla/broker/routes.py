@@ -98,6 +98,8 @@ _TABLE = (
     _route("DescribeQuorum", "leadership", "describe_quorum"),
     _between("AlterPartition", "replication", "alter_partition"),
     _between("AllocateProducerIds", "replication", "allocate_producer_ids"),
+    _route("SaslHandshake", "login", "sasl_handshake"),
+    _route("SaslAuthenticate", "login", "sasl_authenticate"),
     _route("DescribeAcls", "security", "describe_acls"),
     _controller("CreateAcls", "security", "create_acls"),
     _controller("DeleteAcls", "security", "delete_acls"),

@@ -1,10 +1,15 @@
 """Listeners: their names, protocols, and the settings that each has for itself (`listener.name.NAME.setting`)."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ottla.config.jaas import Jaas, parse_jaas
+from ottla.config.protection import protocols_of
 from ottla.errors import InvalidConfig
 from ottla.frozen import frozen
+
+if TYPE_CHECKING:
+    from ottla.config.jaas import Jaas
+    from ottla.config.settings import Config
 
 _PREFIX = "listener.name."
 _JAAS = "sasl.jaas.config"
@@ -49,8 +54,10 @@ class ListenerSettings:
         text = self.get("sasl.enabled.mechanisms", "GSSAPI")
         return [each.strip().upper() for each in text.split(",") if each.strip()]
 
-    def jaas(self, mechanism: str) -> Jaas | None:
+    def jaas(self, mechanism: str) -> "Jaas | None":
         """Of one mechanism, or of all mechanisms of the listener."""
+        from ottla.config.jaas import parse_jaas  # only a broker with logins has any
+
         for setting in (f"{mechanism.lower()}.{_JAAS}", _JAAS):
             text = self.get(setting)
             if text:
@@ -63,3 +70,8 @@ class ListenerSettings:
             return int(text)
         except ValueError:
             raise InvalidConfig(f"{setting}={text} is not a number") from None
+
+
+def listener_settings(config: "Config", name: str) -> ListenerSettings:
+    protocols = protocols_of(config.listener_security_protocol_map)
+    return ListenerSettings(name, protocols.get(name.upper(), "PLAINTEXT"), config.static)

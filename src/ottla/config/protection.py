@@ -9,9 +9,12 @@ from ottla import errors
 from ottla.frozen import frozen
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
+AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",  # what Kafka called it before 4.0
+)
 _LISTENER_PREFIX = "listener.name."
 
 
@@ -29,18 +32,10 @@ _NO_LIMIT = ("", str(2**31 - 1))
 _PROMISES: dict[str, _Promise] = {
     promise.name: promise
     for promise in (
-        _Promise("authorizer.class.name", "there is no authorizer: every client may do everything"),
-        _Promise("super.users", "there is no authorizer: every client may do everything"),
-        _Promise(
-            "allow.everyone.if.no.acl.found",
-            "there is no authorizer: every client may do everything",
-            ("", "true"),
-        ),
+        _Promise("authorizer.class.name", "there is no authorizer of this name", ("", *AUTHORIZERS)),
         _Promise(
             "security.inter.broker.protocol", "brokers talk to each other in plain text", ("", "PLAINTEXT")
         ),
-        _Promise("ssl.client.auth", "clients are not asked for certificates", ("", "none")),
-        _Promise("connections.max.reauth.ms", "clients do not authenticate", ("", "0")),
         _Promise("delegation.token.secret.key", "there are no delegation tokens"),
         _Promise("delegation.token.master.key", "there are no delegation tokens"),
         _Promise("client.quota.callback.class", "there are no client quotas"),
@@ -55,7 +50,6 @@ _PROMISES: dict[str, _Promise] = {
 _LISTENER_PROMISES: dict[str, _Promise] = {
     promise.name: promise
     for promise in (
-        *(_PROMISES[name] for name in ("ssl.client.auth", "connections.max.reauth.ms")),
         _PROMISES["max.connection.creation.rate"],
         _Promise("max.connections", "max.connections counts the connections of all listeners", _NO_LIMIT),
     )
@@ -68,10 +62,23 @@ def check_protection(
     """Refuse a configuration that promises protection; the error names every setting that does."""
     refusals = [
         *_refused_listeners(static, listeners, protocol_map, inter_broker),
+        *_without_authorizer(static),
         *(why for name, value in static.items() if (why := broken_promise(name, value)) is not None),
     ]
     if refusals:
         raise errors.InvalidConfig("; ".join(refusals))
+
+
+def _without_authorizer(static: Mapping[str, str]) -> Iterator[str]:
+    """Rules that nobody would follow."""
+    if static.get("authorizer.class.name"):
+        return
+    for name, harmless in (("super.users", ""), ("allow.everyone.if.no.acl.found", "true")):
+        if static.get(name, "").strip().lower() not in ("", harmless):
+            yield (
+                f"{name} is set, and without authorizer.class.name every client may do everything; "
+                f"set authorizer.class.name={AUTHORIZERS[0]}"
+            )
 
 
 def broken_promise(name: str, value: str) -> str | None:
@@ -115,13 +122,7 @@ def _refused_listeners(
         if protocol is None:
             yield (
                 f"listeners: no protocol is defined for {listener}; "
-                f"add {name}:PLAINTEXT to listener.security.protocol.map"
-            )
-        elif protocol not in SERVED_PROTOCOLS:
-            yield (
-                f"listeners: {listener} speaks {protocol} (listener.security.protocol.map), which is not "
-                "served, and plain text in its place would be open to everyone; use PLAINTEXT on a network "
-                "that you trust"
+                f"add {name}:PLAINTEXT or another protocol to listener.security.protocol.map"
             )
     names = {listener.partition("://")[0].strip() for listener in listeners}
     if inter_broker and inter_broker not in names:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.broker.context import Client
 from ottla.broker.pipeline import Buffers, Pipeline, Slot
+from ottla.errors import OttlaError
 from ottla.ports import Buffer
 from ottla.server.budget import Frame, Lease
 from ottla.wire.frames import LENGTH
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication import Authentication
     from ottla.server.listener import Listener
 
 log = logging.getLogger("ottla.server")
@@ -32,20 +34,44 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = True
         self._transport: asyncio.Transport
         self.client: Client
-        self.last_used_ms = 0
+        self.last_used_ms = self.connected_ms = 0
+        self._authentication: Authentication | None = None
+        self._has_tls = listener.gate is not None and listener.gate.has_tls
         self._pipeline = Pipeline(self._begin, self._write, self._cut)
 
     # -- what asyncio calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.last_used_ms = self._listener.clock.monotonic_ms()  # it has its time to send the first byte
+        # It has its time to send the first byte.
+        self.last_used_ms = self.connected_ms = self._listener.clock.monotonic_ms()
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.client = Client(host, port, self._listener.name)
         self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)
-        refused = self._listener.on_connected(self)
+        refused = self._listener.on_connected(self) or self._pass_gate()
         if refused:
             self.close(refused)
+
+    def _pass_gate(self) -> str | None:
+        """Why the listener's gate does not let it in, or None. With SASL that is decided later."""
+        gate = self._listener.gate
+        if gate is None:
+            return None
+        if gate.login is not None:
+            from ottla.broker.authentication import Authentication
+
+            self._authentication = Authentication(gate.login, self._listener.clock, self.client, self.close)
+            return None
+        try:
+            self.client.principal = gate.principal(self._transport.get_extra_info("ssl_object"))
+        except OttlaError as error:
+            return f"{self.client.host}: {error}"
+        return None
+
+    @property
+    def is_anonymous(self) -> bool:
+        """It has to authenticate, and has not done so yet."""
+        return self._authentication is not None and not self._authentication.is_done
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._lease is not None:
@@ -66,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pipeline.close()
         if self._lease is not None:
             self._lease.release()
-        self._lease = self._body = None
+        self._lease = self._body = self._authentication = None
         self._listener.on_disconnected(self)
 
     def pause_writing(self) -> None:
@@ -116,14 +142,23 @@ class Connection(asyncio.BufferedProtocol):
             if received < LENGTH.size:
                 return None
             (size,) = LENGTH.unpack_from(self._head, self._start)
-            if not 0 < size <= self._listener.request_bytes_max:
-                self.close(f"a frame of {size} bytes, limit {self._listener.request_bytes_max}")
+            longest = self._frame_bytes_max()
+            if not 0 < size <= longest:
+                self.close(f"a frame of {size} bytes, limit {longest}")
                 return None
             if LENGTH.size + size <= HEAD_BYTES:
                 return self._cut_from_head(size) if received >= LENGTH.size + size else None
             lane = self._listener.budget.lane(size, is_peer=self.client.is_peer)
             self._lease = lane.open(self, self.client.host, size)
         return self._cut_body(self._lease)
+
+    def _frame_bytes_max(self) -> int:
+        gate = self._listener.gate
+        return (
+            gate.login_bytes_max
+            if gate is not None and self.is_anonymous
+            else self._listener.request_bytes_max
+        )
 
     def _cut_from_head(self, size: int) -> bytes:
         begin = self._start + LENGTH.size
@@ -192,11 +227,15 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests --------------------------------------------------------------------------------
 
     def _begin(self, frame: Buffer, slot: Slot) -> None:
+        if self._authentication is not None and self._authentication.on_frame(frame, slot):
+            return
         self._listener.dispatcher.begin(frame, slot, self.client, self.close)
 
     def _write(self, buffers: Buffers) -> None:
         if len(buffers) == 1:
             self._transport.write(buffers[0])
+        elif self._has_tls:
+            self._transport.write(b"".join(buffers))  # each buffer would become a TLS record of its own
         else:
             self._transport.writelines(buffers)
 

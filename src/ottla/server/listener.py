@@ -6,6 +6,7 @@ import resource
 import socket
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.config.settings import Config
@@ -14,8 +15,13 @@ from ottla.server.budget import Budget
 from ottla.server.connection import Connection
 from ottla.server.unsent import Unsent
 
+if TYPE_CHECKING:
+    from ottla.server.gate import Gate
+    from ottla.server.handshakes import Handshakes
+
 log = logging.getLogger("ottla.server")
 SWEEP_MS = 10_000
+LOGIN_MS_MAX = 30_000
 HANDLES_SPARED = 32  # for segments, syncs and checkpoints
 WRITE_BUFFER_BYTES = 1 << 20  # answers beyond this wait until the client has read some
 
@@ -32,10 +38,13 @@ class Listener:
         budget: Budget,
         unsent: Unsent,
         is_late: Callable[[], bool] = lambda: False,
+        gate: "Gate | None" = None,
     ) -> None:
-        """`is_late` tells whether the event loop has worked on requests for too long at a stretch."""
+        """`is_late` tells whether the event loop has worked on requests for too long at a stretch. Without a
+        `gate` everybody comes in, in plain text."""
         self.name, self.dispatcher, self.clock = name, dispatcher, clock
         self.budget, self.unsent, self.is_late = budget, unsent, is_late
+        self.gate = gate
         self._config = config
         static = config()
         self.request_bytes_max = static.socket_request_max_bytes
@@ -51,6 +60,7 @@ class Listener:
         self._stopped = False
         self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
+        self._handshakes: Handshakes | None = None
         self._socket: socket.socket
         self._sweeper: TimerHandle | None = None
         self.port = 0
@@ -66,25 +76,47 @@ class Listener:
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self), sock=self._socket, backlog=self._backlog
-        )
+        gate = self.gate
+        if gate is not None and gate.has_tls:
+            from ottla.server.handshakes import Handshakes
+
+            self._handshakes = Handshakes(
+                self._socket, gate.current_context, lambda: Connection(self), self._refuse_socket
+            )
+            self._handshakes.start()
+        else:
+            self._server = await loop.create_server(
+                lambda: Connection(self), sock=self._socket, backlog=self._backlog
+            )
         self._sweep()
 
     def on_connected(self, connection: Connection) -> str | None:
         """Why the connection is refused, or None."""
-        host, config = connection.client.host, self._config()
+        host = connection.client.host
         self.connections.add(connection)
         self._by_host[host] += 1
+        if self._handshakes is not None:  # it was counted and let in before its handshake
+            return f"{host}: the broker has stopped" if self._stopped else None
+        return self._refuse(host, connection.fileno(), 0)
+
+    def _refuse_socket(self, host: str, client: socket.socket) -> str | None:
+        return self._refuse(host, client.fileno(), 1)
+
+    def _refuse(self, host: str, handle: int, more: int) -> str | None:
+        """Why another connection of the host is refused, or None; `more` is 1 if it is not counted yet."""
+        config = self._config()
         if self._stopped:  # it was accepted just before
             return f"{host}: the broker has stopped"
-        if len(self.connections) > config.max_connections:
+        shaking = self._handshakes
+        count = len(self.connections) + more + (len(shaking) if shaking is not None else 0)
+        if count > config.max_connections:
             return f"{host}: more than max.connections={config.max_connections} connections"
         most = _per_address(config, host)
-        if self._by_host[host] > most:
+        of_host = self._by_host[host] + more + (shaking.by_host[host] if shaking is not None else 0)
+        if of_host > most:
             return f"{host}: more than max.connections.per.ip={most} connections"
         # The lowest free number is always given: a high one tells that few are left, and files need those.
-        if connection.fileno() >= self._handles_max - HANDLES_SPARED:
+        if handle >= self._handles_max - HANDLES_SPARED:
             return f"{host}: the {self._handles_max} file handles of this process are nearly used up"
         return None
 
@@ -103,6 +135,8 @@ class Listener:
             self._sweeper.cancel()
         if self._server is not None:
             self._server.close()
+        if self._handshakes is not None:
+            await self._handshakes.stop()
         self._socket.close()
         for connection in list(self.connections):
             connection.abort()
@@ -117,10 +151,15 @@ class Listener:
         return found
 
     def _sweep(self) -> None:
-        oldest = self.clock.monotonic_ms() - self._idle_ms_max
+        now_ms = self.clock.monotonic_ms()
+        oldest = now_ms - self._idle_ms_max
+        if self.gate is not None:
+            self.gate.maybe_reload()
         for connection in list(self.connections):
             if connection.is_closing:
                 connection.abort()  # it had its time to read what was left
+            elif connection.is_anonymous and connection.connected_ms < now_ms - LOGIN_MS_MAX:
+                connection.close(f"{connection.client.host}: it did not authenticate in {LOGIN_MS_MAX} ms")
             elif connection.last_used_ms < oldest and (connection.idle or connection in self.unsent):
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)

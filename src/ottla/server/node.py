@@ -16,6 +16,7 @@ from ottla.broker.assembly import FEATURES, METADATA_FOLDER, Assembly
 from ottla.broker.broker import Broker
 from ottla.broker.dispatch import Dispatcher, Observer
 from ottla.broker.replicas import Replicas
+from ottla.config.listeners import listener_settings
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
@@ -38,6 +39,7 @@ from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
+    from ottla.server.gate import Gate
     from ottla.server.peers import BrokerPeers
     from ottla.server.watch import PeerWatch
     from ottla.storage.memory import MemoryDisk
@@ -114,6 +116,7 @@ class Node:
         if self.is_clustered:
             self._find_peers(controller)
         self.broker = assembly.broker(controller, self._replicas, self.peers)
+        self._authorize()
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
         self.lag = LagProbe(self.clock)
         self._bind()
@@ -199,9 +202,28 @@ class Node:
                 budget,
                 unsent,
                 self.lag.is_late,
+                self._gate(address.name),
             )
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
+
+    def _authorize(self) -> None:
+        """From here on the rules of the metadata log decide what clients may do, if there is an authorizer."""
+        static = self.config.static
+        if static.get("authorizer.class.name"):
+            from ottla.broker.access import standard_access
+
+            super_users = [each.strip() for each in static.get("super.users", "").split(";") if each.strip()]
+            allow_unruled = static.get("allow.everyone.if.no.acl.found", "false").lower() == "true"
+            self.broker.access = standard_access(self.broker.image, super_users, allow_unruled)
+
+    def _gate(self, name: str) -> "Gate | None":
+        settings = listener_settings(self.config, name)
+        if settings.protocol == "PLAINTEXT":
+            return None
+        from ottla.server.gate import Gate
+
+        return Gate(settings, self.broker.image)
 
     # -- stop ------------------------------------------------------------------------------------
 

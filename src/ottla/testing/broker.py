@@ -14,7 +14,7 @@ from ottla.testing.life import STARTED as STARTED
 from ottla.testing.life import Host
 from ottla.testing.names import api_key, error_of
 from ottla.testing.seen import SeenRequest
-from ottla.testing.settings import text_of
+from ottla.testing.settings import texts_of
 from ottla.testing.topics import create_topic, delete_topic
 from ottla.testing.waits import Waits
 
@@ -35,7 +35,7 @@ class Broker(Waits, Host):
         self, name: str, partitions: int | None = None, configs: Mapping[str, Any] | None = None, **more: Any
     ) -> str:
         """The topic's name. `configs` are Kafka's; as keywords with underscores: `retention_ms=1000`."""
-        texts = {key.replace("_", "."): text_of(value) for key, value in {**(configs or {}), **more}.items()}
+        texts = texts_of({**(configs or {}), **more})
         self._ask(create_topic(self._running().broker, name, partitions, texts))
         return name
 

@@ -16,7 +16,7 @@ from ottla.testing.ensemble import Ensemble
 from ottla.testing.inspect import Group, TopicPartition, TopicRecord, lag_here
 from ottla.testing.links import Links
 from ottla.testing.member import Member
-from ottla.testing.settings import text_of
+from ottla.testing.settings import texts_of
 from ottla.testing.topics import create_topic, delete_topic
 from ottla.testing.waiting import News
 from ottla.testing.waits import Waits
@@ -40,7 +40,7 @@ class Cluster(Waits):
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         self._count = brokers
-        self._settings = _defaults(brokers) | _named(settings or {}) | _named(more)
+        self._settings = _defaults(brokers) | texts_of(settings or {}) | texts_of(more)
         self._links, self._news = Links(), News()
         self._members: dict[int, Member] = {}
         self._ensemble: Ensemble | None = None
@@ -148,7 +148,7 @@ class Cluster(Waits):
         **more: Any,
     ) -> str:
         """The topic's name, once every broker knows it and every partition is led."""
-        texts = _named({**(configs or {}), **more})
+        texts = texts_of({**(configs or {}), **more})
         controller = self.controller
         controller._ask(create_topic(_node(controller).broker, name, partitions, texts, replication_factor))
         self.wait_until(lambda: self._is_led(name), what=f"leaders of {name}")
@@ -362,10 +362,6 @@ def _brokers_known(member: Member) -> int:
 def _leads(member: Member, topic: str, partition: int) -> bool:
     replica = _node(member).broker.replicas.partitions.get((topic, partition))
     return replica is not None and replica.is_leader
-
-
-def _named(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {name.replace("_", "."): text_of(value) for name, value in settings.items()}
 
 
 def _defaults(brokers: int) -> dict[str, str]:

@@ -18,8 +18,14 @@ def config_of(settings: Mapping[str, Any], host: str, port: int, folder: str | N
     texts["listeners"] = f"PLAINTEXT://{host}:{port}"
     if folder is not None:
         texts["log.dirs"] = folder
-    texts |= {name.replace("_", "."): text_of(value) for name, value in settings.items()}
-    return Config(texts)
+    return Config(texts | texts_of(settings))
+
+
+def texts_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """As a property file has them. A name with a dot is Kafka's own (listener.name.sasl_ssl...) and stays."""
+    return {
+        name if "." in name else name.replace("_", "."): text_of(value) for name, value in settings.items()
+    }
 
 
 def text_of(value: Any) -> str:

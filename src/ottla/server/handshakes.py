@@ -1,0 +1,107 @@
+"""TLS handshakes under way: counted against every limit, bounded in number, cut off when they take too long."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+logger = logging.getLogger("ottla.server")
+
+TIMEOUT_S = 10.0
+AT_ONCE_MAX = 256  # when there are more, the oldest goes: an honest one takes milliseconds
+ACCEPT_AGAIN_S = 0.1  # after the system had no handle left
+
+
+class Handshakes:
+    """An accept loop of our own: asyncio's TLS server would show a connection only after its handshake, and no
+    limit would count it before."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        context: Callable[[], ssl.SSLContext],
+        new_connection: Callable[[], asyncio.BaseProtocol],
+        refuse: Callable[[str, socket.socket], str | None],
+    ) -> None:
+        self._listening, self._context = listening, context
+        self._new_connection, self._refuse = new_connection, refuse
+        self._under_way: dict[asyncio.Task[None], str] = {}  # the oldest first
+        self.by_host: Counter[str] = Counter()
+        self._accepting: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def start(self) -> None:
+        self._listening.setblocking(False)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    async def stop(self) -> None:
+        tasks = [*self._under_way, *([self._accepting] if self._accepting is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, address = await loop.sock_accept(self._listening)
+            except OSError as error:
+                logger.warning("a connection could not be accepted: %s", error)
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
+            host = address[0]
+            reason = self._refuse(host, client)
+            if reason is not None:
+                logger.info("connection closed: %s", reason)
+                client.close()
+                continue
+            self._make_room()
+            self.by_host[host] += 1
+            task = loop.create_task(self._shake_hands(client, host))
+            self._under_way[task] = host
+            task.add_done_callback(self._on_done)
+
+    async def _shake_hands(self, client: socket.socket, host: str) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                self._new_connection, client, ssl=self._context(), ssl_handshake_timeout=TIMEOUT_S
+            )
+        except (OSError, ssl.SSLError) as error:
+            logger.info("connection closed: %s: the TLS handshake failed: %s", host, _reason(error))
+            client.close()
+        except BaseException:
+            client.close()
+            raise
+
+    def _make_room(self) -> None:
+        if len(self._under_way) >= AT_ONCE_MAX:
+            oldest, host = next(iter(self._under_way.items()))
+            logger.info("connection closed: %s: its TLS handshake is the oldest of %d", host, AT_ONCE_MAX)
+            oldest.cancel()
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        host = self._under_way.pop(task)
+        self.by_host[host] -= 1
+        if not self.by_host[host]:
+            del self.by_host[host]
+        with suppress(asyncio.CancelledError):
+            error = task.exception()
+            if error is not None:
+                logger.error("a TLS handshake failed", exc_info=error)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if "HTTP_REQUEST" in text:
+        return "the client speaks HTTP"
+    if "WRONG_VERSION_NUMBER" in text or "UNKNOWN_PROTOCOL" in text:
+        return "the client does not speak TLS; is it set to security.protocol=PLAINTEXT?"
+    if "UNKNOWN_CA" in text or "CERTIFICATE_UNKNOWN" in text:
+        return "the client does not trust our certificate"
+    return text or type(error).__name__
