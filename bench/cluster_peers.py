@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.client import Admin
 from ottla.client.admin.topics import NewTopic
-from ottla.client.cluster import Partition
+from ottla.client.core.cluster import Partition
 from ottla.client.values import TopicPartition
 from ottla.errors import UnknownTopicOrPartition
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.client.accumulator import Accumulator
-from ottla.client.chunks import Chunk
-from ottla.client.cluster import Topic
 from ottla.client.columnar.batches import ColumnBatch, Encoding, Failures, cut
 from ottla.client.columnar.partitioning import Partitioning
+from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.chunks import Chunk
+from ottla.client.core.cluster import Topic
 from ottla.client.errors import BufferFull, SettingError, TimedOut
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import RecordMetadata, TopicPartition

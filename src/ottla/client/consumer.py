@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.client import offsets as offsets_api
-from ottla.client.cluster import Cluster
-from ottla.client.committer import Callback, Committer
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.blocking.guard import Guard
+from ottla.client.core import offsets as offsets_api
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.committer import Callback, Committer
+from ottla.client.core.membership import Listener, Listeners, Membership
+from ottla.client.core.metrics import ConsumerCounts
+from ottla.client.core.names import checked_topics
+from ottla.client.core.places import Partitions, Places
+from ottla.client.core.reader import Reader, Unreadable
 from ottla.client.errors import IllegalState, WakeUp
-from ottla.client.guard import Guard
-from ottla.client.membership import Listener, Listeners, Membership
-from ottla.client.metrics import ConsumerCounts
-from ottla.client.names import checked_topics
-from ottla.client.places import Partitions, Places
-from ottla.client.reader import Reader, Unreadable
 from ottla.client.serializers import deserializer_for
 from ottla.client.settings import ConsumerSettings
 from ottla.client.timeouts import Timeout, seconds

@@ -5,25 +5,25 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.client.accumulator import Accumulator, Queue
-from ottla.client.callbacks import Callbacks
-from ottla.client.cluster import Cluster, Topic
-from ottla.client.deliveries import (
+from ottla.client.blocking.callbacks import Callbacks
+from ottla.client.blocking.engine import Engine
+from ottla.client.core.accumulator import Accumulator, Queue
+from ottla.client.core.cluster import Cluster, Topic
+from ottla.client.core.deliveries import (
     ROW_OVERHEAD_BYTES,
     ROW_OVERHEAD_BYTES_MAX,
     Delivery,
     Row,
     headers_size,
 )
-from ottla.client.engine import Engine
+from ottla.client.core.identity import Identity
+from ottla.client.core.partitioner import Default, partitioner_for
+from ottla.client.core.sender import Sender
+from ottla.client.core.transactions import Transactions
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
-from ottla.client.identity import Identity
-from ottla.client.partitioner import Default, partitioner_for
-from ottla.client.sender import Sender
 from ottla.client.serializers import by_type, serializer_for
 from ottla.client.settings import ProducerSettings
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
-from ottla.client.transactions import Transactions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import MessageTooLarge, UnknownTopicOrPartition
 from ottla.wire.kernel import Lane

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 
 from ottla.broker.peers import SOFTWARE, Answer, Call, Lane, credential
-from ottla.client.connection import Connection
 from ottla.client.errors import ConnectionLost
+from ottla.client.loop.connection import Connection
 from ottla.client.settings import Settings
 from ottla.errors import NetworkException, OttlaError
 from ottla.metadata.image import Image

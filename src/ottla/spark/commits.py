@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla import errors
-from ottla.client.accumulator import Accumulator
-from ottla.client.cluster import Cluster
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.transactions import Transactions
 from ottla.client.errors import TimedOut
 from ottla.client.settings import ProducerSettings
-from ottla.client.transactions import Transactions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.spark.errors import TransactionTimedOut

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.client.offsets import EARLIEST, LATEST
+from ottla.client.core.offsets import EARLIEST, LATEST
 from ottla.spark.errors import OptionError
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.client.cluster import ZERO_ID, Cluster
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.core.cluster import ZERO_ID, Cluster
+from ottla.client.core.names import missing_topic
+from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
 from ottla.client.errors import ClientError
-from ottla.client.names import missing_topic
-from ottla.client.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError

@@ -1,7 +1,7 @@
 """Records on their way out and back in, in plain Python; _kernel_rows.c is the same in C.
 
 A send encodes its record at once, into the batch that the partition is filling. In C that is one step that nobody
-interrupts; here whoever has several threads holds a lock meanwhile, as `client.accumulator` does.
+interrupts; here whoever has several threads holds a lock meanwhile, as `client.core.accumulator` does.
 """
 
 import struct

@@ -3,8 +3,8 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.accumulator import Accumulator, Queue
-from ottla.client.deliveries import ROW_OVERHEAD_BYTES_MAX, Batch, Row
+from ottla.client.core.accumulator import Accumulator, Queue
+from ottla.client.core.deliveries import ROW_OVERHEAD_BYTES_MAX, Batch, Row
 from ottla.client.values import TopicPartition
 from ottla.errors import CorruptMessage
 from ottla.wire.records import read

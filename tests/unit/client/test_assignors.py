@@ -2,15 +2,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.errors import SettingError
-from ottla.client.group.assignors import ASSIGNORS, cooperative_sticky, names_of, range_, round_robin, sticky
-from ottla.client.subscriptions import (
+from ottla.client.core.group.assignors import (
+    ASSIGNORS,
+    cooperative_sticky,
+    names_of,
+    range_,
+    round_robin,
+    sticky,
+)
+from ottla.client.core.subscriptions import (
     Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
+from ottla.client.errors import SettingError
 from ottla.client.values import TopicPartition
 
 topics = st.sampled_from(["a", "b", "c"])

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from ottla.client.chunks import Chunk
+from ottla.client.core.chunks import Chunk
 from ottla.client.values import TopicPartition
 from ottla.errors import CorruptMessage
 from ottla.wire import batch as batches

@@ -1,7 +1,7 @@
 import asyncio
 
-from ottla.client.cluster import Cluster
-from ottla.client.group.classic import ClassicMember
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.group.classic import ClassicMember
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import IllegalGeneration

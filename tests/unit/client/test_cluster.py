@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from ottla import errors
-from ottla.client.cluster import Broker, Cluster, Image, Partition, Topic
+from ottla.client.core.cluster import Broker, Cluster, Image, Partition, Topic
 from ottla.client.errors import BrokersUnreachable, TimedOut
 from ottla.client.settings import Settings
 from ottla.wire.messages.metadata import (

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from ottla.client.connection import Connection
 from ottla.client.errors import ConnectionLost
+from ottla.client.loop.connection import Connection
 from ottla.client.settings import Settings
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -52,7 +52,7 @@ def test_a_connection_lost_at_any_byte_is_one_clean_retriable_error() -> None:
 
 
 def _request_frames() -> list[bytes]:
-    from ottla.client.dialogue import Dialogue
+    from ottla.client.core.dialogue import Dialogue
     from ottla.wire.messages.api_versions import ApiVersionsRequest
 
     dialogue = Dialogue("ottla")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.dialogue import Dialogue, Frames
+from ottla.client.core.dialogue import Dialogue, Frames
 from ottla.client.errors import ConnectionLost, NotSupported
 from ottla.wire import codec
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla import errors
-from ottla.client.cluster import Cluster
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.fetcher import Fetcher
 from ottla.client.errors import NoOffset
-from ottla.client.fetcher import Fetcher
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 import ottla
-from ottla.client.dialogue import Dialogue
-from ottla.client.group.classic import ClassicMember
-from ottla.client.group.consumer_protocol import ConsumerMember, pattern_is_served, served_version
+from ottla.client.core.dialogue import Dialogue
+from ottla.client.core.group.classic import ClassicMember
+from ottla.client.core.group.consumer_protocol import ConsumerMember, pattern_is_served, served_version
 from ottla.testing import Broker
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 

@@ -1,8 +1,8 @@
 import pytest
 
-from ottla.client.cluster import Partition, Topic
+from ottla.client.core.cluster import Partition, Topic
+from ottla.client.core.partitioner import Custom, Default, RoundRobin
 from ottla.client.errors import SettingError
-from ottla.client.partitioner import Custom, Default, RoundRobin
 
 
 def topic(count: int, leaderless: tuple[int, ...] = ()) -> Topic:

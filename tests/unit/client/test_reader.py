@@ -1,7 +1,7 @@
 import pytest
 
-from ottla.client.chunks import Chunk
-from ottla.client.reader import Reader, Unreadable
+from ottla.client.core.chunks import Chunk
+from ottla.client.core.reader import Reader, Unreadable
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from tests.unit.client.test_chunks import P, a_batch, marker
 

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
+from ottla.client.core.retries import Backoff, is_retriable, retrying
 from ottla.client.errors import ConnectionLost, TimedOut
-from ottla.client.retries import Backoff, is_retriable, retrying
 from ottla.errors import InvalidTopicException, NotLeaderOrFollower
 
 

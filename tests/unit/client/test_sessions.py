@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.sessions import FetchSession
+from ottla.client.core.sessions import FetchSession
 from ottla.client.values import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

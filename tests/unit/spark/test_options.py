@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.offsets import EARLIEST, LATEST
+from ottla.client.core.offsets import EARLIEST, LATEST
 from ottla.spark.errors import OptionError
 from ottla.spark.options import COLUMNS, ReadOptions, WriteOptions
 

@@ -3,8 +3,8 @@
 import asyncio
 
 from ottla import errors
-from ottla.client.cluster import Broker, Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.cluster import Broker, Cluster
+from ottla.client.core.dialogue import check
 from ottla.client.errors import NotSupported
 from ottla.client.values import TopicPartition
 from ottla.frozen import frozen

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ottla import errors
-from ottla.client.cluster import Cluster
+from ottla.client.core.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.errors import error_for
 from ottla.frozen import frozen

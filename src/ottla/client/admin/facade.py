@@ -3,10 +3,10 @@
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client import offsets as offsets_api
 from ottla.client.admin import brokers, configs, groups, topics, transactions
-from ottla.client.cluster import Broker, Cluster, Topic
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.core import offsets as offsets_api
+from ottla.client.core.cluster import Broker, Cluster, Topic
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.errors import OttlaError

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from ottla import errors
-from ottla.client.cluster import GROUP, Broker, Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.cluster import GROUP, Broker, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.offsets import by_topic, commit
+from ottla.client.core.subscriptions import decode_assignment
 from ottla.client.errors import NotSupported
-from ottla.client.offsets import by_topic, commit
-from ottla.client.subscriptions import decode_assignment
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, error_for
 from ottla.frozen import frozen

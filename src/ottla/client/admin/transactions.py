@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from ottla import errors
 from ottla.client.admin.topics import list_topics
-from ottla.client.cluster import TRANSACTION, Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.cluster import TRANSACTION, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.leaders import ask_leaders
+from ottla.client.core.names import missing_topic
+from ottla.client.core.offsets import by_topic
 from ottla.client.errors import ClientError
-from ottla.client.leaders import ask_leaders
-from ottla.client.names import missing_topic
-from ottla.client.offsets import by_topic
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
 from ottla.frozen import frozen

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.client.deliveries import Batch
+from ottla.client.core.deliveries import Batch
 from ottla.client.values import TopicPartition
 from ottla.frozen import frozen
 from ottla.ports import Buffer

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.client.cluster import Topic
+from ottla.client.core.cluster import Topic
 from ottla.client.errors import ClientError
 from ottla.wire import kernel
 from ottla.wire.columns import binary_buffers

@@ -10,12 +10,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 from ottla import errors
 from ottla.client.columnar.batches import Encoding, Failures, cut
 from ottla.client.columnar.partitioning import BadRow, Partitioning, asks_for_more
-from ottla.client.deliveries import ROW_OVERHEAD_BYTES
+from ottla.client.core.deliveries import ROW_OVERHEAD_BYTES
+from ottla.client.core.offsets import committed
+from ottla.client.core.transactions import Transactions
 from ottla.client.errors import BufferFull
-from ottla.client.offsets import committed
 from ottla.client.producer import Producer
 from ottla.client.timeouts import Timeout
-from ottla.client.transactions import Transactions
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.wire import compression

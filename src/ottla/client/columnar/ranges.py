@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ottla.client.cluster import ZERO_ID
+from ottla.client.core.cluster import ZERO_ID
 from ottla.client.values import TopicPartition
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla import errors
-from ottla.client.chunks import Chunk
-from ottla.client.cluster import ZERO_ID, Cluster
+from ottla.client.blocking.engine import Engine
 from ottla.client.columnar.ranges import Range
-from ottla.client.engine import Engine
+from ottla.client.core.chunks import Chunk
+from ottla.client.core.cluster import ZERO_ID, Cluster
+from ottla.client.core.fetcher import Fetcher
+from ottla.client.core.offsets import EARLIEST, list_offsets
 from ottla.client.errors import ClientError, OutOfRange, TimedOut
-from ottla.client.fetcher import Fetcher
-from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.wire import batch as batches

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from ottla.client.core.subscriptions import Subscription
 from ottla.client.errors import SettingError
-from ottla.client.subscriptions import Subscription
 from ottla.client.values import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from ottla import errors
-from ottla.client.accumulator import Accumulator, Queue
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
-from ottla.client.deliveries import Batch
+from ottla.client.core.accumulator import Accumulator, Queue
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.deliveries import Batch
+from ottla.client.core.identity import Identity
+from ottla.client.core.metrics import ProducerCounts
+from ottla.client.core.retries import STALE_METADATA, is_retriable
 from ottla.client.errors import TimedOut
-from ottla.client.identity import Identity
-from ottla.client.metrics import ProducerCounts
-from ottla.client.retries import STALE_METADATA, is_retriable
+from ottla.client.loop.connection import Connection
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.cluster import Cluster
-from ottla.client.committer import Committer
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.committer import Committer
+from ottla.client.core.group.member import Member
+from ottla.client.core.metrics import ConsumerCounts
+from ottla.client.core.names import missing_topic
+from ottla.client.core.offsets import left_group
+from ottla.client.core.places import Places
 from ottla.client.errors import NotSupported
-from ottla.client.group.member import Member
-from ottla.client.metrics import ConsumerCounts
-from ottla.client.names import missing_topic
-from ottla.client.offsets import left_group
-from ottla.client.places import Places
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import UnknownMemberId
@@ -187,8 +187,12 @@ class Membership:
         )
 
     async def _new_member(self) -> Member:
-        from ottla.client.group.classic import ClassicMember
-        from ottla.client.group.consumer_protocol import ConsumerMember, pattern_is_served, served_version
+        from ottla.client.core.group.classic import ClassicMember
+        from ottla.client.core.group.consumer_protocol import (
+            ConsumerMember,
+            pattern_is_served,
+            served_version,
+        )
 
         wanted = self._settings.group_protocol
         version = await self._cluster.retrying(

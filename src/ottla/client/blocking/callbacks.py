@@ -14,20 +14,28 @@ class Callbacks:
         self._name = name
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
     def submit(self, call: Call) -> None:
-        """Only the engine's thread submits, so two threads never start."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"ottla-{self._name}", daemon=True)
-            self._thread.start()
-        self._calls.put(call)
+        """After the close there is nobody else to run it: the caller does."""
+        with self._lock:
+            if not self._closed:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=f"ottla-{self._name}", daemon=True)
+                    self._thread.start()
+                self._calls.put(call)
+                return
+        call()
 
     def close(self, timeout_s: float | None) -> None:
         """Waits until every submitted call has run, `timeout_s` at most."""
+        with self._lock:
+            self._closed = True
         if self._thread is not None:
             self._calls.put(None)
             self._thread.join(timeout_s)

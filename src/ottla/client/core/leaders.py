@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.client.cluster import Cluster
+from ottla.client.core.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, ProtocolError

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ottla.client import offsets as offsets_api
-from ottla.client.cluster import Cluster
-from ottla.client.engine import Engine
+from ottla.client.blocking.engine import Engine
+from ottla.client.core import offsets as offsets_api
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.fetcher import Fetcher
+from ottla.client.core.reader import Reader
 from ottla.client.errors import IllegalState, TimedOut
-from ottla.client.fetcher import Fetcher
-from ottla.client.reader import Reader
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 

@@ -1,8 +1,8 @@
 """Who a producer is: its producer id and epoch, and whether it may send at all."""
 
-from ottla.client.accumulator import Accumulator
-from ottla.client.cluster import Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.dialogue import check
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest

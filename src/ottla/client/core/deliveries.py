@@ -36,8 +36,8 @@ class Batch:
     """Records on their way to one partition. Filled by callers, then owned by the sender."""
 
     __slots__ = (
-        "_callbacks", "_parent", "_parts", "_settled", "_wakers", "attempts", "base_offset", "created_ms",
-        "data", "error", "log_append_time_ms", "memory", "partition", "producer", "rows", "sequence",
+        "_callbacks", "_parent", "_parts", "_settled", "_wakers", "attempts", "base_offset", "call_soon",
+        "created_ms", "data", "error", "log_append_time_ms", "memory", "partition", "producer", "rows", "sequence",
     )  # fmt: skip
 
     def __init__(self, partition: TopicPartition, created_ms: int, bytes_max: int = UNBOUNDED) -> None:
@@ -50,6 +50,7 @@ class Batch:
         self.producer = (-1, -1)  # the producer id and epoch that `data` was made with
         self.data: Buffer | None = None
         self.base_offset = -1
+        self.call_soon: Callable[[Callable[[], object]], object] = _call  # where callbacks run
         self.log_append_time_ms: int | None = None
         self.error: Exception | None = None
         self._settled = False
@@ -132,10 +133,10 @@ class Batch:
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, stamp)
 
     def on_settled(self, index: int, callback: Callable[..., Any]) -> None:
-        """Has `callback(metadata, error)` called once: by `call_back`, or now if the batch is settled."""
+        """Has `callback(metadata, error)` called once: by `call_back`, or soon if the batch is settled."""
         self._callbacks.append((index, callback))
         if self._settled:
-            self.call_back()
+            self.call_soon(self.call_back)
 
     def wake_when_settled(self, wake: Callable[[], object]) -> None:
         """Calls `wake` at once on the thread that settles the batch, or now. It must not block."""
@@ -202,6 +203,10 @@ class Batch:
         """Who keeps futures keeps no records."""
         self.data = None
         self.rows.release()
+
+
+def _call(call: Callable[[], object]) -> None:
+    call()
 
 
 class Delivery(kernel.Receipt[Batch]):

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
-from ottla.client.chunks import Chunk
+from ottla.client.core.chunks import Chunk
 from ottla.client.errors import ClientError
 from ottla.client.serializers import Deserializer
 from ottla.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition

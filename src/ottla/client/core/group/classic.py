@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 
 from ottla import errors
-from ottla.client.cluster import GROUP, Cluster
-from ottla.client.dialogue import check
-from ottla.client.group.assignors import ASSIGNORS, names_of
-from ottla.client.group.member import Member
-from ottla.client.retries import is_retriable
-from ottla.client.subscriptions import (
+from ottla.client.core.cluster import GROUP, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.group.assignors import ASSIGNORS, names_of
+from ottla.client.core.group.member import Member
+from ottla.client.core.retries import is_retriable
+from ottla.client.core.subscriptions import (
     Subscription,
     decode_assignment,
     decode_subscription,

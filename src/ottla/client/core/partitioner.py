@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ottla.client.cluster import Topic
+from ottla.client.core.cluster import Topic
 from ottla.client.errors import SettingError
 from ottla.wire.kernel import murmur2
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from ottla.client.cluster import Cluster
+from ottla.client.core.cluster import Cluster
 from ottla.client.errors import PollTooLate
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ottla.client import offsets as offsets_api
-from ottla.client.cluster import Cluster
-from ottla.client.engine import Engine
-from ottla.client.metrics import ConsumerCounts
+from ottla.client.blocking.engine import Engine
+from ottla.client.core import offsets as offsets_api
+from ottla.client.core.cluster import Cluster
+from ottla.client.core.metrics import ConsumerCounts
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, StaleMemberEpoch

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ottla.client.deliveries import Batch, Delivery, Row
+from ottla.client.core.deliveries import Batch, Delivery, Row
 from ottla.client.errors import IllegalState
 from ottla.client.values import TopicPartition
 from ottla.wire import kernel, kernel_rows_py
@@ -103,6 +103,7 @@ class Accumulator:
             if not self._take(size, wait_ms):
                 return None
             batch = Batch(queue.partition, self._now_ms(), self._batch_size)
+            batch.call_soon = self._call_soon
             try:
                 delivery = batch.add(row)
             finally:

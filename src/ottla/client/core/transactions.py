@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Mapping
 
 from ottla import errors
-from ottla.client.accumulator import Accumulator
-from ottla.client.cluster import GROUP, TRANSACTION, Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.cluster import GROUP, TRANSACTION, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.identity import Identity, init_request
+from ottla.client.core.offsets import by_topic
 from ottla.client.errors import IllegalState
-from ottla.client.identity import Identity, init_request
-from ottla.client.offsets import by_topic
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import error_for

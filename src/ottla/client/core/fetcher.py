@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from ottla import errors
-from ottla.client.chunks import Chunk
-from ottla.client.cluster import ZERO_ID, Cluster, Partition
+from ottla.client.core.chunks import Chunk
+from ottla.client.core.cluster import ZERO_ID, Cluster, Partition
+from ottla.client.core.metrics import ConsumerCounts
+from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
+from ottla.client.core.retries import is_retriable
+from ottla.client.core.sessions import FetchSession, Wanted
 from ottla.client.errors import LogTruncated, NoOffset, OutOfRange
-from ottla.client.metrics import ConsumerCounts
-from ottla.client.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
-from ottla.client.retries import is_retriable
-from ottla.client.sessions import FetchSession, Wanted
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ottla import errors
-from ottla.client.connection import Connection
-from ottla.client.dialogue import check
+from ottla.client.core.dialogue import check
+from ottla.client.core.names import missing_topic
+from ottla.client.core.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
+from ottla.client.core.troubles import Troubles
 from ottla.client.errors import BrokersUnreachable, ConnectionLost
-from ottla.client.names import missing_topic
-from ottla.client.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
+from ottla.client.loop.connection import Connection
 from ottla.client.settings import Settings
-from ottla.client.troubles import Troubles
 from ottla.frozen import frozen
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from ottla.client.cluster import GROUP, Cluster
-from ottla.client.dialogue import check
-from ottla.client.leaders import ask_leaders
+from ottla.client.core.cluster import GROUP, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.leaders import ask_leaders
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.errors import (
     NAMES,

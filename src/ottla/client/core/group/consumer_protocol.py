@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 
 from ottla import errors
-from ottla.client.cluster import GROUP, Cluster
-from ottla.client.dialogue import check
+from ottla.client.core.cluster import GROUP, Cluster
+from ottla.client.core.dialogue import check
+from ottla.client.core.group.member import Member
+from ottla.client.core.retries import is_retriable
 from ottla.client.errors import NotSupported
-from ottla.client.group.member import Member
-from ottla.client.retries import is_retriable
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -1,0 +1,1 @@
+"""The core's runtime on an asyncio loop: time, tasks and connections."""
