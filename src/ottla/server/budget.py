@@ -11,6 +11,7 @@ from ottla.broker.memory import LARGE_BYTES
 from ottla.ports import Clock, TimerHandle
 
 SMALL_BYTES = 64 << 10  # frames up to this size have a lane of their own
+FIRST_BYTES = 1 << 20  # what a buffer gets at once, while there is plenty
 GRACE_MS = 5000  # a frame may take this long while others wait for its memory,
 RATE_BYTES_PER_S = 1 << 20  # and as much longer as it takes at this rate
 LOOK_MS = 1000
@@ -140,9 +141,9 @@ class Lane:
         self._grant_soon()
 
     def _next_bytes(self, lease: Lease) -> int:
-        """A full buffer doubles, or grows faster while there is plenty: what has arrived has paid for it."""
-        factor = 4 if self.held_bytes < self._for_all // 2 else 2
-        return min(lease.size, max(lease.held_bytes * factor, SMALL_BYTES)) - lease.held_bytes
+        """A full buffer doubles. While there is plenty its first part is larger: most frames need no second."""
+        first = FIRST_BYTES if self.held_bytes < self._for_all // 4 else SMALL_BYTES
+        return min(lease.size, max(lease.held_bytes * 2, first)) - lease.held_bytes
 
     def _fits(self, lease: Lease, wanted: int) -> bool:
         if lease is next(iter(self._incomplete)):
