@@ -32,6 +32,7 @@ log = logging.getLogger("ottla.zookeeper")
 FRAME_BYTES_MAX = 64 << 20
 RETRY_S = 0.05
 RETRY_S_MAX = 1.0
+READ_S = 0.05
 
 
 @frozen
@@ -67,6 +68,7 @@ class Session:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self.heard_at = self._loop.time()
+        self._asked_at: float | None = None  # since when a ping waits for its answer
         self._task = self._loop.create_task(self._run())
 
     @property
@@ -188,16 +190,23 @@ class Session:
                 await writer.wait_closed()
 
     async def _ping(self, writer: asyncio.StreamWriter) -> None:
-        """A third of the time-out between pings; after two thirds of silence another server is tried."""
+        """A third of the time-out between pings. When one was not answered until the next, another server is
+        tried. Silence alone proves nothing: after a turn of the loop that took long, we were the silent ones."""
+        self._asked_at = None
         while True:
             await asyncio.sleep(self.timeout_ms / 3000)
-            if self._loop.time() - self.heard_at > self.timeout_ms * 2 / 3000:
-                writer.transport.abort()
-                return
-            writer.write(protocol.PING)
+            writer.write(protocol.PING)  # before anything else: it keeps the session
+            if self._asked_at is None:
+                self._asked_at = self._loop.time()
+            elif self._loop.time() - self._asked_at >= self.timeout_ms / 3000:
+                await asyncio.sleep(READ_S)  # the answer may be there, not read yet
+                if self._asked_at is not None:
+                    writer.transport.abort()
+                    return
 
     def _heard(self) -> None:
         self.heard_at = self._loop.time()
+        self._asked_at = None
 
     def _on_frame(self, reader: Reader) -> None:
         self._heard()
