@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ottla.errors import CorruptMessage, InvalidRequiredAcks, PolicyViolation
+from ottla.errors import CorruptMessage, InvalidRequiredAcks, PolicyViolation, UnsupportedVersion
 from ottla.server.node import memory_disk
 from ottla.wire import batch, compression
 from ottla.wire.batch import assemble, read_header
@@ -357,6 +357,23 @@ def test_groups_are_limited():
                 topic_partitions=[],
             )
             assert (await client.call(beat, 1)).error_code == PolicyViolation.code
+
+    run(scenario())
+
+
+def test_the_consumer_protocol_can_be_left_out():
+    async def scenario():
+        settings = {"group_coordinator_rebalance_protocols": "classic"}
+        async with broker([memory_disk()], **settings) as (_, client):
+            beat = ConsumerGroupHeartbeatRequest(
+                group_id="d",
+                member_id="m",
+                member_epoch=0,
+                rebalance_timeout_ms=1,
+                subscribed_topic_names=["t"],
+                topic_partitions=[],
+            )
+            assert (await client.call(beat, 1)).error_code == UnsupportedVersion.code
 
     run(scenario())
 

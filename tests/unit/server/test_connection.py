@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import gc
 import struct
 import time
@@ -413,3 +414,19 @@ def test_a_connection_that_was_just_made_is_not_idle():
             assert await answer(reader)
 
     with_node(scenario, **{"connections.max.idle.ms": "60000"})
+
+
+def test_connections_have_the_socket_buffers_of_the_settings():
+    async def scenario(node):
+        async with connect(node):
+            while not node.listeners[0].connections:
+                await asyncio.sleep(0)
+            (connection,) = node.listeners[0].connections
+            accepted = connection._transport.get_extra_info("socket")
+            sizes = [
+                accepted.getsockopt(socket.SOL_SOCKET, option)
+                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)
+            ]
+            assert sizes == [2 * 20_000, 2 * 30_000]  # Linux doubles them for its own use
+
+    with_node(scenario, **{"socket.send.buffer.bytes": "20000", "socket.receive.buffer.bytes": "30000"})
