@@ -6,8 +6,13 @@ PART ?= kills
 SEED ?= 1
 NAMES ?=
 
-.PHONY: setup demo test tools lint bench soak sim clean
-setup: $(SETUP)
+.PHONY: help setup demo test coverage tools lint messages bench soak sim clean
+.DEFAULT_GOAL := setup
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(SETUP)  ## the environment in .venv, with everything that development needs
 $(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*.h)
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
@@ -23,6 +28,11 @@ LIMIT_S ?= 1500
 test: setup  ## everything but the long runs; TESTS="tests/unit" for a part, LIMIT_S seconds for each folder
 	$(BIN)/python -m tests.run --limit-s $(LIMIT_S) $(TESTS)
 
+coverage: setup  ## which lines the unit and property tests reach: build/coverage/index.html
+	$(BIN)/coverage run -m pytest -q tests/unit tests/property
+	$(BIN)/coverage html --quiet --directory build/coverage
+	$(BIN)/coverage report --skip-covered --skip-empty | tail -1
+
 tools:  ## programs that tests use and pip cannot bring, as far as they can be installed
 	tools/install
 
@@ -31,6 +41,11 @@ lint: setup  ## style, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+messages: setup  ## write the generated code and docs/protocol.md: messages, errors, the table of APIs
+	$(BIN)/python tools/messages.py
+	$(BIN)/python tools/errors.py
+	$(BIN)/python tools/protocol_table.py
 
 bench: setup  ## beside Apache Kafka; NAMES="start produce" for some of them
 	$(BIN)/python -m bench.run --write $(NAMES)
@@ -41,5 +56,5 @@ soak: setup  ## a long run: make soak PART=kills
 sim: setup  ## one seed of the simulated world: make sim SEED=7
 	$(BIN)/python -m ottla.testing.world --seed $(SEED)
 
-clean:
+clean:  ## remove the environment and what was built
 	rm -rf .venv build dist src/*.egg-info

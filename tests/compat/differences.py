@@ -46,8 +46,17 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "describe_group_configs",
-        "*/describe_configs v? all/results/0/configs",
-        "share and streams groups are not served, and their settings not listed",
+        "*/describe_configs v? */results/0/configs",
+        "settings without effect (consumer.assignment.interval.ms, those of share and streams groups) are listed "
+        "only where they are set",
+    ),
+    *(
+        Difference(
+            "describe_topic_configs",
+            f"*/describe_configs v? all/results/0/configs/{name}/synonyms",
+            "has no effect, so that no broker setting lends it a default",
+        )
+        for name in ("local.retention.bytes", "local.retention.ms", "preallocate")
     ),
     Difference(
         "the_life_of_a_new_member",

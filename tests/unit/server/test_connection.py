@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-import socket
 import gc
+import socket
 import struct
 import time
 import tracemalloc
