@@ -2,10 +2,15 @@
 
 import asyncio
 
+import pytest
+
+from ottla.broker.handlers.groups import GOODBYE_MS
 from ottla.storage.memory import MemoryDisk
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.integration.nodes import broker, connected, run, until
@@ -37,5 +42,46 @@ def test_a_heartbeat_of_a_stable_group_is_answered_without_waiting_for_the_next_
             for _ in range(20):  # milliseconds
                 await other.call(MetadataRequest(topics=[]))
             assert heartbeat.done() and heartbeat.result().error_code == 0
+
+    run(scenario())
+
+
+async def _joined(client, protocol):
+    """Joins alone; what the member sends when it leaves."""
+    if protocol == "classic":
+        joined = await client.call(a_join("g"), 3)
+        member = MemberIdentity(member_id=joined.member_id)
+        return LeaveGroupRequest(group_id="g", members=[member]), 3
+    beat = {"group_id": "g", "member_id": "m", "topic_partitions": [], "subscribed_topic_names": ["t"]}
+    first = ConsumerGroupHeartbeatRequest(member_epoch=0, rebalance_timeout_ms=1000, **beat)
+    assert (await client.call(first, 1)).error_code == 0
+    return ConsumerGroupHeartbeatRequest(member_epoch=-1, **beat), 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_leaves_is_out_at_once_and_answered_a_little_later(protocol):
+    """librdkafka hangs in close() if the answer overtakes the application's note of its last assignment."""
+
+    async def scenario():
+        async with broker([MemoryDisk()]) as (node, client), connected(node) as other:
+            await client.call(FindCoordinatorRequest(key="g", coordinator_keys=["g"]))
+            await until(lambda: len(node.broker.groups.shards) == 2)
+            goodbye, version = await _joined(client, protocol)
+            held = []
+            call_later = node.clock.call_later
+
+            def hold(delay_ms, callback):
+                return held.append(callback) if delay_ms == GOODBYE_MS else call_later(delay_ms, callback)
+
+            node.clock.call_later = hold
+            left = asyncio.ensure_future(client.call(goodbye, version))
+            await until(lambda: held)
+            group = node.broker.groups.shard_of("g").machine.state.groups["g"]
+            assert not group.members
+            for _ in range(20):
+                await other.call(MetadataRequest(topics=[]))
+            assert not left.done()
+            held[0]()
+            assert (await left).error_code == 0
 
     run(scenario())

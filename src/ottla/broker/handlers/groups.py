@@ -50,6 +50,9 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 GROUPS_FROM = 8  # OffsetFetch: several groups in one request
+# librdkafka hangs in close() when the answer to its goodbye arrives while the application takes note of its last
+# assignment, a millisecond or two after the goodbye was sent (docs/compatibility.md). So the answer comes later.
+GOODBYE_MS = 10
 
 
 @frozen
@@ -106,7 +109,13 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
         request.group_id,
         lambda machine, token, now_ms: machine.on_leave_group(request, context.api_version, token, now_ms),
     )
+    await _say_goodbye(context)
     return response
+
+
+async def _say_goodbye(context: Context) -> None:
+    context.appended()
+    await context.broker.sleep(GOODBYE_MS)
 
 
 async def consumer_group_heartbeat(
@@ -123,6 +132,8 @@ async def consumer_group_heartbeat(
             request, context.api_version, _member(context), token, now_ms
         ),
     )
+    if request.member_epoch < 0:  # it leaves
+        await _say_goodbye(context)
     return response
 
 
