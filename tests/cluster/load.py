@@ -12,7 +12,7 @@ QUIET = {"log_level": 0}
 def create(bootstrap, name="t", partitions=3, replicas=3, **config):
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     wanted = NewTopic(name, partitions, replicas, config={k.replace("_", "."): v for k, v in config.items()})
-    admin.create_topics([wanted])[name].result(15)
+    admin.create_topics([wanted])[name].result(60)
     return admin
 
 
@@ -54,7 +54,7 @@ class Load:
     def count(self):
         return sum(map(len, self.acknowledged.values()))
 
-    def wait_for(self, more, timeout=20.0):
+    def wait_for(self, more, timeout=60.0):
         """Until so many more are acknowledged."""
         goal, deadline = self.count + more, time.monotonic() + timeout
         while self.count < goal:
@@ -99,7 +99,7 @@ class Load:
             assert not wrong, f"partition {index}: offsets {wrong[:5]} hold something else"
 
 
-def read_all(bootstrap, topic, partitions, isolation="read_committed", timeout=30.0):
+def read_all(bootstrap, topic, partitions, isolation="read_committed", timeout=120.0):
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -103,14 +103,14 @@ class LocalCluster:
     def partition(self, broker_id, topic="t", index=0):
         return self.nodes[broker_id].broker.replicas.partitions[topic, index]
 
-    def until(self, condition, timeout=10.0):
+    def until(self, condition, timeout=60.0):
         """Waits for something to become true; a test never sleeps for a guessed time."""
         deadline = time.monotonic() + timeout
         while not self.call(condition):
             assert time.monotonic() < deadline, "not in time"
             time.sleep(0.005)
 
-    def until_in_sync(self, topic="t", count=3, timeout=10.0):
+    def until_in_sync(self, topic="t", count=3, timeout=60.0):
         def in_sync():
             found = self.any().image.topics.get(topic)
             return found is not None and all(len(each.isr) == count for each in found.partitions)

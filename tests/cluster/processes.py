@@ -167,7 +167,7 @@ class ProcessCluster:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             return admin.describe_cluster().controller
 
-    def until_in_sync(self, topic="t", count=3, timeout=40.0):
+    def until_in_sync(self, topic="t", count=3, timeout=90.0):
         deadline = time.monotonic() + timeout
         while True:
             found = self.describe(topic)

@@ -45,7 +45,7 @@ class ZooKeeperHome:
         return ZooKeeperLog(broker_id, self.options, self.root, keep_entries=0)
 
     def run(self, coroutine):
-        return self.loop.run_until_complete(asyncio.wait_for(coroutine, 10))
+        return self.loop.run_until_complete(asyncio.wait_for(coroutine, 60))
 
     def close(self):
         for log in self.logs:

@@ -21,7 +21,7 @@ import kafka.admin
 from tests.oracle.cluster import run_tool
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DEADLINE_S = 30
+DEADLINE_S = 60
 _DEADLINE_MS = DEADLINE_S * 1000
 
 

@@ -16,7 +16,7 @@ import kafka
 
 from tests.oracle.cluster import start_tool
 
-SETTLE_S = 45.0
+SETTLE_S = 90.0
 
 
 class Member(threading.Thread):

@@ -44,7 +44,7 @@ SETTINGS = {
 TOPIC, BROKER = 2, 4
 
 
-def run(scenario, timeout_s=30):
+def run(scenario, timeout_s=120):
     return asyncio.run(asyncio.wait_for(scenario, timeout_s))
 
 
@@ -253,7 +253,7 @@ class Client:
         return found
 
 
-async def until(condition, timeout_s=10):
+async def until(condition, timeout_s=60):
     """Polls: for what happens by itself, on the clock of the broker."""
     async with asyncio.timeout(timeout_s):
         while not (found := condition()):

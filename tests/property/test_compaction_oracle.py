@@ -61,7 +61,7 @@ def test_what_compaction_leaves_is_what_apache_kafka_leaves(oracle: Oracle, tmp_
         "delete.retention.ms": "0",
         "segment.ms": "60000",
     }
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(20)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(60)
     stream = Stream(oracle.bootstrap, seed=20)
     compared = 0
     for _ in range(3):
@@ -211,7 +211,7 @@ def check_with_dump_log(disks: list[MemoryDisk], folder: Path) -> None:
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     """For another process, of which we see nothing but its answers and files."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.05)
@@ -219,13 +219,13 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def ends_of(admin: AdminClient) -> dict[int, int]:
     wanted = {TopicPartition(TOPIC, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
-    return {each.partition: future.result(20).offset for each, future in admin.list_offsets(wanted).items()}
+    return {each.partition: future.result(60).offset for each, future in admin.list_offsets(wanted).items()}
 
 
 def set_ratio(admin: AdminClient, ratio: str) -> None:
     entry = ConfigEntry("min.cleanable.dirty.ratio", ratio, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def batches_of(disk: MemoryDisk, partition: int) -> list[Any]:

@@ -1,7 +1,6 @@
 """`ottla.aio`: the same clients with `await`, and an event loop that is never blocked."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -61,17 +60,15 @@ def test_two_tasks_are_told_apart(broker: Broker) -> None:
 
 
 def test_the_loop_goes_on_while_a_poll_waits(broker: Broker) -> None:
-    async def both() -> float:
+    async def both() -> int:
         async with aio.Consumer(bootstrap_servers=broker.bootstrap) as consumer:
             await consumer.assign([("quiet-too", 0)])
             waiting = asyncio.ensure_future(consumer.poll(1.0))
-            worst = 0.0
+            turns = 0
             while not waiting.done():
-                begun = time.monotonic()
-                await asyncio.sleep(0)
-                worst = max(worst, time.monotonic() - begun)
+                turns += 1
                 await asyncio.sleep(0.01)
-            return worst
+            return turns
 
     broker.create_topic("quiet-too")
-    assert asyncio.run(both()) < 0.5
+    assert asyncio.run(both()) > 5  # some hundred on a quiet machine; one or two if the poll blocks the loop

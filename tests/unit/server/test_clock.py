@@ -21,7 +21,7 @@ def test_timers_fire_in_the_order_of_their_time():
         fired, done = [], asyncio.Event()
         clock.call_later(20, lambda: (fired.append("late"), done.set()))
         clock.call_later(5, lambda: fired.append("early"))
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
         return fired
 
     assert run(scenario) == ["early", "late"]
@@ -33,7 +33,7 @@ def test_a_cancelled_timer_does_not_fire_and_is_swept():
         for _ in range(1000):
             clock.call_later(60_000, lambda: fired.append("never")).cancel()
         clock.call_later(1, done.set)
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
         return fired, len(clock._heap)
 
     fired, left = run(scenario)
@@ -48,7 +48,7 @@ def test_advancing_brings_the_future_and_moves_both_clocks():
         before = clock.now_ms(), clock.monotonic_ms()
         clock.call_later(week, lambda: (fired.append(clock.now_ms()), done.set()))
         clock.advance(week)
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
         return fired[0] - before[0] >= week, clock.monotonic_ms() - before[1] >= week
 
     assert run(scenario) == (True, True)
@@ -58,6 +58,6 @@ def test_a_timer_armed_by_a_timer_fires_too():
     async def scenario(clock):
         done = asyncio.Event()
         clock.call_later(1, lambda: clock.call_later(1, done.set))
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 60)
 
     run(scenario)
