@@ -11,6 +11,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.values import TopicPartition as At
 from tests.cluster.load import QUIET, Load, create
 from tests.cluster.local import LocalCluster
+from tests.oracle.cluster import run_tool, why_not
 
 
 def move(cluster, targets, topic="t"):
@@ -146,16 +147,32 @@ def kafka_topics(cluster, capsys, *options):
     return capsys.readouterr().out.splitlines()
 
 
+def lose_both_followers(cluster):
+    """The one that was lost last is eligible: the ISR was too small when it left."""
+    create(cluster.bootstrap, partitions=1)
+    first, last = [replica for replica in cluster.state().replicas if replica != cluster.leader()]
+    cluster.kill(first)
+    cluster.until(lambda: len(cluster.any().image.partition("t", 0).isr) == 2)
+    cluster.kill(last)
+    cluster.until(lambda: cluster.any().image.partition("t", 0).elr == (last,))
+    return last
+
+
 def test_kafka_topics_prints_who_may_still_lead(capsys):
     with LocalCluster(3) as cluster:
-        create(cluster.bootstrap, partitions=1)
-        first, *_, last = [each for each in cluster.state().replicas if each != cluster.leader()]
-        cluster.kill(first)
-        cluster.until(lambda: len(cluster.any().image.partition("t", 0).isr) == 2)
-        cluster.kill(last)
-        cluster.until(lambda: cluster.any().image.partition("t", 0).elr == (last,))
+        last = lose_both_followers(cluster)
         line = kafka_topics(cluster, capsys, "--describe", "--topic", "t")[1]
         assert line.endswith(f"\tIsr: {cluster.leader()}\tElr: {last}\tLastKnownElr: ")
+
+
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_kafkas_own_kafka_topics_prints_who_may_still_lead(capsys):
+    with LocalCluster(3) as cluster:
+        lose_both_followers(cluster)
+        ours = kafka_topics(cluster, capsys, "--describe", "--topic", "t")[1]
+        server = f"127.0.0.1:{cluster.ports[cluster.leader()]}"
+        shown = run_tool("kafka-topics", "--bootstrap-server", server, "--describe", "--topic", "t")
+        assert shown.splitlines()[1].split() == ours.split()
 
 
 def test_a_partition_without_a_leader_gets_one_when_unclean_election_is_allowed():

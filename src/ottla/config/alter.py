@@ -76,15 +76,19 @@ def check_dynamic_broker(before: Mapping[str, str], after: Mapping[str, str], *,
 
 
 def _check_shape(alterations: list[Alteration]) -> None:
-    names = [each.name for each in alterations]
+    names = [alteration.name for alteration in alterations]
     if len(set(names)) < len(names):
         raise errors.InvalidRequest("Error due to duplicate config keys")
-    missing = [each.name for each in alterations if each.value is None and each.operation != Operation.DELETE]
+    missing = [
+        alteration.name
+        for alteration in alterations
+        if alteration.value is None and alteration.operation != Operation.DELETE
+    ]
     if missing:
         raise errors.InvalidRequest(f"Null value not supported for : {','.join(missing)}")
-    for each in alterations:
-        if each.operation not in Operation.__members__.values():
-            raise errors.InvalidRequest(f"Unknown operation {each.operation} for {each.name}")
+    for alteration in alterations:
+        if alteration.operation not in Operation.__members__.values():
+            raise errors.InvalidRequest(f"Unknown operation {alteration.operation} for {alteration.name}")
 
 
 def _list_key(name: str, operation: Operation, key_of: Callable[[str], ConfigKey | None]) -> ConfigKey:
@@ -96,9 +100,9 @@ def _list_key(name: str, operation: Operation, key_of: Callable[[str], ConfigKey
 
 def _combined(before: str, value: str, operation: Operation) -> str:
     parts = [part.strip() for part in before.split(",") if part.strip()]
-    given = [part.strip() for part in value.split(",")]
+    named = [part.strip() for part in value.split(",")]
     if operation is Operation.APPEND:
-        parts += [part for part in given if part not in parts]
+        parts += [part for part in named if part not in parts]
     else:
-        parts = [part for part in parts if part not in given]
+        parts = [part for part in parts if part not in named]
     return ",".join(parts)

@@ -24,7 +24,7 @@ class NetworkSettings:
     listeners = names(("PLAINTEXT://:9092",), "Where the broker listens.")
     advertised_listeners = names(None, "The addresses that clients are told to connect to.")
     listener_security_protocol_map = string(
-        DEFAULT_PROTOCOL_MAP, "Which protocol each listener speaks. Any but PLAINTEXT is a refusal to start."
+        DEFAULT_PROTOCOL_MAP, "Which protocol each listener speaks, as LISTENER:PROTOCOL pairs."
     )
     inter_broker_listener_name = string(None, "The listener that brokers use among themselves.")
     socket_request_max_bytes = integer(100 << 20, "The largest request that is accepted.", at_least(1))

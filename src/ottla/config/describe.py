@@ -123,15 +123,15 @@ def _broker_synonyms(name: str, config: Config) -> tuple[SynonymEntry, ...]:
         (Source.STATIC_BROKER, config.static),
         (Source.DEFAULT, _DEFAULTS),
     )
-    found = [
+    entries = [
         SynonymEntry(member, _shown(member, layer[member]), source)
         for source, layer in layers
         for member in family
         if member in layer
     ]
     # Kafka drops what stands before the first entry of the very name that was asked for.
-    first = next((index for index, each in enumerate(found) if each.name == name), len(found))
-    return tuple(found[first:])
+    first = next((index for index, entry in enumerate(entries) if entry.name == name), len(entries))
+    return tuple(entries[first:])
 
 
 def _shown(name: str, text: str) -> str | None:

@@ -169,10 +169,10 @@ def read_properties(text: str) -> dict[str, str]:
 def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
     """`name=value` as `--set` takes it."""
     settings: dict[str, str] = {}
-    for each in assignments:
-        name, equals, value = each.partition("=")
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise errors.InvalidConfig(f"{each!r} is not of the form name=value")
+            raise errors.InvalidConfig(f"{assignment!r} is not of the form name=value")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -220,4 +220,4 @@ def _unescape(text: str) -> str:
 
 
 def _is_hex(digits: str) -> bool:
-    return len(digits) == 4 and all(each in "0123456789abcdefABCDEF" for each in digits)
+    return len(digits) == 4 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

@@ -54,7 +54,7 @@ def _key(
     validator: Validator | None = None,
     *synonyms: str | Synonym,
 ) -> ConfigKey:
-    falls_back_to = tuple(Synonym(each) if isinstance(each, str) else each for each in synonyms)
+    falls_back_to = tuple(Synonym(synonym) if isinstance(synonym, str) else synonym for synonym in synonyms)
     return ConfigKey(name, type, default, documentation, validator, synonyms=falls_back_to)
 
 

@@ -67,7 +67,7 @@ def _altered(
     if incremental:
         after = altered(before, resource.alterations, key_of, inherited)
     else:
-        after = replaced((each.name, each.value) for each in resource.alterations)
+        after = replaced((alteration.name, alteration.value) for alteration in resource.alterations)
     match resource.resource_type:
         case 2:
             check_topic(after)

@@ -62,17 +62,21 @@ def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -
     """
     if partition.leader in partition.isr and may_lead(partition.leader):
         return partition
-    in_sync = [each for each in partition.replicas if each in partition.isr and may_lead(each)]
+    in_sync = [replica for replica in partition.replicas if replica in partition.isr and may_lead(replica)]
     if in_sync:
         return partition._replace(leader=in_sync[0])
-    eligible = [each for each in partition.replicas if each in partition.elr and may_lead(each)]
+    eligible = [replica for replica in partition.replicas if replica in partition.elr and may_lead(replica)]
     if eligible:
         return _led_by_eligible(partition, eligible[0])
-    if not partition.isr and not partition.elr and any(may_lead(each) for each in partition.last_known_elr):
-        # Nobody is left who surely has everything; whoever led last knows most.
+    if (
+        not partition.isr
+        and not partition.elr
+        and any(may_lead(replica) for replica in partition.last_known_elr)
+    ):
+        # No living replica is known to have every committed record; the last leader has most of them.
         return _led_uncleanly(partition, partition.last_known_elr[0])
     if unclean:
-        living = [each for each in partition.replicas if may_lead(each)]
+        living = [replica for replica in partition.replicas if may_lead(replica)]
         if living:
             return _led_uncleanly(partition, living[0])
     return partition._replace(leader=NO_LEADER)
@@ -104,7 +108,7 @@ def with_epochs(before: Partition, after: Partition, *, new_term: bool = False) 
 def _led_by_eligible(partition: Partition, leader: int) -> Partition:
     """It has everything that was committed, so it is in sync by definition."""
     isr = _in_order(partition.replicas, {*partition.isr, leader})
-    elr = tuple(each for each in partition.elr if each != leader)
+    elr = tuple(replica for replica in partition.elr if replica != leader)
     return partition._replace(leader=leader, isr=isr, elr=elr, recovery_state=RECOVERED)
 
 
@@ -126,4 +130,4 @@ def _last_known(partition: Partition) -> Ints:
 
 def _in_order(replicas: Ints, members: Iterable[int]) -> Ints:
     wanted = frozenset(members)
-    return tuple(each for each in replicas if each in wanted)
+    return tuple(replica for replica in replicas if replica in wanted)

@@ -29,7 +29,7 @@ NO_ID = bytes(16)
 
 @frozen
 class TopicResult:
-    """What became of one topic of a request; `partitions` and below are of a topic that was made."""
+    """What became of one topic of a request; `partitions` and below are of a topic that was created."""
 
     name: str | None
     topic_id: bytes = NO_ID
@@ -42,9 +42,9 @@ def create_topics(
     topics: Iterable[Any], image: Image, config: Config, new_id: Callable[[], bytes]
 ) -> Decision[list[TopicResult]]:
     """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
-    given = list(topics)
-    wanted = {topic.name: topic for topic in given}
-    names = Counter(topic.name for topic in given)
+    requested = list(topics)
+    wanted = {topic.name: topic for topic in requested}
+    names = Counter(topic.name for topic in requested)
     records: list[Record] = []
     results: list[TopicResult] = []
     left = PARTITIONS_PER_REQUEST_MAX
@@ -57,12 +57,12 @@ def create_topics(
             if left < 0:
                 raise errors.PolicyViolation("Excessively large number of partitions per request.")
             _check_limits(image, config, len(results), PARTITIONS_PER_REQUEST_MAX - left)
-            made = _records_of_new(topic, replicas, image, new_id())
+            topic_records = _records_of_new(topic, replicas, image, new_id())
         except ProtocolError as error:
             results.append(TopicResult(name, error=error))
         else:
-            records += made
-            topic_id = made[0].topic_id  # type: ignore[union-attr]
+            records += topic_records
+            topic_id = topic_records[0].topic_id  # type: ignore[union-attr]
             results.append(TopicResult(name, topic_id, None, len(replicas), len(replicas[0])))
     return Decision(tuple(records), results)
 
@@ -76,42 +76,42 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
     results: dict[tuple[str | None, bytes], TopicResult] = {}
     for topic in wanted:
         try:
-            found = _to_delete(topic.name, topic.topic_id, image, config)
-            if names[topic.name] > 1 or (found.topic_id in records and topic.name is not None):
+            doomed = _to_delete(topic.name, topic.topic_id, image, config)
+            if names[topic.name] > 1 or (doomed.topic_id in records and topic.name is not None):
                 raise errors.InvalidRequest("Duplicate topic name.")
-            if ids[topic.topic_id] > 1 or found.topic_id in records:
+            if ids[topic.topic_id] > 1 or doomed.topic_id in records:
                 raise errors.InvalidRequest("Duplicate topic id.")
         except ProtocolError as error:
             results[topic.name, topic.topic_id] = TopicResult(topic.name, topic.topic_id, error)
         else:
-            records[found.topic_id] = TopicDeleted(found.topic_id)
-            results[topic.name, topic.topic_id] = TopicResult(found.name, found.topic_id)
+            records[doomed.topic_id] = TopicDeleted(doomed.topic_id)
+            results[topic.name, topic.topic_id] = TopicResult(doomed.name, doomed.topic_id)
     return Decision(tuple(records.values()), list(results.values()))
 
 
 def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
     """`topics` are CreatePartitionsTopic."""
-    given = list(topics)
-    wanted = {topic.name: topic for topic in given}
-    names = Counter(topic.name for topic in given)
+    requested = list(topics)
+    wanted = {topic.name: topic for topic in requested}
+    names = Counter(topic.name for topic in requested)
     records: list[Record] = []
     results: list[TopicResult] = []
     for name, topic in wanted.items():
         try:
             if names[name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
-            made = _more_partitions(topic, image, config, len(records))
+            partition_records = _more_partitions(topic, image, config, len(records))
         except ProtocolError as error:
             results.append(TopicResult(name, error=error))
         else:
-            records += made
+            records += partition_records
             results.append(TopicResult(name))
     return Decision(tuple(records), results)
 
 
 def new_partition(topic_id: bytes, index: int, replicas: Ints, image: Image) -> PartitionCreated:
     """In sync are those that live; the first of them leads."""
-    isr = tuple(each for each in replicas if image.may_lead(each))
+    isr = tuple(broker for broker in replicas if image.may_lead(broker))
     leader = isr[0] if isr else NO_LEADER
     return PartitionCreated(topic_id, index, replicas, isr, leader)
 
@@ -179,13 +179,13 @@ def _by_hand(topic: Any, image: Image) -> list[Ints]:
             "A manual partition assignment was specified, but replication factor was not set to -1."
         )
     assigned: dict[int, Ints] = {}
-    for each in topic.assignments:
-        if each.partition_index in assigned:
+    for assignment in topic.assignments:
+        if assignment.partition_index in assigned:
             raise errors.InvalidReplicaAssignment(
-                f"Found multiple manual partition assignments for partition {each.partition_index}"
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}"
             )
-        check_assignment(each.broker_ids, image)
-        assigned[each.partition_index] = tuple(each.broker_ids)
+        check_assignment(assignment.broker_ids, image)
+        assigned[assignment.partition_index] = tuple(assignment.broker_ids)
     if sorted(assigned) != list(range(len(assigned))):
         raise errors.InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     if len({len(replicas) for replicas in assigned.values()}) > 1:
@@ -216,7 +216,7 @@ def _records_of_new(topic: Any, replicas: list[Ints], image: Image, topic_id: by
     return [
         TopicCreated(topic.name, topic_id),
         *(ConfigSet(TOPIC_RESOURCE, topic.name, name, value) for name, value in settings.items()),
-        *(new_partition(topic_id, index, each, image) for index, each in enumerate(replicas)),
+        *(new_partition(topic_id, index, brokers, image) for index, brokers in enumerate(replicas)),
     ]
 
 
@@ -228,21 +228,21 @@ def _to_delete(name: str | None, topic_id: bytes, image: Image, config: Config) 
     if name is not None and topic_id != NO_ID:
         raise errors.InvalidRequest("You may not specify both topic name and topic id.")
     if name is not None:
-        found = image.topics.get(name)
-        if found is None:
+        topic = image.topics.get(name)
+        if topic is None:
             raise errors.UnknownTopicOrPartition("This server does not host this topic-partition.")
-        return found
-    found = image.topics_by_id.get(topic_id)
-    if found is None:
+        return topic
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
         raise errors.UnknownTopicId("This server does not host this topic ID.")
-    return found
+    return topic
 
 
-def _more_partitions(topic: Any, image: Image, config: Config, made: int) -> list[Record]:
-    found = image.topics.get(topic.name)
-    if found is None:
+def _more_partitions(topic: Any, image: Image, config: Config, already: int) -> list[Record]:
+    existing = image.topics.get(topic.name)
+    if existing is None:
         raise errors.UnknownTopicOrPartition
-    have = len(found.partitions)
+    have = len(existing.partitions)
     if topic.count == have:
         raise errors.InvalidPartitions(f"Topic already has {have} partition(s).")
     if topic.count < have:
@@ -251,15 +251,18 @@ def _more_partitions(topic: Any, image: Image, config: Config, made: int) -> lis
             f"{topic.count} would not be an increase."
         )
     more = topic.count - have
-    if made + more > PARTITIONS_PER_REQUEST_MAX:
+    if already + more > PARTITIONS_PER_REQUEST_MAX:
         raise errors.PolicyViolation("Excessively large number of partitions per request.")
-    _check_limits(image, config, 0, made + more)
-    factor = len(found.partitions[0].replicas)
+    _check_limits(image, config, 0, already + more)
+    factor = len(existing.partitions[0].replicas)
     if topic.assignments is None:
         replicas = place(image.brokers.values(), more, factor, start=image.partition_count)
     else:
         replicas = _more_by_hand(topic.assignments, more, factor, image)
-    return [new_partition(found.topic_id, have + index, each, image) for index, each in enumerate(replicas)]
+    return [
+        new_partition(existing.topic_id, have + index, brokers, image)
+        for index, brokers in enumerate(replicas)
+    ]
 
 
 def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Image) -> list[Ints]:
@@ -268,14 +271,14 @@ def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Ima
             f"Attempted to add {more} additional partition(s), "
             f"but only {len(assignments)} assignment(s) were specified."
         )
-    for each in assignments:
-        check_assignment(each.broker_ids, image)
-        if len(each.broker_ids) != factor:
+    for assignment in assignments:
+        check_assignment(assignment.broker_ids, image)
+        if len(assignment.broker_ids) != factor:
             raise errors.InvalidReplicaAssignment(
                 "The manual partition assignment includes a partition with "
-                f"{len(each.broker_ids)} replica(s), but this is not consistent "
+                f"{len(assignment.broker_ids)} replica(s), but this is not consistent "
                 f"with previous partitions, which have {factor} replica(s)."
             )
-    replicas = [tuple(each.broker_ids) for each in assignments]
+    replicas = [tuple(assignment.broker_ids) for assignment in assignments]
     _check_somebody_lives(replicas, image)
     return replicas

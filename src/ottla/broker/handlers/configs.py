@@ -54,7 +54,9 @@ KNOWN_RESOURCES = (
 
 
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_described(each, request, context) for each in request.resources])
+    return DescribeConfigsResponse(
+        results=[_described(resource, request, context) for resource in request.resources]
+    )
 
 
 def _described(
@@ -67,7 +69,7 @@ def _described(
         result.error_code, result.error_message = error.code, error.message
         return result
     wanted = resource.configuration_keys or None  # Kafka takes an empty list for all, too
-    result.configs = [_entry(each, request) for each in entries if wanted is None or each.name in wanted]
+    result.configs = [_entry(entry, request) for entry in entries if wanted is None or entry.name in wanted]
     return result
 
 
@@ -107,7 +109,8 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in synonyms
         ],
         config_type=entry.type,
         documentation=entry.documentation if request.include_documentation else None,
@@ -116,21 +119,23 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
 
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
-        return tuple(Alteration(each.name, Operation.SET, each.value) for each in configs)
+        return tuple(Alteration(config.name, Operation.SET, config.value) for config in configs)
 
     results = await _alter(request, alterations, context, incremental=False)
-    return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**_result(each)) for each in results])
+    return AlterConfigsResponse(
+        responses=[AlterConfigsResourceResponse(**_result(result)) for result in results]
+    )
 
 
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
-        return tuple(Alteration(each.name, each.config_operation, each.value) for each in configs)
+        return tuple(Alteration(config.name, config.config_operation, config.value) for config in configs)
 
     results = await _alter(request, alterations, context, incremental=True)
     return IncrementalAlterConfigsResponse(
-        responses=[IncrementalResourceResponse(**_result(each)) for each in results]
+        responses=[IncrementalResourceResponse(**_result(result)) for result in results]
     )
 
 
@@ -142,8 +147,8 @@ async def _alter(
     incremental: bool,
 ) -> list[ResourceResult]:
     resources = [
-        ResourceAlterations(each.resource_type, each.resource_name, alterations(each.configs))
-        for each in request.resources
+        ResourceAlterations(resource.resource_type, resource.resource_name, alterations(resource.configs))
+        for resource in request.resources
     ]
     return await context.broker.change(
         lambda image, config: decisions.alter_configs(resources, image, config, incremental=incremental),
@@ -172,16 +177,16 @@ async def list_config_resources(
     image = context.broker.image
     names = {
         GROUP_RESOURCE: [name for kind, name in image.configured() if kind == GROUP_RESOURCE],
-        BROKER_RESOURCE: [str(each) for each in image.brokers],
-        BROKER_LOGGER_RESOURCE: [str(each) for each in image.brokers],
+        BROKER_RESOURCE: [str(broker_id) for broker_id in image.brokers],
+        BROKER_LOGGER_RESOURCE: [str(broker_id) for broker_id in image.brokers],
         TOPIC_RESOURCE: list(image.topics),
         CLIENT_METRICS_RESOURCE: [],
     }
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
-            for kind, found in names.items()
+            for kind, listed in names.items()
             if kind in kinds
-            for name in found
+            for name in listed
         ]
     )

@@ -12,8 +12,8 @@ GROUP, TRANSACTION = 0, 1
 
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     if context.api_version >= BATCHED_FROM:
-        found = [await _found(key, request.key_type, context) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=found)
+        coordinators = [await _found(key, request.key_type, context) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=coordinators)
     one = await _found(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=one.error_code,
@@ -46,7 +46,7 @@ def _shards(key: str, key_type: int, context: Context) -> Shards:
 
 def _leader(shards: Shards, key: str, context: Context) -> tuple[int, str, int, str | None]:
     partition = context.broker.image.partition(shards.topic, shards.index_of(key))
-    found = endpoints_of(context, [partition.leader] if partition is not None else [])
-    if not found:
+    endpoints = endpoints_of(context, [partition.leader] if partition is not None else [])
+    if not endpoints:
         raise errors.CoordinatorNotAvailable()
-    return found[0]
+    return endpoints[0]
