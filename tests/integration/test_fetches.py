@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+from random import Random
 
 import pytest
 
 from ottla import errors
+from ottla.broker.readers import Reader
+from ottla.replication.waiters import Waiters
 from ottla.server.node import memory_disk
 from ottla.storage.memory import MemoryFile
+from ottla.wire import batch
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.integration.nodes import broker, connected, run, running, until
@@ -306,6 +310,164 @@ def test_the_progress_of_a_follower_in_one_partition_is_seen_by_those_asked_befo
             last.on_committed = lambda: first.append(bytearray(record), acks=1, now_ms=node.clock.now_ms())
             answer = await client.call(a_fetch((0, 1), (1, 2), replica_id=2))
             assert found(answer) == {("t", 0): (0, True), ("t", 1): (0, False)}
+
+    run(scenario())
+
+
+# -- sessions of many partitions -------------------------------------------------------------------
+
+
+class Fetching:
+    """A client's side of a session: what it was told last of each partition."""
+
+    def __init__(self, client, partitions, **options):
+        self.client, self.options = client, options
+        self.offsets = dict.fromkeys(range(partitions), 0)
+        self.told = {}
+        self._session_id = self._epoch = 0
+        self._changed = set(self.offsets)
+
+    def request(self, **options):
+        options = self.options | {"max_wait_ms": 0} | options
+        changed = [(index, self.offsets[index]) for index in sorted(self._changed)]
+        self._changed = set()
+        return a_fetch(*changed, session_id=self._session_id, session_epoch=self._epoch, **options)
+
+    async def fetch(self, **options):
+        """The partitions that were in the answer."""
+        return self.take(await self.client.call(self.request(**options)))
+
+    def take(self, answer):
+        assert answer.error_code == 0
+        assert answer.session_id
+        self._session_id, self._epoch = answer.session_id, self._epoch + 1
+        answered = [data for topic in answer.responses for data in topic.partitions]
+        for data in answered:
+            self.told[data.partition_index] = (data.error_code, data.high_watermark, data.log_start_offset)
+            if data.records:
+                self.move_to(data.partition_index, batch.read_header(bytes(data.records)).last_offset + 1)
+        return {data.partition_index for data in answered}
+
+    def move_to(self, index, offset):
+        self.offsets[index] = offset
+        self._changed.add(index)
+
+
+def test_a_fetch_of_a_session_looks_only_at_partitions_that_changed():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t", partitions=50)
+            session = Fetching(reader, 50)
+            assert len(await session.fetch()) == 50
+            listened, checked = [], []
+            with pytest.MonkeyPatch.context() as patch:
+                add, log_of = Waiters.add, Reader.log_of
+                patch.setattr(Waiters, "add", lambda *args: listened.append(args) or add(*args))
+                patch.setattr(Reader, "log_of", lambda *args: checked.append(args) or log_of(*args))
+                for expected in (50, 1, 1, 1):
+                    listened.clear()
+                    request = session.request(max_wait_ms=FOREVER_MS)
+                    task = await parked(node, reader, request, waiters=1, index=7)
+                    assert len(listened) == expected
+                    checked.clear()
+                    await writer.produce("t", VALUE, partition=7)
+                    assert session.take(await task) == {7}
+                    assert len(checked) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_session_is_told_all_that_a_fetch_without_one_is_told(seed):
+    """Whatever happens to the partitions between two fetches."""
+
+    async def scenario():
+        random = Random(seed)
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t", partitions=6)
+            session = Fetching(reader, 6, replica_id=2 if seed % 2 else -1)
+            partitions = [node.broker.partition("t", index) for index in range(6)]
+            for partition in partitions:
+                partition.on_state(partition.state._replace(replicas=[1, 2, 3], isr=[1, 3]))
+            for _ in range(120):
+                index = random.randrange(6)
+                partition = partitions[index]
+                state = partition.state
+                log, now_ms = partition.log, node.clock.monotonic_ms()
+                match random.randrange(7):
+                    case 0 | 1:
+                        await writer.produce("t", VALUE, partition=index, acks=1)
+                    case 2:
+                        log.delete_records_before(log.high_watermark)
+                        if session.offsets[index] < log.log_start_offset:
+                            session.move_to(index, log.log_start_offset)
+                    case 3:
+                        partition.on_state(state._replace(leader_epoch=state.leader_epoch + 1))
+                    case 4:
+                        partition.on_state(state._replace(leader=-1 if state.leader == 1 else 1))
+                    case 5:
+                        session.move_to(index, log.end_offset)
+                    case 6 if partition.is_leader:  # another follower has it all: the high watermark moves
+                        partition.on_follower_fetch(3, log.end_offset, log.log_start_offset, 1, now_ms)
+                await session.fetch()
+                full = a_fetch(
+                    *session.offsets.items(), max_wait_ms=0, replica_id=session.options["replica_id"]
+                )
+                answer = await writer.call(full)
+                for data in answer.responses[0].partitions:
+                    truth = (data.error_code, data.high_watermark, data.log_start_offset)
+                    assert session.told[data.partition_index] == truth
+
+    run(scenario())
+
+
+def test_a_parked_fetch_of_a_session_hears_of_a_new_leader():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t", partitions=2)
+            session = Fetching(reader, 2)
+            await session.fetch()
+            await session.fetch()
+            task = await parked(node, reader, session.request(max_wait_ms=FOREVER_MS), waiters=1)
+            partition = node.broker.partition("t", 1)
+            partition.on_state(partition.state._replace(leader=-1))
+            assert session.take(await task) == {1}
+
+    run(scenario())
+
+
+def test_a_fetch_whose_session_goes_while_it_waits_is_answered():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            session = Fetching(reader, 1)
+            await session.fetch()
+            task = await parked(node, reader, session.request(max_wait_ms=FOREVER_MS), waiters=1)
+            closing = a_fetch(session_id=session._session_id, session_epoch=-1)
+            assert (await writer.call(closing)).error_code == 0
+            await task
+            assert len(node.broker.partition("t", 0).committed) == 0
+
+    run(scenario())
+
+
+def test_what_a_session_listens_to_goes_with_it():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, writer):
+            await writer.create("t", partitions=3)
+            waiting = [node.broker.partition("t", index).committed for index in range(3)]
+            async with connected(node) as reader:
+                session = Fetching(reader, 3)
+                await session.fetch()
+                task = await parked(node, reader, session.request(max_wait_ms=10_000), waiters=1)
+                node.clock.advance(10_001)
+                session.take(await task)
+                assert [len(each) for each in waiting] == [1, 1, 1]
+                request = session.request()
+                request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+                session.take(await reader.call(request))
+                assert [len(each) for each in waiting] == [0, 1, 1]
+            await until(lambda: [len(each) for each in waiting] == [0, 0, 0])
 
     run(scenario())
 

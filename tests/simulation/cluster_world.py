@@ -14,6 +14,7 @@ from ottla.broker.metrics import Metrics
 from ottla.broker.replicas import Replicas
 from ottla.broker.routes import ROUTES
 from ottla.broker.sessions import FetchSessions
+from ottla.broker.stepping import HeavyWork
 from ottla.broker.waits import Running
 from ottla.config.settings import Config
 from ottla.errors import NetworkException
@@ -163,6 +164,7 @@ class Member:
             housekeeping,
             Metrics(),
             lambda: self.random.randbytes(16),
+            HeavyWork(self.jobs),
             self,
         )
         self.jobs.at_once = False

@@ -1,47 +1,27 @@
 """A fetch that waits for min.bytes: it counts bytes by their positions, and reads and keeps no records."""
 
-from dataclasses import dataclass
-
 from ottla import errors
 from ottla.broker.readers import Reader
-from ottla.broker.sessions import Wanted
 from ottla.broker.waits import Wait
+from ottla.broker.wanted import Readable
 from ottla.ports import Clock
-from ottla.replication.partition import Partition
-from ottla.replication.throttle import Throttle
-from ottla.replication.waiters import Ticket
-from ottla.storage.log import Log
-from ottla.storage.reading import Place
-
-
-@dataclass(slots=True)
-class Readable:
-    """A partition of a fetch that can be read from."""
-
-    wanted: Wanted
-    partition: Partition
-    log: Log
-    leader_epoch: int
-    throttle: Throttle | None = None  # of a replica that is being moved
-    place: Place | None = None  # where its offset is in the log, once bytes are counted
-    counted_bytes: int = 0
-
-    def is_as_it_was(self) -> bool:
-        return self.partition.log is self.log and self.partition.state.leader_epoch == self.leader_epoch
-
-    def is_held_back(self, now_ms: int) -> bool:
-        return self.throttle is not None and self.throttle.opens_in_ms(now_ms) > 0
 
 
 class Parked:
-    """Asks every partition once for what it has, and from then on only the ones that grow."""
+    """Asks every partition once for what it has, and from then on only the ones that grow.
 
-    def __init__(self, readable: list[Readable], reader: Reader, bytes_min: int, clock: Clock) -> None:
-        # More than all of them may give is not waited for.
-        self._bytes_min = min(bytes_min, sum(each.wanted.partition_max_bytes for each in readable))
-        self._readable, self._reader, self._clock = readable, reader, clock
+    Partitions of a session go on listening when the fetch ends, for the next one: `keeps_listening`."""
+
+    def __init__(
+        self, readable: list[Readable], reader: Reader, bytes_min: int, clock: Clock, *, keeps_listening: bool
+    ) -> None:
+        if bytes_min > 1:  # more than all of them may give is not waited for
+            bytes_min = min(bytes_min, sum(each.wanted.partition_max_bytes for each in readable))
+            for each in readable:
+                each.counted_bytes = 0
+        self._readable, self._reader, self._bytes_min, self._clock = readable, reader, bytes_min, clock
+        self._keeps_listening = keeps_listening
         self._total_bytes = 0
-        self._tickets: dict[int, Ticket] = {}
         self._wait: Wait[None] = Wait()
         self._is_over = False
 
@@ -56,14 +36,18 @@ class Parked:
         """Waits until there is enough, a partition has to be looked at again, or the time is up."""
         timer = self._clock.call_later(deadline_ms - self._clock.monotonic_ms(), self._stop)
         try:
-            for number, each in enumerate(self._readable):
-                self._listen(number, each, self._end_of(each))
+            for each in self._readable:
+                each.on_woken = self._on_woken
+                each.listen(self._reader.waiters(each.partition), self._end_of(each) + 1)
             await self._wait
         finally:  # also when the connection is gone
             self._is_over = True
             timer.cancel()
-            for ticket in self._tickets.values():
-                ticket.cancel()
+            for each in self._readable:
+                if each.on_woken == self._on_woken:
+                    each.on_woken = None
+                if not self._keeps_listening:
+                    each.stop_listening()
 
     def _end_of(self, each: Readable) -> int:
         return self._reader.visible_end(each.partition, each.log)
@@ -71,21 +55,21 @@ class Parked:
     def _stop(self) -> None:
         self._wait.set(None)
 
-    def _listen(self, number: int, each: Readable, end: int) -> None:
-        def soon() -> None:  # after the append that woke us has answered its own client
-            self._clock.call_soon(lambda: self._on_grown(number, each, end))
+    def _on_woken(self, each: Readable) -> None:
+        # After the append that woke us has answered its own client.
+        self._clock.call_soon(lambda: self._on_grown(each))
 
-        self._tickets[number] = self._reader.waiters(each.partition).add(end + 1, soon)
-
-    def _on_grown(self, number: int, each: Readable, seen_end: int) -> None:
+    def _on_grown(self, each: Readable) -> None:
         if self._is_over:
             return
-        if not each.is_as_it_was() or (end := self._end_of(each)) <= seen_end:
+        seen_end = each.ticket.offset - 1 if each.ticket is not None else -1
+        end = self._end_of(each)
+        if each.ticket is None or not each.is_as_it_was() or end <= seen_end:
             self._stop()  # woken without growth: the answer tells what became of the partition
         elif self._reaches_min(each, end, self._clock.monotonic_ms()):
             self._stop()
         else:
-            self._listen(number, each, end)
+            each.listen(self._reader.waiters(each.partition), end + 1)
 
     def _reaches_min(self, each: Readable, end: int, now_ms: int) -> bool:
         """Takes what the partition has into the sum; whether that is enough."""

@@ -1,57 +1,15 @@
 """Incremental fetch sessions (KIP-227): what a fetcher asked for is remembered, only changes travel."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ottla import errors
-
-if TYPE_CHECKING:
-    from ottla.wire.messages.fetch import FetchRequest, PartitionData
+from ottla.broker.wanted import Key, Readable, Wanted
+from ottla.wire.messages.fetch import FetchRequest, PartitionData
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 NO_SESSION = 0
-
-Key = tuple[str | bytes, int]  # topic by name, or by id from v13 on
-
-
-@dataclass(slots=True)
-class Wanted:
-    """A partition in a fetch, and what its fetcher was told last."""
-
-    topic: str | bytes
-    partition: int
-    fetch_offset: int
-    partition_max_bytes: int
-    current_leader_epoch: int = -1
-    last_fetched_epoch: int = -1
-    log_start_offset: int = -1
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
-
-    def update(self, other: "Wanted") -> None:
-        self.fetch_offset, self.partition_max_bytes = other.fetch_offset, other.partition_max_bytes
-        self.current_leader_epoch = other.current_leader_epoch
-        self.last_fetched_epoch = other.last_fetched_epoch
-        self.log_start_offset = other.log_start_offset
-
-    def is_news(self, data: "PartitionData") -> bool:
-        """Whether an incremental response must carry it; remembers that it does."""
-        news = (
-            bool(data.records)
-            or data.error_code != 0
-            or data.high_watermark != self.told_high_watermark
-            or data.log_start_offset != self.told_log_start_offset
-            or data.preferred_read_replica != -1
-            or data.diverging_epoch.epoch != -1
-        )
-        if news:
-            # An error is told again until it is gone.
-            told = data.error_code == 0
-            self.told_high_watermark = data.high_watermark if told else -1
-            self.told_log_start_offset = data.log_start_offset if told else -1
-        return news
 
 
 @dataclass(slots=True)
@@ -61,6 +19,7 @@ class Session:
     is_follower: bool
     owner: object  # the connection that used it last
     epoch: int = 1
+    is_open: bool = True
     wanted: OrderedDict[Key, Wanted] = field(default_factory=OrderedDict)
     last_used_ms: int = 0
 
@@ -77,19 +36,31 @@ class Turn:
     def session_id(self) -> int:
         return self.session.session_id if self.session is not None else NO_SESSION
 
-    def tell(self, data: "dict[Key, PartitionData]") -> "dict[Key, PartitionData]":
+    @property
+    def is_kept(self) -> bool:
+        """Whether what was found out about the partitions is of use for the next fetch."""
+        return self.session is not None and self.session.is_open
+
+    def tell(self, data: dict[Key, PartitionData]) -> dict[Key, PartitionData]:
         """What goes into the response. A partition that had records goes to the end of the queue."""
         if self.session is None:
             return data
         told = {}
-        for wanted in self.wanted:
-            key = wanted.topic, wanted.partition
-            news = wanted.is_news(data[key])
+        for key, found in data.items():
+            wanted = self.session.wanted.get(key)
+            news = wanted is not None and wanted.is_news(found)
             if news or not self.incremental:
-                told[key] = data[key]
-            if data[key].records and key in self.session.wanted:
+                told[key] = found
+            if found.records and wanted is not None:
                 self.session.wanted.move_to_end(key)
         return told
+
+    def rest(self, readable: Iterable[Readable]) -> None:
+        """The next fetch of the session passes these over while they are quiet."""
+        for each in readable:
+            if self.is_kept and each.wanted.resting is not each:
+                each.wanted.wake()
+                each.wanted.resting = each
 
 
 class FetchSessions:
@@ -114,7 +85,7 @@ class FetchSessions:
         return list(session.wanted) if session is not None else []
 
     def turn(
-        self, request: "FetchRequest", *, by_id: bool, is_follower: bool, owner: object, now_ms: int
+        self, request: FetchRequest, *, by_id: bool, is_follower: bool, owner: object, now_ms: int
     ) -> Turn:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -131,7 +102,7 @@ class FetchSessions:
         for session_id in list(self._by_owner.get(owner, ())):
             self._close(session_id)
 
-    def _continue(self, request: "FetchRequest", by_id: bool, owner: object, now_ms: int) -> Turn:
+    def _continue(self, request: FetchRequest, by_id: bool, owner: object, now_ms: int) -> Turn:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise errors.FetchSessionIdNotFound()
@@ -151,12 +122,14 @@ class FetchSessions:
             self._give_to(owner, session)
         return Turn(session, wanted, incremental=True)
 
-    def _update(self, session: Session, request: "FetchRequest", by_id: bool) -> None:
+    def _update(self, session: Session, request: FetchRequest, by_id: bool) -> None:
         before = len(session.wanted)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
             for partition in forgotten.partitions:
-                session.wanted.pop((topic, partition), None)
+                left = session.wanted.pop((topic, partition), None)
+                if left is not None:
+                    left.wake()
         for key, wanted in _asked(request, by_id).items():
             known = session.wanted.get(key)
             if known is None:
@@ -209,8 +182,11 @@ class FetchSessions:
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            session.is_open = False
             self.partition_count -= len(session.wanted)
             self._take_from_owner(session)
+            for wanted in session.wanted.values():
+                wanted.wake()
 
     def _take_from_owner(self, session: Session) -> None:
         owned = self._by_owner.get(session.owner)
@@ -220,7 +196,7 @@ class FetchSessions:
                 del self._by_owner[session.owner]
 
 
-def _asked(request: "FetchRequest", by_id: bool) -> dict[Key, Wanted]:
+def _asked(request: FetchRequest, by_id: bool) -> dict[Key, Wanted]:
     """A partition that is named twice is asked for once: the last one counts, as with Kafka."""
     asked: dict[Key, Wanted] = {}
     for topic in request.topics:

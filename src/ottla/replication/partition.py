@@ -228,7 +228,10 @@ class Partition:
         if broker_epoch < follower.broker_epoch:
             raise errors.StaleBrokerEpoch(f"Broker {replica_id} has started anew since")
         has_trimmed = log_start_offset > follower.log_start_offset
+        is_same = follower.is_at(offset, log_start_offset, broker_epoch)
         follower.on_fetch(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
+        if is_same and replica_id in self.state.isr:
+            return  # it was counted when it told this first
         if has_trimmed:
             self.trimmed.wake_all()
         if replica_id not in self.state.isr:

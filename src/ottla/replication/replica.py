@@ -16,6 +16,13 @@ class Replica:
     _fetched_ms: int = 0
     _leader_end: int = UNKNOWN  # what the leader had at the last fetch
 
+    def is_at(self, offset: int, log_start_offset: int, broker_epoch: int) -> bool:
+        return (
+            self.end_offset == offset
+            and self.log_start_offset == log_start_offset
+            and self.broker_epoch == broker_epoch
+        )
+
     def on_fetch(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:

@@ -138,6 +138,28 @@ def test_a_follower_that_keeps_up_with_a_busy_leader_is_in_sync():
     assert partition.wanted == []
 
 
+def test_a_follower_of_an_idle_partition_is_caught_up_as_of_its_last_fetch():
+    partition = a_partition()
+    append(partition)
+    for replica in (2, 3):
+        fetch(partition, replica, 1, now_ms=0)
+        fetch(partition, replica, 1, now_ms=900)
+    append(partition)
+    partition.maybe_shrink(1000, lag_ms_max=500)
+    assert partition.wanted == []
+    partition.maybe_shrink(1500, lag_ms_max=500)
+    assert partition.wanted == [{1}]
+
+
+def test_a_follower_outside_of_the_isr_is_proposed_again_though_it_tells_the_same():
+    partition = a_partition(isr=(1, 2))
+    append(partition)
+    fetch(partition, 2, 1)
+    fetch(partition, 3, 1)
+    fetch(partition, 3, 1)
+    assert partition.wanted == [{1, 2, 3}, {1, 2, 3}]
+
+
 def test_an_earlier_life_of_a_follower_is_not_heard():
     partition = a_partition()
     fetch(partition, 2, 0, epoch=9)

@@ -9,9 +9,10 @@ from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.nearest import nearest_replica
-from ottla.broker.parked import Parked, Readable
+from ottla.broker.parked import Parked
 from ottla.broker.readers import Reader, reader_of
-from ottla.broker.sessions import Key, Turn, Wanted
+from ottla.broker.sessions import Turn
+from ottla.broker.wanted import Key, Readable, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
 from ottla.storage.log import Log
@@ -36,12 +37,17 @@ class _Look:
 
     settled: dict[Key, PartitionData]  # answers without records: errors, divergence, a nearer replica
     readable: dict[Key, Readable]
+    resting: list[Readable]  # of a session, with nothing new since the last fetch: not in the answer
+    keys: list[Key]  # of the first two, in the order of the request
     urgent: bool = False  # an answer that is not held back
 
     def settle(self, key: Key, data: PartitionData, *, urgent: bool) -> None:
         self.settled[key] = data
         self.readable.pop(key, None)
         self.urgent |= urgent
+
+    def all_readable(self) -> list[Readable]:
+        return [*self.readable.values(), *self.resting]
 
 
 async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
@@ -59,14 +65,20 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     look = _look(turn, request.rack_id, reader, context)
     if reader.is_follower:
         _acknowledge(look, reader, now_ms, context)
-    if look.readable and not look.urgent:
-        parked = Parked(list(look.readable.values()), reader, min(request.min_bytes, bytes_max), broker.clock)
+    if not look.urgent and (readable := look.all_readable()):
+        bytes_min = min(request.min_bytes, bytes_max)
+        parked = Parked(readable, reader, bytes_min, broker.clock, keeps_listening=turn.is_kept)
         wait_ms = context.wait_ms(request.max_wait_ms)
         if wait_ms > 0 and not parked.is_enough():
+            turn.rest(readable)
             await parked.until(now_ms + wait_ms)
             look = _look(turn, request.rack_id, reader, context)
-    data = _read_all(turn, look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
-    return _response(turn, turn.tell(data), by_id, context)
+    data = _read_all(look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
+    told = turn.tell(data)
+    turn.rest(
+        each for key, each in look.readable.items() if not data[key].records and not data[key].error_code
+    )
+    return _response(turn, told, by_id, context)
 
 
 def _bytes_max(request: FetchRequest, context: Context) -> int:
@@ -76,9 +88,17 @@ def _bytes_max(request: FetchRequest, context: Context) -> int:
 
 
 def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
-    look = _Look({}, {})
+    look = _Look({}, {}, [], [])
+    may_rest = turn.incremental and not rack  # the nearest replica may be another one each time
     for wanted in turn.wanted:
+        resting = wanted.resting
+        if resting is not None:
+            if may_rest and resting.is_quiet(reader.visible_end(resting.partition, resting.log)):
+                look.resting.append(resting)
+                continue
+            wanted.wake()
         key = wanted.topic, wanted.partition
+        look.keys.append(key)
         try:
             partition = _partition(wanted, context)
             log = reader.log_of(partition, wanted.current_leader_epoch)
@@ -91,7 +111,7 @@ def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
             look.settle(key, data, urgent=True)
         else:
             throttle = _throttle(partition, reader, context)
-            look.readable[key] = Readable(wanted, partition, log, partition.state.leader_epoch, throttle)
+            look.readable[key] = Readable(wanted, partition, log, partition.state, throttle)
     return look
 
 
@@ -100,14 +120,24 @@ def _acknowledge(look: _Look, reader: Reader, now_ms: int, context: Context) -> 
 
     For all partitions before any of them is looked at for records: what it has may be the last that a record
     was waiting for, and then a coordinator appends the next one."""
-    for key, each in list(look.readable.items()):
+    for each in look.all_readable():
         wanted = each.wanted
         try:
             each.partition.on_follower_fetch(
                 reader.replica_id, wanted.fetch_offset, wanted.log_start_offset, reader.broker_epoch, now_ms
             )
         except errors.ProtocolError as error:
-            look.settle(key, _failed(wanted, error, context), urgent=True)
+            _refuse(look, each, error, context)
+
+
+def _refuse(look: _Look, each: Readable, error: errors.ProtocolError, context: Context) -> None:
+    wanted = each.wanted
+    key = wanted.topic, wanted.partition
+    if wanted.resting is each:
+        wanted.wake()
+        look.resting.remove(each)
+        look.keys.append(key)
+    look.settle(key, _failed(wanted, error, context), urgent=True)
 
 
 def _without_records(
@@ -157,15 +187,12 @@ def _throttle(partition: Partition, reader: Reader, context: Context) -> Throttl
     return context.broker.throttles.leading(partition, reader.replica_id) if reader.is_follower else None
 
 
-def _read_all(
-    turn: Turn, look: _Look, reader: Reader, bytes_max: int, context: Context
-) -> dict[Key, PartitionData]:
+def _read_all(look: _Look, reader: Reader, bytes_max: int, context: Context) -> dict[Key, PartitionData]:
     """In the order of the request, until the answer is full."""
     found: dict[Key, PartitionData] = {}
     taken_bytes = 0
     now_ms = context.broker.clock.monotonic_ms()
-    for wanted in turn.wanted:
-        key = wanted.topic, wanted.partition
+    for key in look.keys:
         readable = look.readable.get(key)
         if readable is None:
             found[key] = look.settled[key]
@@ -173,7 +200,7 @@ def _read_all(
         try:
             data = found[key] = _read(readable, reader, bytes_max - taken_bytes, taken_bytes == 0, now_ms)
         except errors.ProtocolError as error:
-            found[key] = _failed(wanted, error, context)
+            found[key] = _failed(readable.wanted, error, context)
         else:
             taken_bytes += len(data.records or b"")
     return found
