@@ -155,6 +155,19 @@ def test_internal_topics_wait_for_all_the_brokers_of_their_replication_factor(ke
         cluster.until_in_sync(topic)
 
 
+def test_a_request_for_many_coordinators_asks_once_for_the_missing_topic():
+    with LocalCluster(2) as cluster:
+        broker = cluster.nodes[1].broker
+        asked = []
+        create = broker.create_topics_quietly
+        broker.create_topics_quietly = lambda names: asked.append(names) or create(names)
+        request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[str(n) for n in range(1000)])
+        response = cluster.run(on_loop(ask(broker, request)))
+        codes = {each.error_code for each in response.coordinators}
+        assert (codes, len(response.coordinators)) == ({errors.CoordinatorNotAvailable.code}, 1000)
+        assert asked == [["__consumer_offsets"]]
+
+
 def test_internal_topics_created_while_brokers_are_away_have_their_replicas_when_these_are_back(cluster):
     cluster.kill(2)
     cluster.kill(3)

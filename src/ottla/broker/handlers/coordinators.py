@@ -7,14 +7,17 @@ from ottla.broker.handlers.leaders import endpoints_of
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 BATCHED_FROM = 4
-GROUP, TRANSACTION = 0, 1
+TRANSACTION = 1
 
 
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    if context.api_version >= BATCHED_FROM:
-        coordinators = [await _found(key, request.key_type, context) for key in request.coordinator_keys]
+    is_batched = context.api_version >= BATCHED_FROM
+    keys = request.coordinator_keys if is_batched else [request.key]
+    refusal = await _topic_refusal(request.key_type, context) if keys else None
+    coordinators = [_found(key, request.key_type, refusal, context) for key in keys]
+    if is_batched:
         return FindCoordinatorResponse(coordinators=coordinators)
-    one = await _found(request.key, request.key_type, context)
+    (one,) = coordinators
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message,
@@ -24,24 +27,43 @@ async def find_coordinator(request: FindCoordinatorRequest, context: Context) ->
     )
 
 
-async def _found(key: str, key_type: int, context: Context) -> Coordinator:
+async def _topic_refusal(key_type: int, context: Context) -> errors.ProtocolError | None:
+    """Creates the internal topic, once for all keys of the request; why that cannot be done yet."""
+    shards = _shards(key_type, context)
+    if shards is None:
+        return None
     try:
-        shards = _shards(key, key_type, context)
         await context.broker.ensure_topic(shards.topic)
+    except errors.NotController as error:  # a client knows what to do about the other one
+        return errors.CoordinatorNotAvailable(error.message)
+    except errors.ProtocolError as error:
+        return error
+    return None
+
+
+def _found(key: str, key_type: int, refusal: errors.ProtocolError | None, context: Context) -> Coordinator:
+    try:
+        shards = _shards(key_type, context)
+        if shards is None:
+            raise errors.InvalidRequest(f"coordinators of type {key_type} are not served")
+        if key_type == TRANSACTION and not key:
+            raise errors.InvalidRequest("a transactional id is not empty")
+        if refusal is not None:
+            raise refusal
         node_id, host, port, _ = _leader(shards, key, context)
     except errors.ProtocolError as error:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message)
     return Coordinator(key=key, node_id=node_id, host=host, port=port)
 
 
-def _shards(key: str, key_type: int, context: Context) -> Shards:
-    if key_type == GROUP:
-        return context.broker.groups
-    if key_type != TRANSACTION:
-        raise errors.InvalidRequest(f"coordinators of type {key_type} are not served")
-    if not key:
-        raise errors.InvalidRequest("a transactional id is not empty")
-    return context.broker.transactions.coordinator
+def _shards(key_type: int, context: Context) -> Shards | None:
+    match key_type:
+        case 0:
+            return context.broker.groups
+        case 1:
+            return context.broker.transactions.coordinator
+        case _:
+            return None
 
 
 def _leader(shards: Shards, key: str, context: Context) -> tuple[int, str, int, str | None]:
