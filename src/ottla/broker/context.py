@@ -51,6 +51,11 @@ class Context:
         access = self.broker.access
         return access is None or access.allows(self.client, operation, resource_type, name)
 
+    def allows_any(self, operation: int, resource_type: int) -> bool:
+        """Whether there may be a resource of the type on which the client may do it."""
+        access = self.broker.access
+        return access is None or access.allows_any(self.client, operation, resource_type)
+
     def require(self, operation: int, resource_type: int, name: str) -> None:
         """Raises the resource's AUTHORIZATION_FAILED unless the client may do it."""
         if not self.allows(operation, resource_type, name):

@@ -79,6 +79,10 @@ class Dispatcher:
         handler = route.handler
         if route.by_controller and self._broker.controller.epoch is None:
             handler = _relayed
+        if self._broker.access is not None:
+            from ottla.broker.permits import guarded
+
+            handler = guarded(route.api.name, handler)
         handler = self.observer.on_request(header, request, handler)
 
         def appended() -> None:

@@ -4,12 +4,34 @@ Most responses have an error code on top. The others carry one for each thing as
 request: arrays for arrays, names for names.
 """
 
-from ottla.errors import ProtocolError
+from ottla.errors import NONE, ProtocolError
 from ottla.wire.schema import Api, Field, Message, covers
 
 
+ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS = 43, 45, 50
+# On top and for each thing, as Kafka does.
+SAID_TWICE = (ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS)
+
+
 def refusal(api: Api, version: int, request: Message, error: ProtocolError) -> Message:
+    """On top of the response where there is a place for it, else for each thing asked for."""
+    response = api.response()
+    on_top = any(field.name == "error_code" and covers(field.versions, version) for field in response.FIELDS)
+    refused = _mirror(request, response, error)
+    if on_top and api.key not in SAID_TWICE:
+        for field in response.FIELDS:
+            if field.array and isinstance(field.kind, type):
+                setattr(refused, field.name, [])
+    _fill_in(refused, version)
+    return refused
+
+
+def refusal_of_parts(api: Api, version: int, request: Message, error: ProtocolError) -> Message:
+    """For each thing asked for; the request as a whole has no error."""
     refused = _mirror(request, api.response(), error)
+    for name, value in (("error_code", NONE), ("error_message", None)):
+        if name in refused.__slots__:
+            setattr(refused, name, value)
     _fill_in(refused, version)
     return refused
 
@@ -66,7 +88,8 @@ def _mirror_item(item: object, kind: type[Message], error: ProtocolError) -> Mes
         return _mirror(item, kind, error)
     made = _mirror(Message(), kind, error)
     for field in kind.FIELDS:  # a bare name or number: the first field that can hold it
-        if field.name != "error_code" and isinstance(getattr(made, field.name), type(item)):
+        is_error = field.name in ("error_code", "error_message")
+        if not is_error and isinstance(getattr(made, field.name), type(item)):
             setattr(made, field.name, item)
             break
     return made

@@ -4,13 +4,14 @@ import re
 
 from ottla import errors
 from ottla.broker import peers
-from ottla.broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.authorized import NOT_ASKED, cluster_operations, topic_operations
 from ottla.broker.broker import Broker
 from ottla.broker.context import Context
 from ottla.broker.handlers.leaders import endpoints_of
 from ottla.broker.routes import ROUTES
 from ottla.metadata.image import Partition, Topic
 from ottla.metadata.names import is_internal
+from ottla.security.operations import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -79,7 +80,11 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
     broker = context.broker
     wanted = request.topics
     if wanted is None or (context.api_version == 0 and not wanted):
-        topics = [_described(topic, context, request) for topic in broker.image.topics.values()]
+        topics = [
+            _described(topic, context, request)
+            for topic in broker.image.topics.values()
+            if context.allows(DESCRIBE, TOPIC, topic.name)
+        ]
     else:
         if context.api_version < IDS_FROM and any(each.topic_id != ZERO_UUID for each in wanted):
             raise errors.InvalidRequest(f"topic ids are taken from version {IDS_FROM} on")
@@ -97,15 +102,25 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
         cluster_authorized_operations=NOT_ASKED,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response
 
 
 async def _create_missing(wanted: list[MetadataRequestTopic], context: Context) -> None:
     broker = context.broker
-    missing = [each.name for each in wanted if each.name and each.name not in broker.image.topics]
+    missing = [
+        each.name
+        for each in wanted
+        if each.name and each.name not in broker.image.topics and _may_create(each.name, context)
+    ]
     if missing and broker.config.auto_create_topics_enable:
         await broker.create_topics_quietly(missing)
+
+
+def _may_create(name: str, context: Context) -> bool:
+    return context.allows(DESCRIBE, TOPIC, name) and (
+        context.allows(CREATE, CLUSTER, CLUSTER_NAME) or context.allows(CREATE, TOPIC, name)
+    )
 
 
 def _look_up(
@@ -114,16 +129,23 @@ def _look_up(
     image = context.broker.image
     by_id = wanted.topic_id != ZERO_UUID
     topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name or "")
-    if topic is not None:
+    is_seen = context.allows(DESCRIBE, TOPIC, topic.name if topic is not None else wanted.name or "")
+    if topic is not None and is_seen:
         return _described(topic, context, request)
     error: type[errors.ProtocolError] = errors.UnknownTopicId if by_id else errors.UnknownTopicOrPartition
+    if not by_id and not is_seen:  # whether it exists is not told
+        return MetadataResponseTopic(
+            error_code=errors.TopicAuthorizationFailed.code,
+            name=wanted.name or "",
+            topic_authorized_operations=NOT_ASKED,
+        )
     if not by_id and not context.broker.is_legal_name(wanted.name or ""):
         error = errors.InvalidTopicException
     return MetadataResponseTopic(
         error_code=error.code,
         name=None if by_id else wanted.name or "",
         topic_id=wanted.topic_id,
-        topic_authorized_operations=NOT_ASKED if by_id else _topic_operations(request),
+        topic_authorized_operations=NOT_ASKED if by_id else _topic_operations(wanted.name, context, request),
     )
 
 
@@ -133,12 +155,12 @@ def _described(topic: Topic, context: Context, request: MetadataRequest) -> Meta
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[_described_partition(each, context) for each in topic.partitions],
-        topic_authorized_operations=_topic_operations(request),
+        topic_authorized_operations=_topic_operations(topic.name, context, request),
     )
 
 
-def _topic_operations(request: MetadataRequest) -> int:
-    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+def _topic_operations(name: str | None, context: Context, request: MetadataRequest) -> int:
+    return topic_operations(name or "", context) if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def _described_partition(partition: Partition, context: Context) -> MetadataResponsePartition:

@@ -1,12 +1,13 @@
 """The cluster and its topics as tools ask for them: DescribeCluster, DescribeTopicPartitions."""
 
 from ottla import errors
-from ottla.broker.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.authorized import NOT_ASKED, cluster_operations, topic_operations
 from ottla.broker.context import Context
 from ottla.broker.handlers.cluster import living, offline
 from ottla.broker.handlers.leaders import endpoints_of
 from ottla.metadata.image import Partition, Topic
 from ottla.metadata.names import is_internal
+from ottla.security.operations import DESCRIBE, TOPIC
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -52,7 +53,7 @@ async def describe_cluster(request: DescribeClusterRequest, context: Context) ->
             for node_id, host, port, rack in endpoints_of(context, shown)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
@@ -62,7 +63,10 @@ async def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Topics in order of their names, a page at a time: the cursor is where the next page begins."""
     broker = context.broker
-    names = sorted({each.name for each in request.topics} or broker.image.topics)
+    asked = {each.name for each in request.topics}
+    names = sorted(
+        name for name in asked or broker.image.topics if asked or context.allows(DESCRIBE, TOPIC, name)
+    )
     first, first_partition = "", 0
     if request.cursor is not None:
         first, first_partition = request.cursor.topic_name, request.cursor.partition_index
@@ -75,7 +79,7 @@ async def describe_topic_partitions(
             continue
         start = first_partition if name == first else 0
         topic = broker.image.topics.get(name)
-        if topic is None:
+        if topic is None or not context.allows(DESCRIBE, TOPIC, name):
             response.topics.append(_unknown_topic(name, context))
             continue
         if left <= 0:
@@ -91,10 +95,14 @@ async def describe_topic_partitions(
 
 
 def _unknown_topic(name: str, context: Context) -> DescribeTopicPartitionsResponseTopic:
+    if not context.allows(DESCRIBE, TOPIC, name):  # whether it exists is not told
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=errors.TopicAuthorizationFailed.code, name=name, topic_authorized_operations=NOT_ASKED
+        )
     legal = context.broker.is_legal_name(name)
     error = errors.UnknownTopicOrPartition if legal else errors.InvalidTopicException
     return DescribeTopicPartitionsResponseTopic(
-        error_code=error.code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        error_code=error.code, name=name, topic_authorized_operations=topic_operations(name, context)
     )
 
 
@@ -103,7 +111,7 @@ def _page(topic: Topic, page: list[Partition], context: Context) -> DescribeTopi
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=topic_operations(topic.name, context),
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=errors.LeaderNotAvailable.code if each.leader < 0 else 0,

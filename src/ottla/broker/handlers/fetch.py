@@ -15,6 +15,7 @@ from ottla.broker.sessions import Turn
 from ottla.broker.wanted import Key, Readable, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
+from ottla.security.operations import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
 from ottla.storage.log import Log
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
@@ -100,7 +101,7 @@ def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
         key = wanted.topic, wanted.partition
         look.keys.append(key)
         try:
-            partition = _partition(wanted, context)
+            partition = _partition(wanted, reader, context)
             log = reader.log_of(partition, wanted.current_leader_epoch)
             data = _without_records(partition, log, wanted, rack, reader, context)
         except errors.ProtocolError as error:
@@ -177,10 +178,19 @@ def _elsewhere(wanted: Wanted, log: Log, replica: int) -> PartitionData:
     )
 
 
-def _partition(wanted: Wanted, context: Context) -> Partition:
+def _partition(wanted: Wanted, reader: Reader, context: Context) -> Partition:
     broker = context.broker
     name = wanted.topic if isinstance(wanted.topic, str) else broker.topic_name(wanted.topic)
+    if not _may_read(name, reader, context):
+        raise errors.TopicAuthorizationFailed
     return broker.partition(name, wanted.partition)
+
+
+def _may_read(topic: str, reader: Reader, context: Context) -> bool:
+    """Asked for every partition of a session, not only for those that this request names."""
+    if reader.is_follower:
+        return context.allows(CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+    return context.allows(READ, TOPIC, topic)
 
 
 def _throttle(partition: Partition, reader: Reader, context: Context) -> Throttle | None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from ottla import errors
-from ottla.broker.authorized import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.authorized import NOT_ASKED, group_operations
 from ottla.broker.context import Context
 from ottla.broker.coordinators import LocalShard
 from ottla.coordination.groups.offsets import refuse_transactional
@@ -245,7 +245,9 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
     for shard, group_ids in shards:
         response.groups += await _ask(shard, "on_describe_groups", group_ids, version)
     for group in response.groups:
-        group.authorized_operations = _operations(request.include_authorized_operations)
+        group.authorized_operations = _operations(
+            group.group_id, request.include_authorized_operations, context
+        )
     return response
 
 
@@ -260,7 +262,9 @@ async def consumer_group_describe(
     for shard, group_ids in shards:
         response.groups += await _ask(shard, "on_consumer_group_describe", group_ids)
     for group in response.groups:
-        group.authorized_operations = _operations(request.include_authorized_operations)
+        group.authorized_operations = _operations(
+            group.group_id, request.include_authorized_operations, context
+        )
     return response
 
 
@@ -297,5 +301,5 @@ def _by_shard(
     return list(shards.values()), failed
 
 
-def _operations(asked: bool) -> int:
-    return GROUP_OPERATIONS if asked else NOT_ASKED
+def _operations(group_id: str, asked: bool, context: Context) -> int:
+    return group_operations(group_id, context) if asked else NOT_ASKED

@@ -9,7 +9,6 @@ from ottla.metadata.records import QuotaEntity, ScramSet
 from ottla.security import administration
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ottla.security.administration import Deletion, QuotaChange, Upsertion, UserChange
-from ottla.security.operations import ALTER, ALTER_CONFIGS, CLUSTER, CLUSTER_NAME, DESCRIBE, DESCRIBE_CONFIGS
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -62,7 +61,6 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    context.require(DESCRIBE, CLUSTER, CLUSTER_NAME)
     if not context.has_authorizer:
         return DescribeAclsResponse(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
     try:
@@ -89,7 +87,6 @@ async def describe_acls(request: DescribeAclsRequest, context: Context) -> Descr
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    context.require(ALTER, CLUSTER, CLUSTER_NAME)
     if not context.has_authorizer:
         refused = AclCreationResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return CreateAclsResponse(results=[refused for _ in request.creations])
@@ -106,7 +103,6 @@ async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAcl
 
 
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    context.require(ALTER, CLUSTER, CLUSTER_NAME)
     if not context.has_authorizer:
         refused = DeleteAclsFilterResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
@@ -182,7 +178,6 @@ def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
-    context.require(ALTER, CLUSTER, CLUSTER_NAME)
     changes: list[UserChange] = [Deletion(each.name, each.mechanism) for each in request.deletions]
     changes += [
         Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
@@ -204,7 +199,6 @@ async def alter_user_scram_credentials(
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:
-    context.require(DESCRIBE, CLUSTER, CLUSTER_NAME)
     known: dict[str, list[ScramSet]] = defaultdict(list)
     for credential in context.broker.image.security.scram.values():
         known[credential.name].append(credential)
@@ -248,7 +242,6 @@ EXACT, DEFAULT, ANY = 0, 1, 2  # how a component of a filter matches
 async def alter_client_quotas(
     request: AlterClientQuotasRequest, context: Context
 ) -> AlterClientQuotasResponse:
-    context.require(ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)
     changes = [
         QuotaChange(
             tuple(QuotaEntity(part.entity_type, part.entity_name) for part in entry.entity),
@@ -276,7 +269,6 @@ async def alter_client_quotas(
 async def describe_client_quotas(
     request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
-    context.require(DESCRIBE_CONFIGS, CLUSTER, CLUSTER_NAME)
     kinds = [each.entity_type for each in request.components]
     if len(set(kinds)) < len(kinds):
         return _bad_filter("Duplicate filter component entity type")
