@@ -7,7 +7,6 @@ request: arrays for arrays, names for names.
 from ottla.errors import NONE, ProtocolError
 from ottla.wire.schema import Api, Field, Message, covers
 
-
 ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS = 43, 45, 50
 # On top and for each thing, as Kafka does.
 SAID_TWICE = (ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS)
