@@ -17,12 +17,12 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "*",
         "*/min.insync.replicas/*",
-        "Apache Kafka writes this default down as a cluster-wide setting when it formats a folder",
+        "a default like any other; Apache Kafka stores it as a cluster-wide setting when it formats a folder",
     ),
     Difference(
         "alter_broker_configs",
         "*/incremental_alter_configs v? unknown/*",
-        "Apache Kafka stores names that it does not know; whoever misspells one should hear of it",
+        "an unknown name is refused, so that a misspelling is noticed; Apache Kafka stores it",
     ),
     Difference(
         "alter_broker_configs",
@@ -61,11 +61,11 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "the_life_of_a_new_member",
         "*/heartbeat_interval",
-        "a group that changes is told a shorter interval, so that it settles sooner",
+        "shorter while a group changes, so that it settles sooner",
     ),
     Difference(
         "fetch_after_delete_records",
         "*at -3/*/offset",
-        "Apache Kafka names an offset that is deleted already; we name the first that can be read",
+        "the first offset that can be read; Apache Kafka names one that is deleted already",
     ),
 )

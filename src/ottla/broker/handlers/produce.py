@@ -208,7 +208,7 @@ class _Appending:
         sent_bytes = sum(
             len(data.records or b"") for topic in self._request.topic_data for data in topic.partition_data
         )
-        least: int = self._broker.config.ottla_batch_uncompressed_max_bytes
+        least = self._broker.config.ottla_batch_uncompressed_max_bytes
         return max(least, UNPACKED_RATIO_MAX * sent_bytes)
 
     def _too_much(self, log: Log, allowed: int) -> errors.ProtocolError:
