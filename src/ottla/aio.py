@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ottla.client import admin as _admin
 from ottla.client import consumer as _consumer
 from ottla.client import producer as _producer
+from ottla.client.blocking.deliveries import Delivery
 from ottla.client.blocking.guard import CALLER
-from ottla.client.core.deliveries import Delivery
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
 from ottla.client.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, RecordMetadata
 from ottla.client.values import OffsetAndTimestamp as OffsetAndTimestamp

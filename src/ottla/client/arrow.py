@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.client.blocking.deliveries import wait
 from ottla.client.columnar.batches import ColumnBatch, Encoding, Failures, cut
 from ottla.client.columnar.partitioning import Partitioning
 from ottla.client.core.accumulator import Accumulator
@@ -51,7 +52,7 @@ class ArrowDelivery:
         deadline = None if timeout is None else time.monotonic() + timeout
         for batch in self._batches:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not batch.wait(left):
+            if not wait(batch, left):
                 raise TimedOut(f"{self.rows} rows were not all acknowledged within {timeout} s")
         errors = (batch.error_of(i) for batch in self._batches for i in (0, len(batch.rows) - 1))
         return next((error for error in errors if error is not None), None)
@@ -63,7 +64,7 @@ class ArrowSender:
     def __init__(
         self,
         settings: ProducerSettings,
-        accumulator: Accumulator,
+        accumulator: Accumulator[Any],
         topic: Callable[[str], Topic],
         wake: Callable[[], None],
         *,

@@ -1,18 +1,19 @@
 """`Producer`: send returns a future at once; a thread of its own gathers, sends and retries."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.blocking.callbacks import Callbacks
+from ottla.client.blocking.deliveries import Delivery
 from ottla.client.blocking.engine import Engine
 from ottla.client.core.accumulator import Accumulator, Queue
 from ottla.client.core.cluster import Cluster, Topic
 from ottla.client.core.deliveries import (
     ROW_OVERHEAD_BYTES,
     ROW_OVERHEAD_BYTES_MAX,
-    Delivery,
     Row,
     headers_size,
 )
@@ -21,6 +22,7 @@ from ottla.client.core.partitioner import Default, partitioner_for
 from ottla.client.core.sender import Sender
 from ottla.client.core.transactions import Transactions
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
+from ottla.client.loop.runtime import LOOP
 from ottla.client.serializers import by_type, serializer_for
 from ottla.client.settings import ProducerSettings
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
@@ -53,17 +55,23 @@ class Producer:
         self.settings = ProducerSettings.parse(settings or {}, **more)
         self._key_bytes = serializer_for(self.settings.key_serializer)
         self._value_bytes = serializer_for(self.settings.value_serializer)
-        self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size)
+        self._partitioner = partitioner_for(self.settings.partitioner, self.settings.batch_size, LOOP.chance)
         self._callbacks = Callbacks("producer-callbacks")
         self._accumulator = Accumulator(
             batch_size=min(self.settings.batch_size, self.settings.max_request_size),
             linger_ms=self.settings.linger_ms,
             memory_max=self.settings.buffer_memory,
+            receipt=Delivery,
+            now=LOOP.now,
+            date=LOOP.date,
+            monitor=threading.Condition,
             call_soon=self._callbacks.submit,
         )
-        self._cluster = Cluster(self.settings)
+        self._cluster = Cluster(self.settings, LOOP)
         transactional = self.settings.transactional_id is not None
-        self._identity = (Transactions if transactional else Identity)(self._cluster, self._accumulator)
+        self._identity = (Transactions if transactional else Identity)(
+            self._cluster, self._accumulator.all_queues
+        )
         self._sender: Sender | None = None
         self._engine = Engine("producer", self._after_fork)
         self._routes: dict[str, Route] = {}

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from ottla import errors
 from ottla.client.blocking.engine import Engine
-from ottla.client.core.accumulator import Accumulator
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.transactions import Transactions
 from ottla.client.errors import TimedOut
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
@@ -34,7 +34,7 @@ class Committer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = ProducerSettings.parse(settings)
         self._engine = Engine("spark sink")
-        self._cluster = Cluster(self._settings)
+        self._cluster = Cluster(self._settings, LOOP)
 
     def commit(self, transactions: Sequence[Open], marker: Marker | None, marker_topic: str) -> None:
         """All markers first, then all ends: what can go wrong should do so before anything is visible."""
@@ -67,8 +67,7 @@ class Committer:
                 raise outcome
 
     def _resume(self, left: Open) -> Transactions:
-        accumulator = Accumulator(batch_size=1, linger_ms=0, memory_max=1)
-        transactions = Transactions(self._cluster, accumulator, left.transactional_id)
+        transactions = Transactions(self._cluster, transactional_id=left.transactional_id)
         transactions.resume(left.producer)
         return transactions
 

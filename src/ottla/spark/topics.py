@@ -12,6 +12,7 @@ from ottla.client.core.cluster import ZERO_ID, Cluster
 from ottla.client.core.names import missing_topic
 from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
 from ottla.client.errors import ClientError
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
@@ -32,9 +33,9 @@ class Topics:
         self._options = options
         self._settings = ConsumerSettings.parse(client)
         self._engine = Engine("spark source")
-        self._cluster = Cluster(self._settings)
+        self._cluster = Cluster(self._settings, LOOP)
         # Long polls hold up their connection, so they have connections of their own.
-        self._polling = Cluster(self._settings)
+        self._polling = Cluster(self._settings, LOOP)
         self._polls: dict[int, asyncio.Task[None]] = {}
         self._committing: asyncio.Task[None] | None = None
         self._looked = float("-inf")

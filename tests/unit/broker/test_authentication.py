@@ -4,7 +4,7 @@ import pytest
 
 from ottla.broker.authentication import Authentication, Login
 from ottla.broker.context import Client
-from ottla.client.core import security as client_side
+from ottla.client.loop import security as client_side
 from ottla.security import plain, scram
 from ottla.security.mechanisms import Authenticated
 from ottla.testing.world.time import ProcessClock, Time

@@ -1,8 +1,10 @@
 import threading
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.blocking.deliveries import Delivery
 from ottla.client.core.accumulator import Accumulator, Queue
 from ottla.client.core.deliveries import ROW_OVERHEAD_BYTES_MAX, Batch, Row
 from ottla.client.values import TopicPartition
@@ -16,9 +18,15 @@ def row(size: int = 10) -> Row:
     return Row(1, None, b"x" * size)
 
 
-def append(accumulator: Accumulator, record: Row, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
+def an_accumulator(**settings: int) -> Accumulator[Delivery]:
+    return Accumulator(
+        receipt=Delivery, now=time.monotonic, date=time.time, monitor=threading.Condition, **settings
+    )
+
+
+def append(accumulator: Accumulator[Delivery], record: Row, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
     """As the producer does it: through the lane, else into a new batch."""
-    accumulator._now_ms = lambda: now_ms
+    accumulator._now = lambda: now_ms / 1000
     queue = accumulator.queue_of(P)
     lane = accumulator.lane([queue], 1 << 60, hashes=True)
     sent = lane.send(record.value, record.key, 0, record.headers, record.timestamp)
@@ -34,7 +42,7 @@ def a_batch(sequence: int) -> Batch:
 
 
 def test_a_batch_waits_for_linger_unless_it_is_full_or_flushed() -> None:
-    accumulator = Accumulator(batch_size=200, linger_ms=5, memory_max=10_000)
+    accumulator = an_accumulator(batch_size=200, linger_ms=5, memory_max=10_000)
     append(accumulator, row())
     assert accumulator.close_due(4) == 5
     assert not accumulator.queues[P].waiting
@@ -49,7 +57,7 @@ def test_a_batch_waits_for_linger_unless_it_is_full_or_flushed() -> None:
 
 
 def test_memory_is_bounded_and_given_back() -> None:
-    accumulator = Accumulator(batch_size=100, linger_ms=0, memory_max=300)
+    accumulator = an_accumulator(batch_size=100, linger_ms=0, memory_max=300)
     assert append(accumulator, row(200)) is not None
     assert append(accumulator, row(200)) is None
     accumulator.close_due(0)
@@ -61,7 +69,7 @@ def test_memory_is_bounded_and_given_back() -> None:
 
 
 def test_the_memory_of_a_split_batch_is_given_back_to_the_last_byte() -> None:
-    accumulator = Accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
+    accumulator = an_accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
     for size in (1, 100, 1000):
         append(accumulator, row(size))
     accumulator.close_due(0)
@@ -74,7 +82,7 @@ def test_the_memory_of_a_split_batch_is_given_back_to_the_last_byte() -> None:
 
 
 def test_nothing_gets_into_a_batch_that_the_sender_has() -> None:
-    accumulator = Accumulator(batch_size=1000, linger_ms=0, memory_max=10_000)
+    accumulator = an_accumulator(batch_size=1000, linger_ms=0, memory_max=10_000)
     append(accumulator, row())
     accumulator.close_due(0)
     append(accumulator, row())
@@ -84,7 +92,7 @@ def test_nothing_gets_into_a_batch_that_the_sender_has() -> None:
 
 
 def test_threads_that_share_a_producer_lose_and_double_nothing() -> None:
-    accumulator = Accumulator(batch_size=2000, linger_ms=0, memory_max=1 << 30)
+    accumulator = an_accumulator(batch_size=2000, linger_ms=0, memory_max=1 << 30)
     counts, stop = [0] * 4, threading.Event()
 
     def send(number: int) -> None:
@@ -112,7 +120,7 @@ def test_threads_that_share_a_producer_lose_and_double_nothing() -> None:
 
 
 def test_a_record_larger_than_the_whole_buffer_still_goes_alone() -> None:
-    accumulator = Accumulator(batch_size=100, linger_ms=0, memory_max=300)
+    accumulator = an_accumulator(batch_size=100, linger_ms=0, memory_max=300)
     assert append(accumulator, row(1000)) is not None
 
 
@@ -169,7 +177,7 @@ def test_a_new_leader_gets_nothing_while_the_old_one_still_has_some() -> None:
 
 def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> None:
     whole = Batch(P, 0)
-    deliveries = [whole.add(row()) for _ in range(5)]
+    deliveries = [Delivery(whole, whole.add(row())) for _ in range(5)]
     called: list[object] = []
     deliveries[4].add_done_callback(lambda metadata, error: called.append(error))
     whole.sequence = 7
@@ -188,7 +196,7 @@ def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> No
 
 
 def test_a_flush_waits_for_a_split_batch_until_both_halves_are_settled() -> None:
-    accumulator = Accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
+    accumulator = an_accumulator(batch_size=10_000, linger_ms=0, memory_max=10_000)
     for _ in range(4):
         append(accumulator, row())
     (queue,) = accumulator.all_queues()

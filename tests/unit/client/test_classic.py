@@ -2,6 +2,7 @@ import asyncio
 
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.group.classic import ClassicMember
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import IllegalGeneration
@@ -12,7 +13,7 @@ def test_a_rebalance_told_between_two_looks_waits_until_everything_was_let_go() 
     """Joining first and committing afterwards made the next owner read the same records again."""
 
     async def scenario() -> None:
-        member = ClassicMember(Cluster(ConsumerSettings(group_id="g")), notify=lambda: None)
+        member = ClassicMember(Cluster(ConsumerSettings(group_id="g"), LOOP), notify=lambda: None)
         member.owned = frozenset({TopicPartition("t", 0)})
         assert not member.must_revoke_all
         member._needs_join = True  # what a heartbeat's REBALANCE_IN_PROGRESS does
@@ -30,7 +31,7 @@ def test_a_late_answer_about_an_old_generation_does_not_cost_the_new_one() -> No
 
     async def scenario() -> None:
         nonlocal member
-        member = ClassicMember(Late(ConsumerSettings(group_id="g")), notify=lambda: None)
+        member = ClassicMember(Late(ConsumerSettings(group_id="g"), LOOP), notify=lambda: None)
         member.generation, member.member_id = 7, "m"
         await member._heartbeat()
         assert not member.lost and member.member_id == "m"

@@ -5,6 +5,7 @@ import pytest
 from ottla import errors
 from ottla.client.core.cluster import Broker, Cluster, Image, Partition, Topic
 from ottla.client.errors import BrokersUnreachable, TimedOut
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
 from ottla.wire.messages.metadata import (
     MetadataResponse,
@@ -61,7 +62,7 @@ def test_callers_that_ask_for_the_same_topic_share_one_request() -> None:
     async def scenario() -> None:
         async with ScriptedBroker() as broker:
             broker.answers["MetadataRequest"] = lambda _: told(1, 0, port=broker.port)
-            cluster = Cluster(Settings(bootstrap_servers=f"127.0.0.1:{broker.port}"))
+            cluster = Cluster(Settings(bootstrap_servers=f"127.0.0.1:{broker.port}"), LOOP)
             await asyncio.gather(*(cluster.refresh(["t"]) for _ in range(10)))
             assert [name for name, _ in broker.requests].count("MetadataRequest") == 1
             await cluster.close()
@@ -73,7 +74,7 @@ def test_the_next_bootstrap_address_is_tried_when_one_is_dead() -> None:
     async def scenario() -> None:
         async with ScriptedBroker() as broker:
             broker.answers["MetadataRequest"] = lambda _: told(1, 0, port=broker.port)
-            cluster = Cluster(Settings(bootstrap_servers=f"127.0.0.1:1,127.0.0.1:{broker.port}"))
+            cluster = Cluster(Settings(bootstrap_servers=f"127.0.0.1:1,127.0.0.1:{broker.port}"), LOOP)
             assert (await cluster.topic("t")).id == ID
             await cluster.close()
 
@@ -82,7 +83,7 @@ def test_the_next_bootstrap_address_is_tried_when_one_is_dead() -> None:
 
 def test_nobody_reachable_is_told_with_every_address_and_given_up_in_time() -> None:
     async def scenario() -> None:
-        cluster = Cluster(Settings(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", reconnect_backoff_ms=1))
+        cluster = Cluster(Settings(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", reconnect_backoff_ms=1), LOOP)
         with pytest.raises(BrokersUnreachable, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2"):
             await cluster.refresh([])
         with pytest.raises(TimedOut, match="gave up"):

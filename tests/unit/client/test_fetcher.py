@@ -7,6 +7,7 @@ from ottla import errors
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.fetcher import Fetcher
 from ottla.client.errors import NoOffset
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -66,7 +67,7 @@ def run(log: Log, scenario: Callable[[Fetcher], Awaitable[None]], **settings: ob
     async def main() -> None:
         async with log:
             given = {"bootstrap.servers": f"127.0.0.1:{log.port}", "retry.backoff.ms": 5, **settings}
-            cluster = Cluster(ConsumerSettings.parse(given))
+            cluster = Cluster(ConsumerSettings.parse(given), LOOP)
             await cluster.refresh(["t"])
             fetcher = Fetcher(cluster)
             task = asyncio.ensure_future(fetcher.run())

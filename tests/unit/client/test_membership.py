@@ -65,7 +65,7 @@ def test_the_new_protocol_is_the_default(broker: Broker, wanted: str | None, kin
     settings = {} if wanted is None else {"group.protocol": wanted}
     with ottla.Consumer(settings, bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
         consumer.subscribe("t")
-        assert isinstance(consumer._membership._member, kind)
+        assert isinstance(consumer._core._membership._member, kind)
 
 
 def test_without_the_new_protocol_the_classic_one_is_spoken(
@@ -83,7 +83,7 @@ def test_without_the_new_protocol_the_classic_one_is_spoken(
     settings = {"group.id": "old", "auto.offset.reset": "earliest"}
     with ottla.Consumer(settings, bootstrap_servers=broker.bootstrap) as consumer:
         consumer.subscribe("t")
-        assert isinstance(consumer._membership._member, ClassicMember)
+        assert isinstance(consumer._core._membership._member, ClassicMember)
         while not (records := consumer.poll(1)):
             pass
         assert records[0].value == b"x"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from ottla import errors
+from ottla.client.blocking.deliveries import Delivery
 from ottla.client.blocking.engine import Engine
-from ottla.client.core.deliveries import Delivery
 from ottla.client.errors import BufferFull, IllegalState, TimedOut
 from ottla.client.producer import Producer
 from ottla.wire import batch as batches

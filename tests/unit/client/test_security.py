@@ -4,7 +4,7 @@ import hmac
 
 import pytest
 
-from ottla.client.core.security import plain, scram
+from ottla.client.loop.security import plain, scram
 from ottla.errors import SaslAuthenticationFailed
 
 # The example of RFC 7677, section 3.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.core import security as client_side
+from ottla.client.loop import security as client_side
 from ottla.errors import SaslAuthenticationFailed
 from ottla.security import plain, scram
 from ottla.security.mechanisms import Authenticated

@@ -1,10 +1,9 @@
 """The cluster itself: its brokers, their folders, what they serve."""
 
-import asyncio
-
 from ottla import errors
 from ottla.client.core.cluster import Broker, Cluster
 from ottla.client.core.dialogue import check
+from ottla.client.core.leaders import all_of
 from ottla.client.errors import NotSupported
 from ottla.client.values import TopicPartition
 from ottla.frozen import frozen
@@ -77,7 +76,7 @@ async def log_dirs(cluster: Cluster) -> list[LogDir]:
 
     async def attempt() -> list[LogDir]:
         await cluster.refresh([])
-        found = await asyncio.gather(*(ask(node) for node in sorted(cluster.image.brokers)))
+        found = await all_of(cluster, [ask(node) for node in sorted(cluster.image.brokers)])
         return [folder for folders in found for folder in folders]
 
     return await cluster.retrying(attempt, "folders could not be described")

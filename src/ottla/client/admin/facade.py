@@ -7,6 +7,7 @@ from ottla.client.admin import brokers, configs, groups, topics, transactions
 from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Broker, Cluster, Topic
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.errors import OttlaError
@@ -19,7 +20,7 @@ class Admin:
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         self.settings = Settings.parse(settings or {}, **more)
-        self.cluster = Cluster(self.settings)
+        self.cluster = Cluster(self.settings, LOOP)
         self._engine = Engine("admin")
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
 """Groups: who is in them, what they own, what they have committed."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 
 from ottla import errors
 from ottla.client.core.cluster import GROUP, Broker, Cluster
 from ottla.client.core.dialogue import check
+from ottla.client.core.leaders import all_of
 from ottla.client.core.offsets import by_topic, commit
 from ottla.client.core.subscriptions import decode_assignment
 from ottla.client.errors import NotSupported
@@ -73,7 +73,7 @@ async def list_groups(
 
     async def attempt() -> list[ListedGroup]:
         await cluster.refresh([])
-        found = await asyncio.gather(*(ask(node) for node in cluster.image.brokers))
+        found = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
         return sorted((group for groups in found for group in groups), key=lambda group: group.id)
 
     return await cluster.retrying(attempt, "groups could not be listed")

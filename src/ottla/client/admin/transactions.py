@@ -1,14 +1,12 @@
 """Transactions as an operator sees them: which are open, who holds them, and how to end one that hangs."""
 
-import asyncio
-import time
 from collections.abc import Iterable
 
 from ottla import errors
 from ottla.client.admin.topics import list_topics
 from ottla.client.core.cluster import TRANSACTION, Cluster
 from ottla.client.core.dialogue import check
-from ottla.client.core.leaders import ask_leaders
+from ottla.client.core.leaders import all_of, ask_leaders
 from ottla.client.core.names import missing_topic
 from ottla.client.core.offsets import by_topic
 from ottla.client.errors import ClientError
@@ -89,7 +87,7 @@ async def list_transactions(
 
     async def attempt() -> list[ListedTransaction]:
         await cluster.refresh([])
-        found = await asyncio.gather(*(ask(node) for node in cluster.image.brokers))
+        found = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
         return sorted((t for each in found for t in each), key=lambda t: t.transactional_id)
 
     return await cluster.retrying(attempt, "transactions could not be listed")
@@ -157,7 +155,7 @@ async def find_hanging(
     now_ms: int | None = None,
 ) -> list[Hanging]:
     """Open transactions, old enough to have timed out, that no coordinator would end."""
-    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    now_ms = int(cluster.runtime.date() * 1000) if now_ms is None else now_ms
     known = await list_topics(cluster)
     names = list(known) if topics is None else list(topics)
     missing = [name for name in names if name not in known]

@@ -1,6 +1,5 @@
 """`ColumnarReader`: ranges of offsets to Arrow record batches, fetched ahead while the caller works."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,9 @@ from ottla.client.core.chunks import Chunk
 from ottla.client.core.cluster import ZERO_ID, Cluster
 from ottla.client.core.fetcher import Fetcher
 from ottla.client.core.offsets import EARLIEST, list_offsets
+from ottla.client.core.runtime import Task
 from ottla.client.errors import ClientError, OutOfRange, TimedOut
+from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.wire import batch as batches
@@ -50,10 +51,10 @@ class ColumnarReader:
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         self.settings = ConsumerSettings.parse({**DEFAULTS, **(settings or {}), **more, **_FIXED})
         self._engine = Engine("columnar reader")
-        self._cluster = Cluster(self.settings)
+        self._cluster = Cluster(self.settings, LOOP)
         # Lives as long as its connections, so that fetch sessions outlive a read.
         self._fetcher: Fetcher | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: Task[None] | None = None
         self.bytes_read = 0
 
     def read(
@@ -106,7 +107,7 @@ class ColumnarReader:
     ) -> dict[TopicPartition, Range]:
         if self._fetcher is None:
             self._fetcher = Fetcher(self._cluster)
-            self._task = asyncio.ensure_future(self._fetcher.run())
+            self._task = LOOP.spawn(self._fetcher.run())
         for topic in {each.topic for each in ranges.values()}:
             await self._know(topic, next(r.topic_id for r in ranges.values() if r.topic == topic))
         kept = self._of_this_life(ranges, tolerate)

@@ -1,16 +1,17 @@
 """Records gathered into batches, by partition, within a bound of memory. No I/O."""
 
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from ottla.client.core.deliveries import Batch, Delivery, Row
+from ottla.client.core.deliveries import Batch, Row
+from ottla.client.core.runtime import Alone, Monitor
 from ottla.client.errors import IllegalState
 from ottla.client.values import TopicPartition
 from ottla.wire import kernel, kernel_rows_py
 from ottla.wire.batch import HEADER_BYTES
+
+R = TypeVar("R", bound=kernel.Receipt[Batch])
 
 
 class Queue(kernel.Gate[Batch]):
@@ -60,7 +61,7 @@ class Queue(kernel.Gate[Batch]):
         self.retrying = self.retrying and bool(self.waiting) and self.waiting[0].sequence >= 0
 
 
-class Accumulator:
+class Accumulator(Generic[R]):
     """Callers append from any thread; the sender takes away on its own. One lock, held briefly.
 
     Most records never come here: a lane puts them into the batch that is being filled, as one step without a lock.
@@ -72,46 +73,48 @@ class Accumulator:
         batch_size: int,
         linger_ms: int,
         memory_max: int,
-        now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
+        receipt: type[R],
+        now: Callable[[], float],
+        date: Callable[[], float],
+        monitor: Callable[[], Monitor] = Alone,
         call_soon: Callable[[Callable[[], object]], object] = lambda call: call(),
     ) -> None:
-        self._now_ms = now_ms
+        self._receipt, self._now, self._date, self._monitor = receipt, now, date, monitor
         self._call_soon = call_soon  # where delivery callbacks run
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._memory_max = memory_max
         self._buffer = kernel.Room(memory_max)
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._room = monitor()
         self._flushing = 0
         self._unsettled: set[Batch] = set()  # until their callbacks have been called
         self._closed = False
         self.queues: dict[TopicPartition, Queue] = {}
 
     def queue_of(self, partition: TopicPartition) -> Queue:
-        with self._lock:
+        with self._room:
             return self.queues.setdefault(partition, Queue(partition))
 
     def lane(self, queues: Iterable[Queue], until_ms: int, *, hashes: bool) -> kernel.Lane:
         """What callers send through, by partition. `hashes`: it chooses as Java's default partitioner."""
-        arguments = (self._buffer, queues, Delivery, until_ms, hashes, time.time)
-        return kernel.Lane(*arguments) if kernel.COMPILED else _LockedLane(self._lock, *arguments)
+        arguments = (self._buffer, queues, self._receipt, until_ms, hashes, self._date)
+        return kernel.Lane(*arguments) if kernel.COMPILED else _LockedLane(self._room, *arguments)
 
-    def open(self, queue: Queue, row: Row, size: int, wait_ms: int) -> Delivery | None:
+    def open(self, queue: Queue, row: Row, size: int, wait_ms: int) -> R | None:
         """Begins a batch with a record that takes at most `size`. None: no room within `wait_ms`."""
-        with self._lock:
+        with self._room:
             if not self._take(size, wait_ms):
                 return None
-            batch = Batch(queue.partition, self._now_ms(), self._batch_size)
+            batch = Batch(queue.partition, int(self._now() * 1000), self._batch_size)
             batch.call_soon = self._call_soon
             try:
-                delivery = batch.add(row)
+                receipt = self._receipt(batch, batch.add(row))
             finally:
                 self._buffer.give(size - batch.rows.size)
             self._close(queue)
             queue.open(batch, batch.rows)  # never empty: who sees it may send it
             self._unsettled.add(batch)
-            return delivery
+            return receipt
 
     def _take(self, size: int, wait_ms: int) -> bool:
         """A record larger than the whole buffer goes alone. Nobody would send what comes after the close."""
@@ -129,7 +132,7 @@ class Accumulator:
     def add(self, batch: Batch, wait_ms: int) -> bool:
         """Queues a batch that is whole already. False: no room within `wait_ms`."""
         size = batch.size - HEADER_BYTES
-        with self._lock:
+        with self._room:
             if not self._take(size, wait_ms):
                 return False
             queue = self.queues.setdefault(batch.partition, Queue(batch.partition))
@@ -140,7 +143,7 @@ class Accumulator:
     def close_due(self, now_ms: int) -> int | None:
         """Closes batches that are full or have lingered; when the next one is due (None: nothing gathers)."""
         due: int | None = None
-        with self._lock:
+        with self._room:
             hurry = self._flushing > 0 or self._buffer.used * 2 > self._memory_max
             for queue in self.queues.values():
                 batch = queue.filling
@@ -157,7 +160,7 @@ class Accumulator:
         """Gives a settled batch's memory back, then calls its callbacks; a flush waits for both."""
         settled = batch.just_settled()
         has_callbacks = any(each.has_callbacks for each in settled)
-        with self._lock:
+        with self._room:
             self._buffer.give(_memory(batch))
             if not has_callbacks:
                 self._unsettled.difference_update(settled)
@@ -168,7 +171,7 @@ class Accumulator:
     def _call_back(self, settled: list[Batch]) -> None:
         for batch in settled:
             batch.call_back()
-        with self._lock:
+        with self._room:
             self._unsettled.difference_update(settled)
             self._room.notify_all()
 
@@ -183,30 +186,29 @@ class Accumulator:
 
     def close(self) -> None:
         """Takes nothing any more; those who wait for room hear of it."""
-        with self._lock:
+        with self._room:
             self._closed = True
             self._room.notify_all()
 
     def abandon(self, error: Exception) -> None:
         """In a forked child: the sender's thread is the parent's, and a lock may be held for good."""
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._room = self._monitor()
         self._closed = True
         for batch in self._unsettled:
             batch.abandon(error)
         self._unsettled = set()
 
     def flush_begins(self) -> None:
-        with self._lock:
+        with self._room:
             self._flushing += 1
 
     def flush_ends(self) -> None:
-        with self._lock:
+        with self._room:
             self._flushing -= 1
 
     def wait_settled(self, timeout: float | None) -> bool:
         """Waits until every batch that was begun before this call is settled; later ones do not matter."""
-        with self._lock:
+        with self._room:
             before = self._unsettled.copy()
             return self._room.wait_for(lambda: before.isdisjoint(self._unsettled), timeout)
 
@@ -221,7 +223,7 @@ class Accumulator:
 
     def waiting_batches(self) -> Iterator[tuple[Queue, Batch]]:
         """Everything not on the wire; filling batches are closed first."""
-        with self._lock:
+        with self._room:
             for queue in self.queues.values():
                 self._close(queue)
         for queue in self.all_queues():
@@ -230,19 +232,19 @@ class Accumulator:
 
     def all_queues(self) -> list[Queue]:
         """A copy: callers may add partitions meanwhile."""
-        with self._lock:
+        with self._room:
             return list(self.queues.values())
 
 
 class _LockedLane(kernel_rows_py.Lane):
     """In plain Python a send takes several steps."""
 
-    def __init__(self, lock: threading.Lock, *arguments: Any) -> None:
+    def __init__(self, monitor: Monitor, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._lock = lock
+        self._monitor = monitor
 
     def send(self, *arguments: Any) -> Any:
-        with self._lock:
+        with self._monitor:
             return super().send(*arguments)
 
 

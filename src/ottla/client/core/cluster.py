@@ -1,8 +1,5 @@
 """The cluster as one client sees it: brokers, topics, leaders, coordinators; and the connections to them."""
 
-import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -11,9 +8,9 @@ from ottla import errors
 from ottla.client.core.dialogue import check
 from ottla.client.core.names import missing_topic
 from ottla.client.core.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
+from ottla.client.core.runtime import Connection, Runtime, Task
 from ottla.client.core.troubles import Troubles
 from ottla.client.errors import BrokersUnreachable, ConnectionLost
-from ottla.client.loop.connection import Connection
 from ottla.client.settings import Settings
 from ottla.frozen import frozen
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -21,6 +18,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, 
 from ottla.wire.schema import Message
 
 T = TypeVar("T")
+K = TypeVar("K")
 GROUP, TRANSACTION = 0, 1
 ZERO_ID = bytes(16)
 
@@ -127,16 +125,17 @@ class Image:
 class Cluster:
     """Connections, by broker, and the image. Everything runs on one event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, runtime: Runtime) -> None:
         self.settings = settings
+        self.runtime = runtime
         self.image = Image()
         self.troubles = Troubles(settings.on_retry)
         self._connections: dict[tuple[str, int], Connection] = {}
         self._waiting_rooms: dict[tuple[str, int], Connection] = {}  # where answers may take their time
-        self._opening: dict[object, asyncio.Task[Connection]] = {}
+        self._opening: dict[object, Task[Connection]] = {}
         self._not_before: dict[tuple[str, int], tuple[float, Backoff]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
-        self._refreshing: dict[tuple[str, ...] | None, asyncio.Task[None]] = {}
+        self._refreshing: dict[tuple[str, ...] | None, Task[None]] = {}
         self._refreshed: dict[str, float] = {}
         self._closed = False
 
@@ -167,6 +166,7 @@ class Cluster:
                 self.troubles.report(error, what, attempts)
 
         return await retrying(
+            self.runtime,
             operation,
             timeout_ms=timeout_ms or self.settings.default_api_timeout_ms,
             backoff=self.backoff(),
@@ -175,7 +175,9 @@ class Cluster:
         )
 
     def backoff(self) -> Backoff:
-        return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+        return Backoff(
+            self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, spread=self.runtime.chance
+        )
 
     def forget_stale(self, error: BaseException) -> None:
         """What an error shows to be out of date is asked anew at the next use."""
@@ -191,12 +193,12 @@ class Cluster:
         """Asks for these topics (None: all). Callers that ask the same at the same time share one request."""
         key = None if topics is None else (*sorted(set(topics)), *(["\0create"] if create else []))
         if key not in self._refreshing:
-            _share(self._refreshing, key, self._refresh(key, create))
-        await asyncio.shield(self._refreshing[key])
+            self._share(self._refreshing, key, self._refresh(key, create))
+        await self.runtime.shield(self._refreshing[key])
 
     async def topic(self, name: str, *, create: bool = False) -> Topic:
         """A topic that is known well enough, else asked for; raises what the broker says about it."""
-        age = time.monotonic() - self._refreshed.get(name, float("-inf"))
+        age = self.runtime.now() - self._refreshed.get(name, float("-inf"))
         if name not in self.image.topics or age * 1000 > self.settings.metadata_max_age_ms:
             await self.refresh([name], create=create)
         found = self.image.topics.get(name)
@@ -231,7 +233,7 @@ class Cluster:
         if names is None:
             self.image.topics.clear()
         self.image.update(answer)
-        now = time.monotonic()
+        now = self.runtime.now()
         self._refreshed.update((name, now) for name in (self.image.topics if names is None else names))
 
     # -- coordinators ------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ class Cluster:
         if alive:
             return min(alive, key=lambda each: each.in_flight)
         known = [(each.host, each.port) for each in self.image.brokers.values()]
-        random.shuffle(known)
+        known.sort(key=lambda _: self.runtime.chance())
         problems: list[str] = []
         for address in dict.fromkeys([*known, *self.settings.bootstrap()]):
             try:
@@ -300,12 +302,12 @@ class Cluster:
         tasks = [*self._opening.values(), *self._refreshing.values()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.runtime.gather(tasks)
         for connection in [*self._connections.values(), *self._waiting_rooms.values()]:
             connection.close()
         self._connections.clear()
         self._waiting_rooms.clear()
-        await asyncio.sleep(0)
+        await self.runtime.sleep(0)
 
     async def _connect(self, address: tuple[str, int], patient: bool = False) -> Connection:
         if self._closed:
@@ -316,39 +318,41 @@ class Cluster:
             return current
         key = (address, patient)
         if key not in self._opening:
-            _share(self._opening, key, self._open(address, kept))
-        return await asyncio.shield(self._opening[key])
+            self._share(self._opening, key, self._open(address, kept))
+        return await self.runtime.shield(self._opening[key])
 
     async def _open(self, address: tuple[str, int], kept: dict[tuple[str, int], Connection]) -> Connection:
         """Waits out the back-off of an address that failed lately, so that nobody hammers a dead broker."""
-        loop = asyncio.get_running_loop()
+        now = self.runtime.now
         not_before, backoff = self._not_before.get(
             address,
-            (0.0, Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms)),
+            (0.0, self._reconnect_backoff()),
         )
-        if not_before > loop.time():
-            await asyncio.sleep(not_before - loop.time())
+        if not_before > now():
+            await self.runtime.sleep(not_before - now())
         try:
-            connection = await Connection.open(*address, self.settings)
+            connection = await self.runtime.connect(*address, self.settings)
         except ConnectionLost:
-            self._not_before[address] = (loop.time() + backoff.next_ms() / 1000, backoff)
+            self._not_before[address] = (now() + backoff.next_ms() / 1000, backoff)
             raise
         self._not_before.pop(address, None)
         self.troubles.over()
         kept[address] = connection
         return connection
 
+    def _reconnect_backoff(self) -> Backoff:
+        settings = self.settings
+        return Backoff(
+            settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, spread=self.runtime.chance
+        )
 
-K = TypeVar("K")
+    def _share(self, tasks: dict[K, Task[T]], key: K, work: Coroutine[Any, Any, T]) -> None:
+        """Runs `work` as the task of `key`, for all who ask meanwhile. Who gave up need not hear how it ended."""
+        task = tasks[key] = self.runtime.spawn(work)
 
+        def ended(_: object) -> None:
+            tasks.pop(key, None)
+            if not task.cancelled():
+                task.exception()
 
-def _share(tasks: dict[K, "asyncio.Task[T]"], key: K, work: Coroutine[Any, Any, T]) -> None:
-    """Runs `work` as the task of `key`, for all who ask meanwhile. Those who gave up need not hear how it ended."""
-    task = tasks[key] = asyncio.ensure_future(work)
-
-    def ended(_: object) -> None:
-        tasks.pop(key, None)
-        if not task.cancelled():
-            task.exception()
-
-    task.add_done_callback(ended)
+        task.add_done_callback(ended)

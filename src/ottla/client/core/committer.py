@@ -1,15 +1,15 @@
 """Commits of one consumer: now, later with a callback, every `auto.commit.interval.ms`, and at the end."""
 
-import asyncio
+import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.metrics import ConsumerCounts
+from ottla.client.core.runtime import Shell, Task
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, StaleMemberEpoch
@@ -25,7 +25,7 @@ class Committer:
 
     def __init__(
         self,
-        engine: Engine,
+        shell: Shell,
         cluster: Cluster,
         positions: Callable[[], Exact],
         who: Callable[[], GroupMetadata],
@@ -34,11 +34,12 @@ class Committer:
     ) -> None:
         assert isinstance(cluster.settings, ConsumerSettings)
         self._settings = cluster.settings
-        self._engine, self._cluster, self._positions, self._who = engine, cluster, positions, who
+        self._home, self._cluster, self._positions, self._who = shell.home, cluster, positions, who
+        self._runtime = cluster.runtime
         self._counts, self._clock = counts, clock
         self._known: Exact = {}  # what the broker has acknowledged
         self._next_auto: float | None = None
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: set[Task[None]] = set()
         self._answered: deque[tuple[Callback, Exact, Exception | None]] = deque()
 
     @property
@@ -59,14 +60,14 @@ class Committer:
             for p, each in given.items()
         }
 
-    def commit(self, offsets: Exact) -> None:
+    async def commit(self, offsets: Exact) -> None:
         """Waits for the answer, and for those of earlier asynchronous commits: their order stays."""
         try:
-            self._engine.run(self._commit(self._who(), offsets))
+            await self._home(self._commit(self._who(), offsets))
         finally:
-            self.call_back()
+            await self.call_back()
 
-    def commit_async(self, offsets: Exact, callback: Callback | None) -> None:
+    async def commit_async(self, offsets: Exact, callback: Callback | None) -> None:
         """One try: a second one could undo a later commit. The callback is called by the next `poll`."""
         try:
             who = self._who()
@@ -76,20 +77,22 @@ class Committer:
             self._answered.append((callback, offsets, error))
             return
 
-        def begin() -> None:
+        async def begin() -> None:
             earlier = set(self._pending)
-            task = asyncio.ensure_future(self._commit_once(who, offsets, callback, earlier))
+            task = self._runtime.spawn(self._commit_once(who, offsets, callback, earlier))
             self._pending.add(task)
             task.add_done_callback(self._pending.discard)
 
-        self._engine.soon(begin)
+        await self._home(begin())
 
-    def call_back(self) -> None:
+    async def call_back(self) -> None:
         while self._answered:
             callback, offsets, error = self._answered.popleft()
-            callback(offsets, error)
+            result = callback(offsets, error)
+            if inspect.isawaitable(result):
+                await result
 
-    def maybe_auto_commit(self) -> None:
+    async def maybe_auto_commit(self) -> None:
         now = self._clock()
         if self._next_auto is None:
             self._next_auto = now + self._settings.auto_commit_interval_ms / 1000
@@ -97,15 +100,15 @@ class Committer:
             self._next_auto = now + self._settings.auto_commit_interval_ms / 1000
             changed = self._changed(None)
             if changed:
-                self.commit_async(changed, _warn)
+                await self.commit_async(changed, _warn)
 
-    def commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
+    async def commit_quietly(self, partitions: Iterable[TopicPartition]) -> None:
         """On the way out a failed commit means that records come again, which at-least-once allows."""
         changed = self._changed(partitions)
         if not changed:
             return
         try:
-            self._engine.run(self._commit(self._who(), changed))
+            await self._home(self._commit(self._who(), changed))
         except OttlaError as error:
             log.warning("offsets were not committed: %s", error)
 
@@ -119,7 +122,7 @@ class Committer:
 
     async def _commit(self, who: GroupMetadata, offsets: Exact) -> None:
         if self._pending:
-            await asyncio.wait(set(self._pending))
+            await self._runtime.wait(self._pending)
         await self._send(who, offsets, once=False)
 
     async def _commit_once(
@@ -127,11 +130,11 @@ class Committer:
         who: GroupMetadata,
         offsets: Exact,
         callback: Callback | None,
-        earlier: set[asyncio.Task[None]],
+        earlier: set[Task[None]],
     ) -> None:
         error: Exception | None = None
         if earlier:
-            await asyncio.wait(earlier)
+            await self._runtime.wait(earlier)
         try:
             await self._send(who, offsets, once=True)
         except OttlaError as failure:
@@ -153,7 +156,7 @@ class Committer:
                 if not tries:
                     self._counts.failed_commits += 1
                     raise
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
                 who = self._who()
             except OttlaError:
                 self._counts.failed_commits += 1

@@ -1,12 +1,10 @@
 """What a send promises: one light future for each record, settled together with its batch."""
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ottla.client.errors import TimedOut
 from ottla.client.values import RecordMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
@@ -68,9 +66,9 @@ class Batch:
         """Uncompressed, in bytes."""
         return HEADER_BYTES + self.rows.size
 
-    def add(self, row: Row) -> "Delivery":
-        """Only while nobody else knows this batch."""
-        return Delivery(self, self.rows.append(*row))
+    def add(self, row: Row) -> int:
+        """The record's index. Only while nobody else knows this batch."""
+        return self.rows.append(*row)
 
     def encode(self, codec: int, level: int | None, *, transactional: bool) -> Buffer:
         """The bytes to send, under the producer and the sequence that it has now."""
@@ -144,13 +142,6 @@ class Batch:
         if self._settled:
             self._wake()
 
-    def wait(self, timeout: float | None) -> bool:
-        if self._settled:
-            return True
-        event = threading.Event()
-        self.wake_when_settled(event.set)
-        return event.wait(timeout)
-
     def just_settled(self) -> list["Batch"]:
         """This batch and those that it was the last missing part of."""
         chain: list[Batch] = []
@@ -207,33 +198,3 @@ class Batch:
 
 def _call(call: Callable[[], object]) -> None:
     call()
-
-
-class Delivery(kernel.Receipt[Batch]):
-    """The future of one record."""
-
-    __slots__ = ()
-
-    def done(self) -> bool:
-        return self.batch.settled
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record is, or the error that kept it from getting there."""
-        if not self._wait(timeout):
-            raise TimedOut(f"the record was not acknowledged within {timeout} s")
-        error = self.batch.error_of(self.index)
-        if error is not None:
-            raise error
-        return self.batch.metadata(self.index)
-
-    def exception(self, timeout: float | None = None) -> Exception | None:
-        if not self._wait(timeout):
-            raise TimedOut(f"the record was not acknowledged within {timeout} s")
-        return self.batch.error_of(self.index)
-
-    def add_done_callback(self, callback: Callable[..., Any]) -> None:
-        """`callback(metadata, error)`, on the producer's thread for callbacks, in order; it may send."""
-        self.batch.on_settled(self.index, callback)
-
-    def _wait(self, timeout: float | None) -> bool:
-        return self.batch.wait(timeout)

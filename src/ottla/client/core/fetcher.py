@@ -1,6 +1,5 @@
 """Fetches ahead from every leader, a little, and keeps positions true: resets, truncation, moved leaders."""
 
-import asyncio
 import itertools
 import logging
 from collections import deque
@@ -15,6 +14,7 @@ from ottla.client.core.cluster import ZERO_ID, Cluster, Partition
 from ottla.client.core.metrics import ConsumerCounts
 from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
 from ottla.client.core.retries import is_retriable
+from ottla.client.core.runtime import Task
 from ottla.client.core.sessions import FetchSession, Wanted
 from ottla.client.errors import LogTruncated, NoOffset, OutOfRange
 from ottla.client.settings import ConsumerSettings
@@ -62,6 +62,8 @@ class Fetcher:
     def __init__(self, cluster: Cluster) -> None:
         assert isinstance(cluster.settings, ConsumerSettings)
         self._cluster = cluster
+        self._runtime = cluster.runtime
+        self._now = cluster.runtime.now
         self._settings = cluster.settings
         self._sessions: dict[int, FetchSession] = {}
         # One count for all: a partition that comes back must not take answers meant for its first stay.
@@ -69,9 +71,9 @@ class Fetcher:
         self._ready: deque[Chunk | Failure] = deque()
         self._ready_bytes = 0
         self._busy: set[object] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._wake = asyncio.Event()
-        self._arrived = asyncio.Event()
+        self._tasks: set[Task[None]] = set()
+        self._wake = self._runtime.event()
+        self._arrived = self._runtime.event()
         self.places: dict[TopicPartition, Place] = {}
         self.counts = ConsumerCounts()
 
@@ -113,15 +115,15 @@ class Fetcher:
 
     async def take(self, timeout_s: float) -> list[Chunk]:
         """What has arrived, waiting up to `timeout_s` for something. Raises what went wrong for good."""
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        deadline = self._now() + timeout_s
         while True:
             taken = self._take()
-            left = deadline - asyncio.get_running_loop().time()
+            left = deadline - self._now()
             if taken or left <= 0:
                 return taken
             self._arrived.clear()
             try:
-                async with asyncio.timeout(left):
+                async with self._runtime.timeout(left):
                     await self._arrived.wait()
             except TimeoutError:
                 return self._take()
@@ -141,7 +143,7 @@ class Fetcher:
                 log.exception("the fetcher stumbled")
                 pause_s = 0.5
             try:
-                async with asyncio.timeout(pause_s):
+                async with self._runtime.timeout(pause_s):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -174,7 +176,7 @@ class Fetcher:
 
     def _pump(self) -> float:
         """Starts what can be started; how long nothing needs a look."""
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         by_node: dict[int, dict[TopicPartition, Wanted]] = {}
         unplaced: list[TopicPartition] = []
         unchecked: list[TopicPartition] = []
@@ -233,7 +235,7 @@ class Fetcher:
         # Ids came with version 13; a broker that does not tell them must be asked by name.
         at_most = 12 if ZERO_ID in topic_ids.values() else 32767
         timeout_ms = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
-        begun = asyncio.get_running_loop().time()
+        begun = self._now()
         try:
             answer = await connection.ask(request, at_most=at_most, timeout_ms=timeout_ms)
             if answer.error_code:
@@ -245,7 +247,7 @@ class Fetcher:
             raise
         session.answered(answer.session_id)
         self.counts.fetches += 1
-        self.counts.fetch_ms += (asyncio.get_running_loop().time() - begun) * 1000
+        self.counts.fetch_ms += (self._now() - begun) * 1000
         self._cluster.image.add_brokers(answer.node_endpoints)
         names = {each: name for name, each in topic_ids.items()}
         for topic in answer.responses:
@@ -403,12 +405,12 @@ class Fetcher:
 
     def _fail(self, partition: TopicPartition, place: Place, error: OttlaError) -> None:
         """Told by the next `poll`, then tried again after a while if the user goes on."""
-        place.not_before = asyncio.get_running_loop().time() + 1.0
+        place.not_before = self._now() + 1.0
         self._ready.append(Failure(error, partition, place.version))
         self._arrived.set()
 
     def _pause(self, place: Place) -> None:
-        place.not_before = asyncio.get_running_loop().time() + self._settings.retry_backoff_ms / 1000
+        place.not_before = self._now() + self._settings.retry_backoff_ms / 1000
 
     def _restart(self, place: Place) -> None:
         place.version = next(self._versions)
@@ -447,11 +449,11 @@ class Fetcher:
                 if not is_retriable(error):
                     self._ready.append(Failure(error))
                     self._arrived.set()
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
             finally:
                 self._busy.discard(key)
                 self._wake.set()
 
-        task = asyncio.ensure_future(run())
+        task = self._runtime.spawn(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,6 +1,8 @@
 """Who a producer is: its producer id and epoch, and whether it may send at all."""
 
-from ottla.client.core.accumulator import Accumulator
+from collections.abc import Callable, Iterable
+
+from ottla.client.core.accumulator import Queue
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.dialogue import check
 from ottla.client.settings import ProducerSettings
@@ -17,10 +19,10 @@ class Identity:
     transactional = False
     produce_version_max = 32767
 
-    def __init__(self, cluster: Cluster, accumulator: Accumulator) -> None:
+    def __init__(self, cluster: Cluster, queues: Callable[[], Iterable[Queue]] = tuple) -> None:
         assert isinstance(cluster.settings, ProducerSettings)
         self._cluster = cluster
-        self._accumulator = accumulator
+        self._queues = queues  # whose sequences it knows; none where another process sends
         self.producer = NOBODY
         self.failed: Exception | None = None
         self._needs_id = cluster.settings.idempotent
@@ -68,7 +70,7 @@ class Identity:
 
     def _restart_sequences(self, *, same_id: bool) -> None:
         """Under a new epoch; leaders that knew the producer take nothing but its beginning."""
-        for queue in self._accumulator.all_queues():
+        for queue in self._queues():
             queue.next_sequence = 0
             queue.is_known = queue.is_known and same_id
             queue.retrying = False

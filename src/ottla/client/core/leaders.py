@@ -1,6 +1,5 @@
 """Asks each partition's leader, and asks again for those partitions alone that are worth another try."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -29,7 +28,7 @@ async def ask_leaders(
         groups = await cluster.by_leader(sorted(pending))
         asked = [ask(node, [TopicPartition(*each) for each in group]) for node, group in groups.items()]
         failure: OttlaError | None = None
-        for answers in await asyncio.gather(*asked, return_exceptions=True):
+        for answers in await cluster.runtime.gather(asked):
             if isinstance(answers, BaseException):
                 if not isinstance(answers, OttlaError):
                     raise answers
@@ -46,6 +45,15 @@ async def ask_leaders(
 
     await cluster.retrying(attempt, what, timeout_ms=timeout_ms)
     return done
+
+
+async def all_of(cluster: Cluster, asked: Iterable[Awaitable[R]]) -> list[R]:
+    """All answers; the first failure fails the whole."""
+    answers = await cluster.runtime.gather(asked)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return answers  # type: ignore[return-value]
 
 
 def _named(partition: TopicPartition, error: OttlaError) -> OttlaError:

@@ -1,12 +1,11 @@
 """A consumer's life in its group: which protocol, which topics, and what each rebalance asks of it."""
 
+import inspect
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.blocking.engine import Engine
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.committer import Committer
 from ottla.client.core.group.member import Member
@@ -14,6 +13,7 @@ from ottla.client.core.metrics import ConsumerCounts
 from ottla.client.core.names import missing_topic
 from ottla.client.core.offsets import left_group
 from ottla.client.core.places import Places
+from ottla.client.core.runtime import Shell
 from ottla.client.errors import NotSupported
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
@@ -26,32 +26,37 @@ TOPICS_EVERY_S = 5.0  # how often a pattern of ours is held against the topics
 
 @dataclass(slots=True)
 class Listeners:
-    """Called inside `poll`, on the user's thread; they may commit and seek."""
+    """Called inside `poll`, where the user calls it; they may commit and seek. With `ottla.aio` also coroutines."""
 
     on_assigned: Listener | None = None
     on_revoked: Listener | None = None
     on_lost: Listener | None = None
 
-    def assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        if self.on_assigned is not None:
-            self.on_assigned(partitions)
+    async def assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        await _tell(self.on_assigned, partitions)
 
-    def revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        if self.on_revoked is not None:
-            self.on_revoked(partitions)
+    async def revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await _tell(self.on_revoked, partitions)
 
-    def lost(self, partitions: frozenset[TopicPartition]) -> None:
+    async def lost(self, partitions: frozenset[TopicPartition]) -> None:
         """Somebody else may have them already, so a commit would be refused. As in Kafka: told as revoked."""
-        (self.on_lost or self.on_revoked or (lambda _: None))(partitions)
+        await _tell(self.on_lost or self.on_revoked, partitions)
+
+
+async def _tell(listener: Listener | None, partitions: frozenset[TopicPartition]) -> None:
+    result = None if listener is None else listener(partitions)
+    if inspect.isawaitable(result):
+        await result
 
 
 class Membership:
     def __init__(
-        self, engine: Engine, cluster: Cluster, places: Places, committer: Committer, counts: ConsumerCounts
+        self, shell: Shell, cluster: Cluster, places: Places, committer: Committer, counts: ConsumerCounts
     ) -> None:
         assert isinstance(cluster.settings, ConsumerSettings)
         self._settings = cluster.settings
-        self._engine, self._cluster, self._places = engine, cluster, places
+        self._shell, self._cluster, self._places = shell, cluster, places
+        self._now = cluster.runtime.now
         self._committer, self._counts = committer, counts
         self._member: Member | None = None
         self._listeners = Listeners()
@@ -69,7 +74,7 @@ class Membership:
         """Whether `see_to` has nothing to do; the user counts as heard from."""
         if self._member is None:
             return True
-        self._member.polled(time.monotonic())
+        self._member.polled(self._now())
         return self._pattern is None and self._member.is_settled
 
     @property
@@ -87,29 +92,29 @@ class Membership:
             raise UnknownMemberId(left_group(member.group))
         return self.metadata()
 
-    def subscribe(
+    async def subscribe(
         self, topics: frozenset[str], pattern: str | re.Pattern[str] | None, listeners: Listeners
     ) -> None:
         self._listeners = listeners
         self._topics = topics
         if self._member is None:
-            self._member = self._engine.run(self._new_member())
+            self._member = await self._shell.home(self._new_member())
         self._pattern = self._remote_pattern = None
         here = not self._settings.exclude_internal_topics  # the broker leaves internal topics out
         if isinstance(pattern, str) and self._member.takes_patterns and not here:
             self._remote_pattern = pattern
         elif pattern is not None:
             self._pattern = re.compile(pattern)
-        self._tell_topics()
+        await self._tell_topics()
 
-    def see_to(self, deadline: float) -> None:
+    async def see_to(self, deadline: float) -> None:
         """What `poll` owes the group. Costs next to nothing while nothing has changed."""
         member = self._member
         if member is None:
             return
-        member.polled(time.monotonic())
-        if self._pattern is not None and time.monotonic() >= self._look_again:
-            self._tell_topics()
+        member.polled(self._now())
+        if self._pattern is not None and self._now() >= self._look_again:
+            await self._tell_topics()
         if member.is_settled:
             return
         if member.failure is not None:
@@ -117,70 +122,68 @@ class Membership:
             raise failure
         if member.lost:
             gone = member.owned
-            self._places.assign(frozenset())
+            await self._places.assign(frozenset())
             self._forget(gone)
-            self._listeners.lost(gone)
-            self._places.on_loop(member.reached, frozenset())
+            await self._listeners.lost(gone)
+            await self._places.on_loop(member.reached, frozenset())
         if member.must_revoke_all:
-            self._reach(member, frozenset())
-        left = max(0.0, min(deadline - time.monotonic(), STEP_S))
-        target = self._engine.run(member.target(left))
+            await self._reach(member, frozenset())
+        left = max(0.0, min(deadline - self._now(), STEP_S))
+        target = await self._shell.home(member.target(left))
         if target is not None:
-            self._reach(member, target)
+            await self._reach(member, target)
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Commits if that is automatic, tells the listener, says good-bye."""
         if self._committer.is_automatic:
-            self._committer.commit_quietly(self._places.assigned)
+            await self._committer.commit_quietly(self._places.assigned)
         member = self._member
         if member is None:
             return
         try:
             if member.owned:
-                self._listeners.revoked(member.owned)
+                await self._listeners.revoked(member.owned)
         finally:
             self._member = None
-            self._engine.run(member.leave())
+            await self._shell.home(member.leave())
 
-    def _reach(self, member: Member, target: frozenset[TopicPartition]) -> None:
+    async def _reach(self, member: Member, target: frozenset[TopicPartition]) -> None:
         """Lets go first (committed and told), then takes on."""
         revoked, added = member.owned - target, target - member.owned
         self._counts.rebalances += 1
         if revoked:
             if self._committer.is_automatic:
-                self._committer.commit_quietly(revoked)
-            self._listeners.revoked(revoked)
-        self._places.assign(target, self._places.committed(added))
+                await self._committer.commit_quietly(revoked)
+            await self._listeners.revoked(revoked)
+        await self._places.assign(target, await self._places.committed(added))
         self._forget(revoked)
-        self._places.on_loop(member.reached, target)
+        await self._places.on_loop(member.reached, target)
         if added or not revoked:
-            self._listeners.assigned(added)
+            await self._listeners.assigned(added)
 
     def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         for partition in partitions:
             self._committer.forget(partition)
 
-    def _tell_topics(self) -> None:
+    async def _tell_topics(self) -> None:
         assert self._member is not None
         if self._pattern is not None:
-            self._look_again = time.monotonic() + min(
-                self._settings.metadata_max_age_ms / 1000, TOPICS_EVERY_S
-            )
-            self._refresh(None)
+            self._look_again = self._now() + min(self._settings.metadata_max_age_ms / 1000, TOPICS_EVERY_S)
+            await self._refresh(None)
             pattern, known = self._pattern, self._cluster.image.topics.values()
             excluded = self._settings.exclude_internal_topics
             self._topics = frozenset(
                 t.name for t in known if not (t.internal and excluded) and pattern.fullmatch(t.name)
             )
         elif self._topics:
-            self._refresh(self._topics)
+            await self._refresh(self._topics)
             for name in sorted(self._topics - self._cluster.image.topics.keys()):
                 self._cluster.troubles.report(missing_topic(name), "subscribed and waiting", attempts=2)
-        self._places.on_loop(self._member.subscribe, self._topics, self._remote_pattern)
+        await self._places.on_loop(self._member.subscribe, self._topics, self._remote_pattern)
 
-    def _refresh(self, topics: frozenset[str] | None) -> None:
+    async def _refresh(self, topics: frozenset[str] | None) -> None:
         create = topics is not None and self._settings.allow_auto_create_topics
-        self._engine.run(
+        await self._shell.home(
             self._cluster.retrying(
                 lambda: self._cluster.refresh(topics, create=create), "the topics could not be looked up"
             )

@@ -1,6 +1,5 @@
 """Which partition a record goes to: as Java's default client does, in turn, or as the user says."""
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -20,7 +19,7 @@ class Default:
     record earlier or later, which harms nobody.
     """
 
-    def __init__(self, batch_size: int, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
+    def __init__(self, batch_size: int, choose: Callable[[Sequence[int]], int]) -> None:
         self._batch_size = batch_size
         self._choose = choose
         self._sticky: dict[str, list[int]] = {}  # topic -> [partition, bytes that may still go there]
@@ -69,7 +68,12 @@ class Custom:
         return chosen
 
 
-def partitioner_for(setting: str | Callable[..., int], batch_size: int) -> Partitioner:
+def partitioner_for(
+    setting: str | Callable[..., int], batch_size: int, chance: Callable[[], float]
+) -> Partitioner:
+    """`chance` gives a number from 0 to below 1: which partition records without a key go to next."""
     if callable(setting):
         return Custom(setting)
-    return RoundRobin() if setting == "round_robin" else Default(batch_size)
+    if setting == "round_robin":
+        return RoundRobin()
+    return Default(batch_size, lambda able: able[int(chance() * len(able))])

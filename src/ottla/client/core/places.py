@@ -1,15 +1,13 @@
 """Where a consumer is in each of its partitions: the fetcher's places and the reader's positions as one."""
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.fetcher import Fetcher
 from ottla.client.core.reader import Reader
+from ottla.client.core.runtime import Shell, Task
 from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -19,12 +17,13 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Places:
-    def __init__(self, engine: Engine, cluster: Cluster, reader: Reader) -> None:
+    def __init__(self, shell: Shell, cluster: Cluster, reader: Reader) -> None:
         assert isinstance(cluster.settings, ConsumerSettings)
         self._settings = cluster.settings
-        self._engine, self._cluster, self._reader = engine, cluster, reader
-        self._task: asyncio.Task[None] | None = None
-        self.fetcher: Fetcher = engine.run(self._start())
+        self._home, self._cluster, self._reader = shell.home, cluster, reader
+        self._runtime = cluster.runtime
+        self._task: Task[None] | None = None
+        self.fetcher = Fetcher(cluster)
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
@@ -34,34 +33,36 @@ class Places:
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset(p for p, place in self.fetcher.places.copy().items() if place.paused)
 
-    def assign(self, partitions: frozenset[TopicPartition], starts: Offsets | None = None) -> None:
+    async def assign(self, partitions: frozenset[TopicPartition], starts: Offsets | None = None) -> None:
         """Exactly these; those that stay go on where they are, the others begin at `starts`."""
-        self._engine.run(self._assign(partitions, starts or {}))
+        await self._home(self._assign(partitions, starts or {}))
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where the group has committed; without a commit it is up to `auto.offset.reset`."""
         wanted = list(partitions)
         if not wanted or self._settings.group_id is None:
             return {}
-        return self._engine.run(
+        return await self._home(
             offsets_api.committed(
                 self._cluster, self._settings.group_id, wanted, require_stable=self._settings.read_committed
             )
         )
 
-    def seek(self, partition: TopicPartition, at: OffsetAndMetadata) -> None:
+    async def seek(self, partition: TopicPartition, at: OffsetAndMetadata) -> None:
         self._reader.place(partition, at)
-        self.on_loop(self.fetcher.seek, partition, at.offset, at.leader_epoch)
+        await self.on_loop(self.fetcher.seek, partition, at.offset, at.leader_epoch)
 
-    def seek_to_time(self, partition: TopicPartition, timestamp: int) -> None:
+    async def seek_to_time(self, partition: TopicPartition, timestamp: int) -> None:
         self._reader.place(partition, None)
-        self.on_loop(self.fetcher.seek_to_time, partition, timestamp)
+        await self.on_loop(self.fetcher.seek_to_time, partition, timestamp)
 
-    def pause(self, partitions: list[TopicPartition], paused: bool) -> None:
+    async def pause(self, partitions: list[TopicPartition], paused: bool) -> None:
         if paused:
             for partition, at in self._reader.not_handed_out(partitions, opened_only=False).items():
-                self.seek(partition, at)  # what is in store is fetched again after the pause
-        self.on_loop(self.fetcher.pause, partitions, paused)
+                await self.seek(partition, at)  # what is in store is fetched again after the pause
+        await self.on_loop(self.fetcher.pause, partitions, paused)
 
     def mine(self, partition: tuple[str, int]) -> TopicPartition:
         chosen = TopicPartition(*partition)
@@ -69,26 +70,26 @@ class Places:
             raise IllegalState(f"{chosen} is not assigned to this consumer; it has {_told(self.assigned)}")
         return chosen
 
-    def refill(self, timeout_s: float) -> bool:
+    async def refill(self, timeout_s: float) -> bool:
         """Takes what has arrived; whether anything has."""
-        chunks = self._engine.run(self.fetcher.take(timeout_s))
+        chunks = await self._home(self.fetcher.take(timeout_s))
         self._reader.add(chunks)
         return bool(chunks)
 
-    def position(self, partition: TopicPartition, timeout: float) -> int:
+    async def position(self, partition: TopicPartition, timeout: float) -> int:
         """Looked up if need be."""
-        deadline = time.monotonic() + timeout
+        deadline = self._runtime.now() + timeout
         while partition not in self._reader.positions:
             place = self.fetcher.places[partition]
-            self.refill(0)
+            await self.refill(0)
             first = self._reader.first_waiting(partition)
             if first is not None:
                 return first
             if place.offset is not None and not place.ahead:
                 return place.offset
-            if time.monotonic() > deadline:
+            if self._runtime.now() > deadline:
                 raise TimedOut(f"{partition} got no position within {timeout} s; are the brokers there?")
-            time.sleep(0.005)
+            await self._home(self._runtime.sleep(0.005))
         return self._reader.positions[partition].offset
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -100,25 +101,22 @@ class Places:
                 known[partition] = OffsetAndMetadata(place.offset if first is None else first)
         return known
 
-    def lag(self, partition: TopicPartition, timeout: float) -> int | None:
+    async def lag(self, partition: TopicPartition, timeout: float) -> int | None:
         end = self.fetcher.places[partition].high_watermark
-        return None if end < 0 else max(0, end - self.position(partition, timeout))
+        return None if end < 0 else max(0, end - await self.position(partition, timeout))
 
-    def on_loop(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Waits until `call` has run on the loop."""
+    async def on_loop(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Waits until `call` has run where the fetcher does."""
 
         async def run() -> None:
             call(*arguments)
 
-        self._engine.run(run())
-
-    async def _start(self) -> Fetcher:
-        fetcher = Fetcher(self._cluster)
-        self._task = asyncio.ensure_future(fetcher.run())
-        return fetcher
+        await self._home(run())
 
     async def _assign(self, partitions: frozenset[TopicPartition], starts: Offsets) -> None:
         """In one go: no fetch may start from somewhere else in between."""
+        if self._task is None:
+            self._task = self._runtime.spawn(self.fetcher.run())
         for gone in self.assigned - partitions:
             self._reader.place(gone, None)
         self.fetcher.assign(partitions)

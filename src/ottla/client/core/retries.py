@@ -1,12 +1,11 @@
 """Which failures are worth another try, how long to wait before it, and when to stop."""
 
-import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla import errors
+from ottla.client.core.runtime import Runtime
 from ottla.client.errors import TimedOut
 
 T = TypeVar("T")
@@ -41,17 +40,19 @@ class Backoff:
     base_ms: int = 100
     max_ms: int = 1_000
     attempts: int = 0
+    spread: Callable[[], float] = lambda: 0.5
 
-    def next_ms(self, spread: Callable[[], float] = random.random) -> float:
+    def next_ms(self) -> float:
         plain = min(self.max_ms, self.base_ms * (1 << min(self.attempts, 20)))
         self.attempts += 1
-        return plain * (0.8 + 0.4 * spread())
+        return plain * (0.8 + 0.4 * self.spread())
 
     def reset(self) -> None:
         self.attempts = 0
 
 
 async def retrying(
+    runtime: Runtime,
     operation: Callable[[], Awaitable[T]],
     *,
     timeout_ms: int,
@@ -63,7 +64,7 @@ async def retrying(
     last: Exception | None = None
     attempts = 0
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
+        async with runtime.timeout(timeout_ms / 1000):
             while True:
                 try:
                     return await operation()
@@ -73,6 +74,6 @@ async def retrying(
                     if not error.retriable:
                         raise
                     last = error
-                await asyncio.sleep(backoff.next_ms() / 1000)
+                await runtime.sleep(backoff.next_ms() / 1000)
     except TimeoutError:
         raise TimedOut(f"{what}: gave up after {timeout_ms} ms; last: {last or 'no answer'}") from last

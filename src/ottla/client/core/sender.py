@@ -1,8 +1,6 @@
 """Takes batches to their leaders: in order, retried, each until it is acknowledged, refused or too late."""
 
-import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,8 +12,8 @@ from ottla.client.core.deliveries import Batch
 from ottla.client.core.identity import Identity
 from ottla.client.core.metrics import ProducerCounts
 from ottla.client.core.retries import STALE_METADATA, is_retriable
+from ottla.client.core.runtime import Connection, Task
 from ottla.client.errors import TimedOut
-from ottla.client.loop.connection import Connection
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
@@ -30,17 +28,18 @@ IDLE_S = 0.2  # how long the sender sleeps at most: expiry needs a look now and 
 class Sender:
     """One task on the loop; each request in flight is another."""
 
-    def __init__(self, cluster: Cluster, accumulator: Accumulator, identity: Identity) -> None:
+    def __init__(self, cluster: Cluster, accumulator: Accumulator[Any], identity: Identity) -> None:
         assert isinstance(cluster.settings, ProducerSettings)
         self._settings = cluster.settings
         self._cluster = cluster
+        self._runtime = cluster.runtime
         self._accumulator = accumulator
         self._identity = identity
         self._codec = compression.NAMES.index(self._settings.compression_type)
-        self._wake = asyncio.Event()
+        self._wake = self._runtime.event()
         self.wake_requested = False  # a wake is on its way: callers need not send another
         self._in_flight: dict[int, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[Task[None]] = set()
         self.counts = ProducerCounts()
         self._busy: set[object] = set()  # what is being looked up or connected to at the moment
 
@@ -52,12 +51,12 @@ class Sender:
         while True:
             self._wake.clear()
             try:
-                pause_s = self._pump(_now_ms())
+                pause_s = self._pump(self._now_ms())
             except Exception:
                 log.exception("the sender stumbled")
                 pause_s = 0.1
             try:
-                async with asyncio.timeout(pause_s):
+                async with self._runtime.timeout(pause_s):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -194,7 +193,7 @@ class Sender:
                 self._on_error(queue, batch, error)
             return
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        task = asyncio.ensure_future(self._finish(node, answer, sent))
+        task = self._runtime.spawn(self._finish(node, answer, sent))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -212,12 +211,10 @@ class Sender:
             topic_data=list(topics.values()),
         )
 
-    async def _finish(
-        self, node: int, answer: "asyncio.Future[object]", sent: list[tuple[Queue, Batch]]
-    ) -> None:
+    async def _finish(self, node: int, answer: Task[object], sent: list[tuple[Queue, Batch]]) -> None:
         pending = {batch.partition: (queue, batch) for queue, batch in sent}
         failure: OttlaError = errors.UnknownServerError("the broker did not answer for this partition")
-        begun = time.monotonic()
+        begun = self._runtime.now()
         try:
             told_all: Any = await answer
             self._cluster.image.add_brokers(told_all.node_endpoints)
@@ -239,7 +236,7 @@ class Sender:
             failure = error
         finally:
             self._in_flight[node] -= 1
-            self._count_answer((time.monotonic() - begun) * 1000)
+            self._count_answer((self._runtime.now() - begun) * 1000)
             for queue, batch in pending.values():
                 self._on_error(queue, batch, failure)
             self._wake.set()
@@ -272,7 +269,7 @@ class Sender:
             batch.attempts += 1
             self.counts.retries += len(batch.rows)
             queue.put_back(batch)
-            queue.not_before_ms = 0 if moved else _now_ms() + self._pause_ms(batch.attempts)
+            queue.not_before_ms = 0 if moved else self._now_ms() + self._pause_ms(batch.attempts)
         else:
             if batch.sequence >= 0:
                 self._identity.on_batch_failed(error, batch.producer)
@@ -315,14 +312,17 @@ class Sender:
                 await work()  # type: ignore[misc]
             except OttlaError as error:
                 self._cluster.troubles.report(error, "records are waiting to be sent")
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
             finally:
                 self._busy.discard(key)
                 self._wake.set()
 
-        task = asyncio.ensure_future(run())
+        task = self._runtime.spawn(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _now_ms(self) -> int:
+        return int(self._runtime.now() * 1000)
 
 
 def _refusal(partition: TopicPartition, told: object) -> OttlaError:
@@ -331,7 +331,3 @@ def _refusal(partition: TopicPartition, told: object) -> OttlaError:
     details = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors]  # type: ignore[attr-defined]
     parts = [text or errors.NAMES.get(code, str(code)), *details[:5]]
     return error_for(code, f"{partition}: " + "; ".join(parts))
-
-
-def _now_ms() -> int:
-    return int(time.monotonic() * 1000)

@@ -1,10 +1,9 @@
 """The transactional producer's side of the protocol: both generations, fencing, errors to abort on."""
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla import errors
-from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.accumulator import Queue
 from ottla.client.core.cluster import GROUP, TRANSACTION, Cluster
 from ottla.client.core.dialogue import check
 from ottla.client.core.identity import Identity, init_request
@@ -40,9 +39,13 @@ class Transactions(Identity):
     generation_max = 2
 
     def __init__(
-        self, cluster: Cluster, accumulator: Accumulator, transactional_id: str | None = None
+        self,
+        cluster: Cluster,
+        queues: Callable[[], Iterable[Queue]] = tuple,
+        *,
+        transactional_id: str | None = None,
     ) -> None:
-        super().__init__(cluster, accumulator)
+        super().__init__(cluster, queues)
         assert isinstance(cluster.settings, ProducerSettings)
         found = transactional_id or cluster.settings.transactional_id
         assert found is not None
@@ -183,7 +186,7 @@ class Transactions(Identity):
                         raise error_for(told.partition_error_code, None)
         except errors.ConcurrentTransactions:
             # The one before is still being ended: a matter of milliseconds.
-            await asyncio.sleep(0.02)
+            await self._cluster.runtime.sleep(0.02)
             return
         except errors.OttlaError as error:
             self._cluster.forget_stale(error)

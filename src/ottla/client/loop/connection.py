@@ -6,10 +6,10 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
 
-from ottla.client.core import security
 from ottla.client.core.dialogue import Dialogue, Frames, check
-from ottla.client.core.handshake import closed_early, is_tls_record, refusal, tls_port
 from ottla.client.errors import ConnectionLost
+from ottla.client.loop import security
+from ottla.client.loop.handshake import closed_early, is_tls_record, refusal, tls_port
 from ottla.client.settings import Settings
 from ottla.errors import OttlaError, SaslAuthenticationFailed, UnsupportedVersion
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

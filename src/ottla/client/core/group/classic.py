@@ -1,6 +1,5 @@
 """The classic protocol: members join, one of them shares out, all are told; heartbeats until next time."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from ottla.client.core.dialogue import check
 from ottla.client.core.group.assignors import ASSIGNORS, names_of
 from ottla.client.core.group.member import Member
 from ottla.client.core.retries import is_retriable
+from ottla.client.core.runtime import Task
 from ottla.client.core.subscriptions import (
     Subscription,
     decode_assignment,
@@ -35,9 +35,9 @@ class ClassicMember(Member):
         self.member_id = ""
         self.generation = -1
         self._needs_join = False
-        self._joining: asyncio.Task[None] | None = None
-        self._heart: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._joining: Task[None] | None = None
+        self._heart: Task[None] | None = None
+        self._watch: Task[None] | None = None
         self._target: frozenset[TopicPartition] | None = None
         self._counts: dict[str, int] = {}
 
@@ -61,8 +61,8 @@ class ClassicMember(Member):
             self.topics = topics
             self._needs_join = True
         if self._heart is None:
-            self._heart = self._start(asyncio.ensure_future(self._beat()))
-            self._watch = self._start(asyncio.ensure_future(self._watch_polls()))
+            self._heart = self._start(self._beat())
+            self._watch = self._start(self._watch_polls())
 
     @property
     def is_settled(self) -> bool:
@@ -74,9 +74,9 @@ class ClassicMember(Member):
             return None  # a heartbeat has told of it since the consumer looked: it must let go before joining
         if self._needs_join and self._joining is None:
             self._needs_join = False
-            self._joining = self._start(asyncio.ensure_future(self._join_until_done()))
+            self._joining = self._start(self._join_until_done())
         if self._joining is not None:
-            await asyncio.wait({self._joining}, timeout=timeout_s)
+            await self._runtime.wait([self._joining], timeout_s)
             if not self._joining.done():
                 return None
             self._joining = None
@@ -126,7 +126,7 @@ class ClassicMember(Member):
                     self.failure = error
                     self._notify()
                     return
-                await asyncio.sleep(backoff.next_ms() / 1000)
+                await self._runtime.sleep(backoff.next_ms() / 1000)
 
     async def _join_and_sync(self) -> frozenset[TopicPartition]:
         subscription = Subscription(
@@ -183,7 +183,7 @@ class ClassicMember(Member):
 
     async def _beat(self) -> None:
         while self.failure is None:
-            await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
+            await self._runtime.sleep(self._settings.heartbeat_interval_ms / 1000)
             joining = self._joining is not None and not self._joining.done()
             if self.generation < 0 or joining or self.lost:
                 continue

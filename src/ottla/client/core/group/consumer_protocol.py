@@ -1,8 +1,6 @@
 """The new protocol (KIP-848): one kind of request; the broker assigns, members let go and take on."""
 
-import asyncio
 import base64
-import os
 from collections.abc import Callable
 
 from ottla import errors
@@ -10,6 +8,7 @@ from ottla.client.core.cluster import GROUP, Cluster
 from ottla.client.core.dialogue import check
 from ottla.client.core.group.member import Member
 from ottla.client.core.retries import is_retriable
+from ottla.client.core.runtime import Task
 from ottla.client.errors import NotSupported
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
@@ -24,14 +23,14 @@ class ConsumerMember(Member):
     def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
         super().__init__(cluster, notify)
         # Kafka's form: a UUID in URL-safe base64.
-        self.member_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+        self.member_id = base64.urlsafe_b64encode(cluster.runtime.token()).rstrip(b"=").decode()
         self.epoch = 0
         self._interval_s = 5.0
         self._target: frozenset[TopicPartition] = frozenset()
         self._told: tuple[object, ...] | None = None
-        self._beat = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._beat = self._runtime.event()
+        self._task: Task[None] | None = None
+        self._watch: Task[None] | None = None
 
     @property
     def is_member(self) -> bool:
@@ -44,8 +43,8 @@ class ConsumerMember(Member):
         self.topics, self.pattern = topics, pattern
         self._beat.set()
         if self._task is None:
-            self._task = self._start(asyncio.ensure_future(self._run()))
-            self._watch = self._start(asyncio.ensure_future(self._watch_polls()))
+            self._task = self._start(self._run())
+            self._watch = self._start(self._watch_polls())
 
     @property
     def is_settled(self) -> bool:
@@ -84,7 +83,7 @@ class ConsumerMember(Member):
             if not self.lost:
                 await self._once()
             try:
-                async with asyncio.timeout(self._interval_s):
+                async with self._runtime.timeout(self._interval_s):
                     await self._beat.wait()
             except TimeoutError:
                 pass
@@ -105,7 +104,7 @@ class ConsumerMember(Member):
             self._told = None
             self._cluster.forget_stale(error)
             if is_retriable(error) or isinstance(error, errors.UnreleasedInstanceId):
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
                 self._beat.set()
             else:
                 self.failure = error

@@ -1,11 +1,12 @@
 """What both protocols' members share: the consumer asks for a target and says when it is reached."""
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from ottla.client.core.cluster import Cluster
+from ottla.client.core.runtime import Task
 from ottla.client.errors import PollTooLate
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
@@ -20,6 +21,7 @@ class Member:
     def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
         assert isinstance(cluster.settings, ConsumerSettings) and cluster.settings.group_id is not None
         self._cluster = cluster
+        self._runtime = cluster.runtime
         self._settings = cluster.settings
         self._notify = notify  # something waits for the consumer's next poll
         self.group: str = cluster.settings.group_id
@@ -29,8 +31,8 @@ class Member:
         self.lost = False  # fenced or too late: what was owned is somebody else's already
         self.failure: Exception | None = None
         self.takes_patterns = False  # the broker evaluates regular expressions
-        self._last_poll = asyncio.get_running_loop().time()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_poll = self._runtime.now()
+        self._tasks: set[Task[None]] = set()
 
     @property
     def must_revoke_all(self) -> bool:
@@ -72,14 +74,14 @@ class Member:
     @property
     def is_late(self) -> bool:
         """Whether the user has not polled for too long to be trusted with partitions."""
-        silent_s = asyncio.get_running_loop().time() - self._last_poll
+        silent_s = self._runtime.now() - self._last_poll
         return silent_s * 1000 > self._settings.max_poll_interval_ms
 
     async def _watch_polls(self) -> None:
         """On its own, as a broker may keep a heartbeat for a while before it answers."""
         pause_s = min(1.0, self._settings.max_poll_interval_ms / 4000)
         while self.failure is None:
-            await asyncio.sleep(pause_s)
+            await self._runtime.sleep(pause_s)
             if self.is_late and not self.lost and self.owned:
                 self._too_late()
                 with contextlib.suppress(OttlaError):  # the session will end by itself
@@ -97,7 +99,8 @@ class Member:
         )
         self.lost = True
 
-    def _start(self, work: asyncio.Task[None]) -> asyncio.Task[None]:
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
-        return work
+    def _start(self, work: Coroutine[Any, Any, None]) -> Task[None]:
+        task = self._runtime.spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -7,8 +7,8 @@ import os
 import ssl
 from collections.abc import Generator
 
-from ottla.client.core.handshake import checked_file
 from ottla.client.errors import SettingError
+from ottla.client.loop.handshake import checked_file
 from ottla.client.settings import Settings
 from ottla.errors import SaslAuthenticationFailed
 
