@@ -269,3 +269,17 @@ def test_a_time_out_leaves_no_task_behind_that_nobody_asks(caplog: pytest.LogCap
                 del opening
                 gc.collect()
     assert "never retrieved" not in caplog.text
+
+
+def test_a_client_that_is_closed_in_the_middle_of_its_work_warns_of_nothing(broker: Broker) -> None:
+    broker.create_topic("busy", 4)
+    told: list[str] = []
+    for _ in range(5):
+        with ottla.Consumer(
+            bootstrap_servers=broker.bootstrap,
+            auto_offset_reset="earliest",
+            on_retry=lambda error: told.append(str(error)),
+        ) as consumer:
+            consumer.assign([("busy", index) for index in range(4)])
+            consumer.poll(0.05)
+    assert told == []

@@ -298,7 +298,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Nothing is left: neither what is being opened at the moment nor what just was."""
-        self._closed = True
+        self._closed = self.troubles.closed = True
         tasks = [*self._opening.values(), *self._refreshing.values()]
         for task in tasks:
             task.cancel()

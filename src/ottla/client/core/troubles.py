@@ -17,9 +17,12 @@ class Troubles:
         self._tell = tell
         self._told: dict[str, None] = {}
         self.last: OttlaError | None = None
+        self.closed = False  # what fails from now on fails because of the close
 
     def report(self, error: OttlaError, what: str, attempts: int = 1) -> None:
         """Unreachable brokers are told at once; an answer that often means "not yet" from the second on."""
+        if self.closed:
+            return
         self.last = error
         if attempts < 2 and not isinstance(error, NetworkException):
             return
