@@ -51,7 +51,7 @@ class Coordinator:
         topic = self._image.topics.get(self.topic)
         if topic is None:
             raise errors.CoordinatorNotAvailable(f"{self.topic} is not there yet")
-        return (java_hash(key) & 0x7FFFFFFF) % len(topic.partitions)
+        return partition_of(key, len(topic.partitions))
 
     def shard_of(self, key: str) -> "LocalShard":
         shard = self.shards.get(self.index_of(key))
@@ -204,8 +204,16 @@ class LocalShard:
         self._shard.replay(found, producer)
 
 
+def partition_of(key: str, partitions: int) -> int:
+    """As in Apache Kafka: the absolute value of Java's hash, which has none for the smallest integer: 0."""
+    value = java_hash(key)
+    if value >= 1 << 31:  # negative in Java
+        value = ((1 << 32) - value) & 0x7FFFFFFF
+    return value % partitions
+
+
 def java_hash(text: str) -> int:
-    """String.hashCode of Java, over UTF-16 code units."""
+    """String.hashCode of Java, over UTF-16 code units, as an unsigned number."""
     value = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(data), 2):
