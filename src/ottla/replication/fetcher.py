@@ -6,7 +6,7 @@ history differs answers where that epoch ends with it, and the follower cuts the
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -102,14 +102,20 @@ class Fetcher:
 
     def request(self, broker_epoch: int, now_ms: int) -> FetchRequest | None:
         """What to ask next; None while there is nothing to ask for."""
-        wanted = dict(self._wanted(now_ms))
+        known = self._known if self._session_id != NO_SESSION else {}
+        wanted: dict[Key, Asked] = {}
+        changed: dict[Key, Asked] = {}
+        for key, followed in self._followed.items():
+            last = known.get(key)
+            asked = self._asked(followed, last, now_ms)
+            if asked is not None:
+                wanted[key] = asked
+                if asked is not last:
+                    changed[key] = asked
         if not wanted:
             return None
-        self._under_way = wanted
-        known = self._known if self._session_id != NO_SESSION else {}
-        changed = {key: asked for key, asked in wanted.items() if known.get(key) != asked}
         forgotten = [key for key in known if key not in wanted]
-        self._known = wanted
+        self._known = self._under_way = wanted
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch),
             max_wait_ms=self.limits.wait_ms,
@@ -126,26 +132,28 @@ class Fetcher:
         due = [each.resume_ms for each in self._followed.values()]
         return max(1, min(due) - now_ms) if due else None
 
-    def _wanted(self, now_ms: int) -> Iterator[tuple[Key, Asked]]:
-        for key, followed in self._followed.items():
-            log = followed.partition.log
-            if log is None or now_ms < followed.resume_ms:
-                continue
-            if log.config.flush_messages == 1 and log.recovery_point < log.end_offset:
-                continue  # asking for what comes next would say that this is safe here
-            throttle = self._throttle_of(followed.partition)
-            if throttle is not None and (pause_ms := throttle.opens_in_ms(now_ms)):
-                followed.resume_ms = now_ms + pause_ms
-                continue
-            yield (
-                key,
-                Asked(
-                    followed.partition.state.leader_epoch,
-                    log.end_offset,
-                    log.epochs.latest,
-                    log.log_start_offset,
-                ),
-            )
+    def _asked(self, followed: _Followed, last: Asked | None, now_ms: int) -> Asked | None:
+        """What to ask of a partition: `last` if that is still so, None if it is left out for now."""
+        partition = followed.partition
+        log = partition.log
+        if log is None or now_ms < followed.resume_ms:
+            return None
+        if log.config.flush_messages == 1 and log.recovery_point < log.end_offset:
+            return None  # asking for what comes next would say that this is safe here
+        throttle = self._throttle_of(partition)
+        if throttle is not None and (pause_ms := throttle.opens_in_ms(now_ms)):
+            followed.resume_ms = now_ms + pause_ms
+            return None
+        epoch, last_epoch = partition.state.leader_epoch, log.epochs.latest
+        if (
+            last is not None
+            and last.offset == log.end_offset
+            and last.leader_epoch == epoch
+            and last.last_epoch == last_epoch
+            and last.log_start_offset == log.log_start_offset
+        ):
+            return last
+        return Asked(epoch, log.end_offset, last_epoch, log.log_start_offset)
 
     def _topics(self, changed: dict[Key, Asked]) -> list[FetchTopic]:
         topics: dict[bytes, list[FetchPartition]] = defaultdict(list)
