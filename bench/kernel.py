@@ -34,10 +34,10 @@ def main() -> None:
         ("walk, 100 B records", COUNT / 1e6, "M/s", lambda: subject.walk(payload, COUNT, consecutive=True)),
         ("index", COUNT / 1e6, "M/s", lambda: subject.index(payload, COUNT)),
         (
-            "find_timestamp, last",
+            "find_record, last",
             COUNT / 1e6,
             "M/s",
-            lambda: subject.find_timestamp(payload, COUNT, 0, 2**62),
+            lambda: subject.find_record(payload, COUNT, 0, 2**62),
         ),
         ("validate, 1.1 MB batch", COUNT / 1e6, "M/s", lambda: subject.validate(data)),
         ("validate, 10 records", 1e-6, "M batches/s", lambda: subject.validate(small)),

@@ -21,6 +21,7 @@ from ottla.wire import batch, compression
 from ottla.wire.batch import assemble, read_header
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
@@ -204,7 +205,7 @@ def test_a_bug_with_one_partition_is_told_of_that_one_alone(monkeypatch, caplog)
             assert [answer.base_offset for answer in answers] == [0, -1, 0]
 
     run(scenario())
-    assert any("partition 1 of t failed" in line.getMessage() for line in caplog.records)
+    assert any("produce to partition 1 of t failed" in line.getMessage() for line in caplog.records)
 
 
 # -- two entries for one partition -------------------------------------------------------------------
@@ -286,5 +287,83 @@ def test_refused_transactional_batches_leave_nothing_behind():
             (answer,) = (await client.call(request, 12)).responses[0].partition_responses
             assert answer.error_code == 0
             assert len(gate) == 0
+
+    run(scenario())
+
+
+# -- offsets by time ---------------------------------------------------------------------------------
+
+
+def offsets_at(timestamp, partition=0):
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, current_leader_epoch=-1)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+
+
+@pytest.mark.parametrize("asked", [5, -3])
+def test_a_search_over_many_batches_of_one_timestamp_lets_others_have_their_turn(asked):
+    """The time index tells nothing of records that are all of one time."""
+    base = now_ms()
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+            await client.create("t")
+            log = node.broker.partition("t", 0).log
+            same = a_batch(b"v", timestamp=base)
+            for _ in range(40_000):
+                log.append(same, leader_epoch=0, now_ms=base)
+            log.append(a_batch(b"last", timestamp=base + 10), leader_epoch=0, now_ms=base)
+            if asked == -3:  # the newest is not committed yet: every header is looked at
+                log.advance_high_watermark(40_000)
+            else:
+                log.advance_high_watermark(40_001)
+            timestamp = asked if asked < 0 else base + asked
+            search = asyncio.create_task(client.call(offsets_at(timestamp), 7))
+            turns = 0
+            while not search.done():
+                await other.call(MetadataRequest(topics=[]))
+                turns += 1
+            answer = (await search).topics[0].partitions[0]
+            assert (answer.error_code, answer.offset) == (0, 0 if asked == -3 else 40_000)
+            assert turns > 5
+
+    run(scenario())
+
+
+def test_a_search_looks_into_a_batch_that_was_compressed_to_very_little():
+    base = now_ms()
+    records = [Record(at, base + at // 100, b"k", bytes(30_000)) for at in range(300)]
+    large = batch.build(records, codec=compression.ZSTD)
+
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t")
+            assert (await produced(client, (0, large)))[0].error_code == 0
+            await client.delete_before("t", 150)
+            for timestamp, offset in (
+                (base, 150),
+                (base + 1, 150),
+                (base + 2, 200),
+                (base + 3, -1),
+                (-3, 200),
+            ):
+                answer = (await client.call(offsets_at(timestamp), 7)).topics[0].partitions[0]
+                assert (answer.error_code, answer.offset) == (0, offset), timestamp
+
+    run(scenario())
+
+
+def test_the_newest_record_left_is_found_where_the_newest_was_deleted():
+    base = now_ms()
+    times = [base + 50, base + 10, base + 30, base + 20, base + 30]
+    mixed = batch.build([Record(at, time, b"k", b"v") for at, time in enumerate(times)])
+
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t")
+            await produced(client, (0, mixed))
+            for start, offset in ((1, 2), (3, 4)):
+                await client.delete_before("t", start)
+                answer = (await client.call(offsets_at(-3), 7)).topics[0].partitions[0]
+                assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, base + 30)
 
     run(scenario())

@@ -75,7 +75,7 @@ def compare_payload(payload, count, base_timestamp=0, target=0):
     both("walk", payload, count, consecutive=True)
     both("walk", payload, count, consecutive=False)
     both("index", payload, count)
-    both("find_timestamp", payload, count, base_timestamp, target)
+    both("find_record", payload, count, base_timestamp, target)
     both("outliers", payload, count, 3, min(base_timestamp, target), max(base_timestamp, target), target)
     both("outliers", payload, count, 3, null_keys=True)
 

@@ -4,12 +4,24 @@ Most responses have an error code on top. The others carry one for each thing as
 request: arrays for arrays, names for names.
 """
 
-from ottla.errors import NONE, ProtocolError
+import logging
+
+from ottla.errors import NONE, ProtocolError, UnknownServerError
 from ottla.wire.schema import Api, Field, Message, covers
+
+logger = logging.getLogger("ottla.broker")
 
 ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS = 43, 45, 50
 # On top and for each thing, as Kafka does.
 SAID_TWICE = (ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_CREDENTIALS)
+
+
+def protocol_error(error: Exception, what: str) -> ProtocolError:
+    """What the client is told of one part of its request that failed. The other parts keep their own answers."""
+    if isinstance(error, ProtocolError):
+        return error
+    logger.error("%s failed", what, exc_info=error)
+    return UnknownServerError()
 
 
 def refusal(api: Api, version: int, request: Message, error: ProtocolError) -> Message:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import errors
 from ottla.broker.coordinators import Coordinator, LocalShard
+from ottla.broker.refusals import protocol_error
 from ottla.coordination.transactions.gate import (
     OFFSET_COMMIT_ABORTABLE,
     OFFSET_COMMIT_ADDS,
@@ -370,8 +371,10 @@ class Transactions:
                 now_ms=broker.clock.now_ms(),
                 transaction_version=markers.transaction_version,
             )
-        except ProtocolError as error:
-            settle(each, error.code)
+        except Exception as failure:
+            settle(
+                each, protocol_error(failure, f"writing a marker to partition {each[1]} of {each[0]}").code
+            )
             return
         topic, index = each
         if topic == CONSUMER_OFFSETS and index in broker.groups.shards:

@@ -1,5 +1,6 @@
 """Decisions on settings: AlterConfigs and IncrementalAlterConfigs of topics, brokers and groups."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla import errors
@@ -38,13 +39,13 @@ def alter_configs(
     """`incremental` changes what is named; else what is not named is unset (the older AlterConfigs)."""
     records: list[Record] = []
     results: list[ResourceResult] = []
-    seen: set[tuple[int, str]] = set()
-    for resource in resources:
+    named = list(resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in named)
+    for resource in named:
         kind, name = resource.resource_type, resource.resource_name
         try:
-            if (kind, name) in seen:
+            if times[kind, name] > 1:
                 raise errors.InvalidRequest("Each resource must appear at most once.")
-            seen.add((kind, name))
             before = image.settings(kind, name)
             after = _altered(resource, before, image, config, incremental)
         except ProtocolError as error:

@@ -76,11 +76,14 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
     results: dict[tuple[str | None, bytes], TopicResult] = {}
     for topic in wanted:
         try:
-            doomed = _to_delete(topic.name, topic.topic_id, image, config)
-            if names[topic.name] > 1 or (doomed.topic_id in records and topic.name is not None):
+            if names[topic.name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
-            if ids[topic.topic_id] > 1 or doomed.topic_id in records:
+            if ids[topic.topic_id] > 1:
                 raise errors.InvalidRequest("Duplicate topic id.")
+            doomed = _to_delete(topic.name, topic.topic_id, image, config)
+            if doomed.topic_id in records:
+                what = "id" if topic.name is None else "name"
+                raise errors.InvalidRequest(f"Duplicate topic {what}.")
         except ProtocolError as error:
             results[topic.name, topic.topic_id] = TopicResult(topic.name, topic.topic_id, error)
         else:

@@ -1,5 +1,6 @@
 """Changes of rules, users and quotas: checked as Kafka's controller checks them, and decided on as records."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ottla import errors
@@ -114,11 +115,11 @@ UserChange = Upsertion | Deletion
 
 def alter_users(changes: Sequence[UserChange], image: Image) -> Decision[dict[str, ProtocolError | None]]:
     """One result for each user; a user that is named twice is not changed at all."""
-    names = [change.name for change in changes]
+    times = Counter((change.name, change.mechanism) for change in changes)
     records: list[Record] = []
     results: dict[str, ProtocolError | None] = {}
     for change in changes:
-        if names.count(change.name) > 1 and _is_doubled(change, changes):
+        if times[change.name, change.mechanism] > 1:
             results[change.name] = errors.DuplicateResource(
                 "A user credential cannot be altered twice in the same request"
             )
@@ -131,11 +132,6 @@ def alter_users(changes: Sequence[UserChange], image: Image) -> Decision[dict[st
     failed = {name for name, error in results.items() if error is not None}
     kept = (record for record in records if getattr(record, "name", "") not in failed)
     return Decision(tuple(kept), results)
-
-
-def _is_doubled(change: UserChange, changes: Sequence[UserChange]) -> bool:
-    same = [each for each in changes if (each.name, each.mechanism) == (change.name, change.mechanism)]
-    return len(same) > 1
 
 
 def _unfit_user(change: UserChange, image: Image) -> ProtocolError | None:

@@ -28,7 +28,7 @@ from ottla.storage.partition_files import (
 from ottla.storage.producers import ProducerEntry, Producers
 from ottla.storage.reading import Place, Slice, position_of, read_batches
 from ottla.storage.retention import Expiry, expired
-from ottla.storage.search import Found
+from ottla.storage.search import Found, Search
 from ottla.storage.segment import Segment, segment_ms
 from ottla.storage.segments import Segments
 from ottla.storage.shortage import is_shortage
@@ -367,7 +367,7 @@ class Log:
         return False
 
     def _guarded_roll(self, base_offset: int, now_ms: int) -> None:
-        with self._reading():  # what could not be rolled for want of room is as it was
+        with self.reading():  # what could not be rolled for want of room is as it was
             self._roll(base_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
@@ -406,7 +406,7 @@ class Log:
 
     def place_of(self, offset: int) -> Place:
         """Where the batch that holds `offset` starts; see `bytes_from`."""
-        with self._reading():
+        with self.reading():
             segment = self._segments.all[self._segments.floor(offset)]
             return Place(segment, position_of(segment, offset))
 
@@ -419,7 +419,7 @@ class Log:
         if segments[0] is not place.segment:
             return None
         counted = -place.position
-        with self._reading():
+        with self.reading():
             for segment in segments:
                 counted += position_of(segment, end)
                 if end <= segment.next_offset:
@@ -451,23 +451,21 @@ class Log:
                     return found
         return found
 
+    def search(self, timestamp: int, *, up_to: int | None = None) -> Search:
+        """For the first record with this timestamp or a later one, in steps."""
+        return search.first_at_or_after(self, timestamp, self.end_offset if up_to is None else up_to)
+
+    def search_newest(self, *, up_to: int | None = None) -> Search:
+        """For the first record of the largest timestamp, in steps."""
+        return search.newest(self, self.end_offset if up_to is None else up_to)
+
     def offset_for_timestamp(self, timestamp: int, *, up_to: int | None = None) -> Found | None:
-        """The first record with this timestamp or a later one."""
-        with self._reading():
-            return search.first_at_or_after(
-                self.segments,
-                timestamp,
-                log_start_offset=self.log_start_offset,
-                end_offset=self.end_offset if up_to is None else up_to,
-            )
+        with self.reading():
+            return search.run(self.search(timestamp, up_to=up_to))
 
     def offset_of_max_timestamp(self, *, up_to: int | None = None) -> Found | None:
-        with self._reading():
-            return search.newest(
-                self.segments,
-                log_start_offset=self.log_start_offset,
-                end_offset=self.end_offset if up_to is None else up_to,
-            )
+        with self.reading():
+            return search.run(self.search_newest(up_to=up_to))
 
     def end_of_epoch(self, epoch: int) -> EpochStart:
         """(epoch, end offset): where a follower that is at this epoch has to truncate to."""
@@ -679,7 +677,7 @@ class Log:
             self._refuse(error)
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """An OSError in here changes nothing, so that want of room or of file handles passes."""
         try:
             yield

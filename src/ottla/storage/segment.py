@@ -350,23 +350,25 @@ class Segment:
             return self.files.file(self.disk, self.path(LOG))
         return self._file
 
-    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    def headers(
+        self, position: int = 0, chunk_bytes: int = _CHUNK_BYTES
+    ) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each whole batch from `position` on; CorruptBatch where there is none."""
         buffer, start = b"", position
         while position + HEADER_BYTES <= self.size_bytes:
             at = position - start
             if at + HEADER_BYTES > len(buffer):
-                buffer, start, at = self.read_at(position, _CHUNK_BYTES), position, 0
+                buffer, start, at = self.read_at(position, chunk_bytes), position, 0
             header = read_header(buffer, at)
             if position + header.size > self.size_bytes:
                 return
             yield position, header
             position += header.size
 
-    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    def headers_from(self, offset: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         """As `headers`, from the batch on that holds `offset`, or the next one."""
         start = self.indexes.offset.lookup(offset - self.base_offset)
-        for position, header in self.headers(start):
+        for position, header in self.headers(start, chunk_bytes):
             if header.last_offset >= offset:
                 yield position, header
 

@@ -383,12 +383,13 @@ static PyObject *py_index(PyObject *module, PyObject *args, PyObject *names)
     return rows;
 }
 
-static PyObject *py_find_timestamp(PyObject *module, PyObject *args, PyObject *names)
+static PyObject *py_find_record(PyObject *module, PyObject *args, PyObject *names)
 {
-    static char *known[] = {"payload", "count", "base_timestamp", "target", NULL};
+    static char *known[] = {"payload", "count", "base_timestamp", "target", "from_delta", NULL};
     Py_buffer data;
-    long long count, base_timestamp, target;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "y*LLL", known, &data, &count, &base_timestamp, &target))
+    long long count, base_timestamp, target, from_delta = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "y*LLL|L", known, &data, &count, &base_timestamp, &target,
+                                     &from_delta))
         return NULL;
     Payload payload = payload_of(&data, count);
     const uint8_t *at = payload.start;
@@ -400,7 +401,7 @@ static PyObject *py_find_timestamp(PyObject *module, PyObject *args, PyObject *n
         if (fault.reason)
             break;
         long long timestamp = (long long)((uint64_t)base_timestamp + (uint64_t)record.timestamp_delta);
-        if (timestamp >= target) {
+        if (timestamp >= target && record.offset_delta >= from_delta) {
             found = Py_BuildValue("LL", (long long)record.offset_delta, timestamp);
             PyBuffer_Release(&data);
             return found;
@@ -626,7 +627,7 @@ static PyMethodDef methods[] = {
     FUNCTION(crc32c_portable),
     FUNCTION(walk),
     FUNCTION(index),
-    FUNCTION(find_timestamp),
+    FUNCTION(find_record),
     FUNCTION(outliers),
     FUNCTION(read_header),
     FUNCTION(scan),

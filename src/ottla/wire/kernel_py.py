@@ -89,15 +89,18 @@ def index(payload: Buffer, count: int) -> bytes:
     return rows.tobytes()
 
 
-def find_timestamp(payload: Buffer, count: int, base_timestamp: int, target: int) -> tuple[int, int] | None:
-    """The first record at or after `target`: (offset delta, timestamp). Sums wrap, as Java's longs do."""
+def find_record(
+    payload: Buffer, count: int, base_timestamp: int, target: int, from_delta: int = 0
+) -> tuple[int, int] | None:
+    """The first record at or after `target`: (offset delta, timestamp). Sums wrap, as Java's longs do. Offset deltas
+    before `from_delta` do not count."""
     view = _view(payload, count)
     end = len(view)
     position = 0
     for number in range(count):
         offset, delta, _, _, _, _, _, position = _record(view, position, end, number)
         timestamp = signed64(base_timestamp + delta)
-        if timestamp >= target:
+        if timestamp >= target and offset >= from_delta:
             return offset, timestamp
     _all_consumed(position, end)
     return None

@@ -90,7 +90,7 @@ def test_no_records_are_fine_and_have_no_timestamp(subject):
     assert subject.encode([]) == (b"", 0, -1, -1)
     assert subject.walk(b"", 0, consecutive=True) == (0, -1, -1, -1, 0)
     assert subject.index(b"", 0) == b""
-    assert subject.find_timestamp(b"", 0, 0, 0) is None
+    assert subject.find_record(b"", 0, 0, 0) is None
 
 
 def test_gaps_are_for_compacted_logs_only(subject):
@@ -143,7 +143,7 @@ def test_a_bad_record_is_refused(subject, payload, expected):
     with pytest.raises(BadRecord, match=expected):
         subject.index(payload, 1)
     with pytest.raises(BadRecord, match=expected):
-        subject.find_timestamp(payload, 1, 0, 2**62)
+        subject.find_record(payload, 1, 0, 2**62)
 
 
 def test_what_java_lets_pass_passes(subject):
@@ -168,7 +168,7 @@ def test_the_index_points_at_everything(subject):
 
 def test_a_time_finds_the_first_record_at_or_after_it(subject):
     payload, *_ = subject.encode([Record(i, ts, None, b"") for i, ts in enumerate((10, 30, 20, 40))], 0, 10)
-    assert [subject.find_timestamp(payload, 4, 10, target) for target in (-5, 10, 11, 30, 31, 41)] == [
+    assert [subject.find_record(payload, 4, 10, target) for target in (-5, 10, 11, 30, 31, 41)] == [
         (0, 10),
         (0, 10),
         (1, 30),

@@ -12,7 +12,7 @@ TRANSACTION = 1
 
 async def find_coordinator(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     is_batched = context.api_version >= BATCHED_FROM
-    keys = request.coordinator_keys if is_batched else [request.key]
+    keys = list(dict.fromkeys(request.coordinator_keys)) if is_batched else [request.key]
     refusal = await _topic_refusal(request.key_type, context) if keys else None
     coordinators = [_found(key, request.key_type, refusal, context) for key in keys]
     if is_batched:

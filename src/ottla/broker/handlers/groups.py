@@ -172,7 +172,7 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.api_version >= GROUPS_FROM:
         return OffsetFetchResponse(
-            groups=[await _fetched(each, request.require_stable, context) for each in request.groups]
+            groups=[await _fetched(each, request.require_stable, context) for each in _merged(request.groups)]
         )
     group = OffsetFetchRequestGroup(group_id=request.group_id, member_epoch=-1)
     group.topics = None  # all; as an argument it would mean the default, which is none
@@ -205,9 +205,34 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
     )
 
 
+def _merged(groups: Iterable[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Each group once, with all that is asked of it: a commit may be a thousand times as long as its index."""
+    merged: dict[str, OffsetFetchRequestGroup] = {}
+    for group in groups:
+        known = merged.setdefault(group.group_id, group)
+        if known is not group:
+            if known.topics is None or group.topics is None:
+                known.topics = None  # all of them
+            else:
+                known.topics += group.topics
+    return list(merged.values())
+
+
+def _each_once(topics: Iterable[OffsetFetchRequestTopics]) -> list[OffsetFetchRequestTopics]:
+    merged: dict[tuple[str, bytes], dict[int, None]] = {}
+    for topic in topics:
+        merged.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+    return [
+        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
+        for (name, topic_id), indexes in merged.items()
+    ]
+
+
 async def _fetched(
     group: OffsetFetchRequestGroup, require_stable: bool, context: Context
 ) -> OffsetFetchResponseGroup:
+    if group.topics is not None:
+        group.topics = _each_once(group.topics)
     try:
         response: OffsetFetchResponseGroup = await context.broker.groups.call(
             group.group_id,
@@ -288,10 +313,10 @@ async def _ask(shard: LocalShard, what: str, *about: object) -> list[Any]:
 def _by_shard(
     group_ids: Iterable[str], context: Context
 ) -> tuple[list[tuple[LocalShard, list[str]]], list[tuple[str, errors.ProtocolError]]]:
-    """The groups of each shard, and those that none of ours has."""
+    """The groups of each shard, and those that none of ours has; a group that is named twice is there once."""
     shards: dict[int, tuple[LocalShard, list[str]]] = {}
     failed: list[tuple[str, errors.ProtocolError]] = []
-    for group_id in group_ids:
+    for group_id in dict.fromkeys(group_ids):
         try:
             shard = context.broker.groups.shard_of(group_id)
         except errors.ProtocolError as error:

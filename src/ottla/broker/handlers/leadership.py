@@ -143,7 +143,7 @@ async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> D
         ],
     )
     topics = []
-    for topic in request.topics:
+    for topic in {each.topic_name: each for each in request.topics}.values():
         if topic.topic_name != CLUSTER_METADATA:
             unknown = errors.UnknownTopicOrPartition.code
             partitions = [

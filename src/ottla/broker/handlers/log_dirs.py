@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from ottla import errors
 from ottla.broker.context import Context
+from ottla.broker.refusals import protocol_error
 from ottla.storage.folder import LogFolder, Usage
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -66,14 +67,16 @@ def _lag(usage: Usage, context: Context) -> int:
 async def alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, context: Context
 ) -> AlterReplicaLogDirsResponse:
+    paths = {
+        (topic.name, index): wanted.path
+        for wanted in request.dirs
+        for topic in wanted.topics
+        for index in topic.partitions
+    }
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
-    for wanted in request.dirs:
-        for topic in wanted.topics:
-            for index in topic.partitions:
-                code = _move(topic.name, index, wanted.path, context)
-                results[topic.name].append(
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                )
+    for (name, index), path in paths.items():
+        code = _move(name, index, path, context)
+        results[name].append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=found)
@@ -93,6 +96,6 @@ def _move(topic: str, index: int, path: str, context: Context) -> int:
         if partition.log is None or target.is_offline:
             raise errors.KafkaStorageError()
         broker.housekeeping.move((topic, index), target)
-    except errors.ProtocolError as error:
-        return error.code
+    except Exception as failure:
+        return protocol_error(failure, f"moving partition {index} of {topic} to {path}").code
     return errors.NONE

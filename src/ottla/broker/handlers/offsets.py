@@ -1,13 +1,18 @@
 """Where things are in a log: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from ottla import errors
 from ottla.broker.context import Context
+from ottla.broker.refusals import protocol_error
+from ottla.broker.stepping import STEP_BYTES
 from ottla.broker.waits import Ticket, Wait, woken
 from ottla.replication.partition import Partition
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
+from ottla.storage.search import Found, Looks, Search
+from ottla.wire.compression import OverLimit
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -42,35 +47,33 @@ FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 READ_COMMITTED = 1
 HIGH_WATERMARK = -1
 NOWHERE = -1, -1, -1  # timestamp, offset, leader epoch
+PARTITION_UNITS, HEADER_UNITS, LOOK_UNITS = 10_000, 1_000, 200_000  # of work: about as many nanoseconds
 
 
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """v4 fences by epoch; v7 to v11 add special timestamps."""
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
-    for topic in request.topics:
-        for each in topic.partitions:
-            key = topic.name, each.partition_index
-            (twice if key in seen else seen).add(key)
-    topics = []
-    for topic in request.topics:
-        partitions = [
-            _listed(topic.name, each, request.isolation_level == READ_COMMITTED, twice, context)
-            for each in topic.partitions
-        ]
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
+    times = Counter(
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    )
+    wanted = {
+        (topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
+    }
+    read_committed = request.isolation_level == READ_COMMITTED
+    topics: dict[str, list[ListOffsetsPartitionResponse]] = {topic.name: [] for topic in request.topics}
+    for key, partition in wanted.items():
+        listed = await _listed(key[0], partition, read_committed, times[key] > 1, context)
+        topics[key[0]].append(listed)
+        await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in topics.items()]
+    )
 
 
-def _listed(
-    topic: str,
-    wanted: ListOffsetsPartition,
-    read_committed: bool,
-    twice: set[tuple[str, int]],
-    context: Context,
+async def _listed(
+    topic: str, wanted: ListOffsetsPartition, read_committed: bool, is_repeated: bool, context: Context
 ) -> ListOffsetsPartitionResponse:
     try:
-        if (topic, wanted.partition_index) in twice:
+        if is_repeated:
             raise errors.InvalidRequest()
         if context.api_version < FIRST_VERSION.get(wanted.timestamp, 0):
             raise errors.UnsupportedVersion()
@@ -79,7 +82,7 @@ def _listed(
         if wanted.timestamp >= LATEST and not partition.knows_its_end:
             # Its high watermark may be below what the last leader has shown.
             raise errors.OffsetNotAvailable() if context.api_version >= 5 else errors.LeaderNotAvailable()
-        timestamp, offset, epoch = _find(partition, log, wanted.timestamp, read_committed)
+        timestamp, offset, epoch = await _find(partition, log, wanted.timestamp, read_committed, context)
     except errors.ProtocolError as error:
         return ListOffsetsPartitionResponse(
             partition_index=wanted.partition_index, error_code=error.code, timestamp=-1, offset=-1
@@ -89,7 +92,9 @@ def _listed(
     )
 
 
-def _find(partition: Partition, log: Log, timestamp: int, read_committed: bool) -> tuple[int, int, int]:
+async def _find(
+    partition: Partition, log: Log, timestamp: int, read_committed: bool, context: Context
+) -> tuple[int, int, int]:
     end = partition.visible_end(log, read_committed=read_committed)
     match timestamp:
         case -1:
@@ -97,14 +102,43 @@ def _find(partition: Partition, log: Log, timestamp: int, read_committed: bool) 
         case -2 | -4:
             return -1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
         case -3:
-            found = log.offset_of_max_timestamp(up_to=end)
+            search = log.search_newest(up_to=end)
         case -5 | -6:
             return NOWHERE  # nothing is kept elsewhere
         case _ if timestamp < 0:
             raise errors.UnsupportedVersion(f"timestamp {timestamp} has no meaning")
         case _:
-            found = log.offset_for_timestamp(timestamp, up_to=end)
+            search = log.search(timestamp, up_to=end)
+    found = await _searched(search, partition, log, context)
     return NOWHERE if found is None else (found.timestamp, found.offset, found.leader_epoch)
+
+
+async def _searched(search: Search, partition: Partition, log: Log, context: Context) -> Found | None:
+    """Others have their turn between two steps: records of one timestamp are walked one by one."""
+    tenure = partition.tenure
+    found: Found | None = None
+    while True:
+        try:
+            with log.reading():
+                step = search.send(found)
+        except StopIteration as stop:
+            result: Found | None = stop.value
+            return result
+        if isinstance(step, int):
+            found = None
+            await context.client.work.pace(step * HEADER_UNITS, context.broker.clock)
+        else:
+            found = await _looked(step, context)
+        if partition.leader_log() is not log or partition.tenure != tenure:
+            raise errors.NotLeaderOrFollower()
+
+
+async def _looked(look: Looks, context: Context) -> Found | None:
+    await context.client.work.pace(LOOK_UNITS, context.broker.clock)
+    try:
+        return look(limit=STEP_BYTES, scratch=context.broker.scratch)
+    except OverLimit:
+        return await context.broker.heavy_work.run(look)
 
 
 async def offset_for_leader_epoch(
@@ -137,14 +171,14 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
     """Answered once the new starts are on disk and at every replica that lives: what was deleted does not come
     back with a kill or with the next leader."""
     deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
+    wanted = {
+        (topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
+    }
+    topics: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.topics}
+    for (name, _), partition in wanted.items():
+        topics[name].append(_delete_before(name, partition, context))
     response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete_before(topic.name, each, context) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+        topics=[DeleteRecordsTopicResult(name=name, partitions=found) for name, found in topics.items()]
     )
     saved: Wait[None] = Wait()
     context.broker.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
@@ -200,7 +234,8 @@ def _delete_before(
         if offset < 0:
             raise errors.OffsetOutOfRange()
         low_watermark = log.delete_records_before(offset)
-    except errors.ProtocolError as error:
+    except Exception as failure:
+        error = protocol_error(failure, f"deleting records of partition {wanted.partition_index} of {topic}")
         return DeleteRecordsPartitionResult(
             partition_index=wanted.partition_index, low_watermark=-1, error_code=error.code
         )

@@ -1,6 +1,5 @@
 """Produce. v12 registers partitions with their transaction by itself; v13 names topics by id."""
 
-import logging
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +8,7 @@ from ottla import errors
 from ottla.broker.context import Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
+from ottla.broker.refusals import protocol_error
 from ottla.broker.stepping import STEP_BYTES
 from ottla.broker.transactions import Admission, TopicPartition
 from ottla.broker.waits import woken
@@ -37,8 +37,6 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-logger = logging.getLogger("ottla.broker")
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 PARTITION_UNITS = 10_000  # what a partition costs beside its bytes: 10 microseconds
@@ -136,14 +134,12 @@ class _Appending:
                 accepted = await self._accept_in_thread(records, log)
                 partition, log = self._leader(topic, data)  # much may have happened
             pending = self._write(partition, log, topic, data, accepted)
-        except errors.ProtocolError as error:
+        except Exception as failure:
+            error = protocol_error(failure, f"produce to partition {data.index} of {topic.name}")
             response = self._failed(data.index, error, topic)
             if _is_checked_by_the_log(error):
                 response.log_start_offset = log_start_offset
             pending = _Pending(response)
-        except Exception:
-            logger.exception("produce to partition %d of %s failed", data.index, topic.name)
-            pending = _Pending(self._failed(data.index, errors.UnknownServerError(), topic))
         await self._context.client.work.pace(PARTITION_UNITS + len(records), self._broker.clock)
         return pending
 

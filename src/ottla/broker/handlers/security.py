@@ -1,6 +1,6 @@
 """ACLs, SCRAM users and client quotas. Changes are records of the metadata log, decided by the controller."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from ottla import errors
 from ottla.broker.context import Context
@@ -204,9 +204,7 @@ async def describe_user_scram_credentials(
         known[credential.name].append(credential)
     names = [each.name for each in request.users or ()] or sorted(known)
     return DescribeUserScramCredentialsResponse(
-        results=[
-            _described(name, known.get(name, []), names.count(name) > 1) for name in dict.fromkeys(names)
-        ]
+        results=[_described(name, known.get(name, []), times > 1) for name, times in Counter(names).items()]
     )
 
 

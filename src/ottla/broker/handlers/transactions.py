@@ -2,6 +2,7 @@
 
 from ottla import errors
 from ottla.broker.context import Context
+from ottla.broker.refusals import protocol_error
 from ottla.broker.waits import Wait
 from ottla.coordination.transactions.listing import merged
 from ottla.coordination.transactions.markers import Markers
@@ -93,7 +94,8 @@ async def _add_batched(request: AddPartitionsToTxnRequest, context: Context) -> 
             continue
         try:
             response.results_by_transaction += await _add_one(each, context)
-        except errors.ProtocolError as error:
+        except Exception as failure:
+            error = protocol_error(failure, f"adding partitions to transaction {each.transactional_id}")
             codes = {(topic.name, index): error.code for topic in each.topics for index in topic.partitions}
             response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
@@ -212,7 +214,7 @@ async def describe_transactions(
     request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse:
     response = DescribeTransactionsResponse()
-    for each in request.transactional_ids:
+    for each in dict.fromkeys(request.transactional_ids):
         try:
             response.transaction_states += await _describe_one(each, context)
         except errors.ProtocolError as error:
