@@ -53,11 +53,21 @@ class Servers:
         command = ["start", "--port", port, "--data", str(self._folder / data), "--log-level", "WARNING"]
         if self._zookeeper is not None:
             command += ["--zookeeper", self._zookeeper.connect, "--broker-id", str(number)]
-            replicas = min(3, self._count)
-            command += ["--set", f"default.replication.factor={replicas}"]
-            command += ["--set", f"min.insync.replicas={replicas - 1}"]
+            for setting in _replication(min(3, self._count)):
+                command += ["--set", setting]
         self._brokers[number] = Process(name, command, self._folder / f"{name}.log")
         self._brokers[number].start()
+
+
+def _replication(replicas: int) -> tuple[str, ...]:
+    """One broker may be lost."""
+    return (
+        f"default.replication.factor={replicas}",
+        f"min.insync.replicas={replicas - 1}",
+        f"offsets.topic.replication.factor={replicas}",
+        f"transaction.state.log.replication.factor={replicas}",
+        f"transaction.state.log.min.isr={replicas - 1}",
+    )
 
 
 def _free_port() -> int:
