@@ -171,6 +171,24 @@ def test_of_clients_that_do_not_read_only_those_that_are_stuck_are_cut_off(caplo
     assert any("it has read nothing for" in each.getMessage() for each in caplog.records)
 
 
+def test_a_client_that_reads_slowly_is_not_idle():
+    async def scenario():
+        async with running([memory_disk()], connections_max_idle_ms=30_000, **READING) as node:
+            await fill(node)
+            slow = await stuck_reader(node)
+            (ours,) = node.listeners[0].connections
+            for _ in range(6):
+                now = ours.unsent_bytes
+                while ours.unsent_bytes == now:
+                    await slow.reader.read(1 << 16)
+                    await asyncio.sleep(0)
+                node.clock.advance(10_001)
+            assert not ours.is_closing
+            slow.writer.transport.abort()
+
+    run(scenario())
+
+
 # -- memory for requests ---------------------------------------------------------------------------
 
 

@@ -96,7 +96,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "churn": lambda seed, _: _every_flavour(seed),
     "streams": lambda seed, _: [streams.run(20, seed, _say)],
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
-    "fuzz": lambda seed, _: [fuzz.run(600, seed, _say)],
+    "fuzz": lambda seed, _: [fuzz.run(1200, seed, _say)],
     "lag": lambda _seed, _: [lag.run(5000, _say)],
     "world": lambda seed, _: _program("ottla.testing.world", "--seeds", f"{seed}:{seed + 3000}"),
     "api": lambda seed, _: _api(seed),

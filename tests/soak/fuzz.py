@@ -1,10 +1,12 @@
 """Bad input against a live broker: it refuses, stays small, and other clients notice nothing.
 
-    python -m tests.soak.fuzz [--seconds 600] [--seed N]
+    python -m tests.soak.fuzz [--seconds 1200] [--seed N] [--brokers 3]
 
 Random bytes, half frames, absurd lengths, damaged requests of every API and version, connections that never
-read or write a byte a second; beside them a healthy client whose every record must be acknowledged in time
-and come back. Prints a JSON summary; exits 1 if the broker died, grew or let the healthy client down.
+read or write a byte a second, parked long polls, bombs, duplicates by the thousand (see attacks.py); beside them a
+healthy client whose every record must be acknowledged in time and come back. Its latency is compared with that of
+a quiet time before. Prints a JSON summary; exits 1 if a broker died, grew, kept memory, missed its session with
+ZooKeeper, or let the healthy client down.
 """
 
 from __future__ import annotations
@@ -13,39 +15,72 @@ import argparse
 import contextlib
 import json
 import random
-import socket
-import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.compat import raw
-from tests.compat.batches import batch
+from tests.cluster.load import create
+from tests.cluster.processes import ProcessCluster
 from tests.oracle.ottla import Ottla
-from tests.soak.kills import make_topic, read_all
+from tests.soak.attacks import BOMBS, LARGE, VICTIM, Attacker, fill
+from tests.soak.kills import read_all
 
 HEALTHY = "healthy"
-_GROWTH_MB = 200
+P99_TIMES_MAX = 5.0
+_GROWTH_MB = 512  # the memory for requests, and as much for answers that nobody reads
+_MB_AFTER = 60
 _PATIENCE_S = 10.0
+_SESSION_LOST = "the session with the metadata log is over"
 
 
 @dataclass(slots=True)
 class Report:
     attacks: int = 0
     healthy_records: int = 0
+    p99_ms_quiet: float = 0.0
+    p99_ms: float = 0.0
     slowest_ack_seconds: float = 0.0
     memory_mb_before: float = 0.0
     memory_mb_peak: float = 0.0
+    memory_mb_after: float = 0.0
     wrong: list[str] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
         return not self.wrong
+
+
+class Target(NamedTuple):
+    """Brokers as processes: where they listen, who they are, what they say."""
+
+    bootstraps: list[str]
+    pids: list[int]
+    logs: list[Path]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.bootstraps)
+
+    def memory_mb(self) -> float:
+        return max(memory_mb(pid) for pid in self.pids)
+
+
+@contextlib.contextmanager
+def started(brokers: int) -> Iterator[Target]:
+    if brokers == 1:
+        with Ottla() as broker:
+            yield Target([broker.bootstrap], [broker.pid()], [broker.log])
+    else:
+        with ProcessCluster(brokers, session_ms=6000, proxied=False) as cluster:
+            ports = [f"127.0.0.1:{port}" for port in cluster.ports.values()]
+            logs = [cluster.folder / f"broker-{each}.log" for each in cluster.ids]
+            yield Target(ports, [process.pid for process in cluster.processes.values()], logs)
 
 
 class Healthy(threading.Thread):
@@ -54,6 +89,7 @@ class Healthy(threading.Thread):
     def __init__(self, bootstrap: str, report: Report) -> None:
         super().__init__(name=HEALTHY)
         self._address, self._report, self.stop = bootstrap, report, threading.Event()
+        self._times_ms: list[float] = []
 
     def run(self) -> None:
         producer = Producer({"bootstrap.servers": self._address, "enable.idempotence": True, "linger.ms": 0})
@@ -67,9 +103,13 @@ class Healthy(threading.Thread):
                     f"record {self._report.healthy_records} was not acknowledged in time"
                 )
                 return
-            took = time.monotonic() - begun
-            self._report.slowest_ack_seconds = max(self._report.slowest_ack_seconds, round(took, 3))
+            self._times_ms.append((time.monotonic() - begun) * 1000)
             self.stop.wait(0.005)
+
+    def latencies_ms(self) -> list[float]:
+        """Since it was last asked, in order of size."""
+        times, self._times_ms = self._times_ms, []
+        return sorted(times)
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
@@ -78,151 +118,83 @@ class Healthy(threading.Thread):
             self._report.wrong.append(f"the healthy client got {error}")
 
 
-class Attacker:
-    """One random bad thing after another, each on a connection of its own."""
-
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
-        self._bootstrap, self._chance = bootstrap, chance
-        self._apis = [
-            (api, version) for api in raw.versions(bootstrap) for version in raw.served(bootstrap, api)
-        ]
-        self._lingering: list[socket.socket] = []
-        self._attacks: list[Callable[[], None]] = [
-            self._noise,
-            self._half_a_frame,
-            self._absurd_length,
-            self._damaged_request,
-            self._damaged_request,
-            self._damaged_request,
-            self._empty_request,
-            self._damaged_records,
-            self._never_reads,
-            self._lingers,
-        ]
-
-    def attack(self) -> None:
-        with contextlib.suppress(OSError, raw.Closed):
-            self._chance.choice(self._attacks)()
-        while len(self._lingering) > 100:
-            self._lingering.pop(self._chance.randrange(len(self._lingering))).close()
-
-    def close(self) -> None:
-        for each in self._lingering:
-            each.close()
-
-    def _connect(self) -> socket.socket:
-        host, port = self._bootstrap.rsplit(":", 1)
-        connection = socket.create_connection((host, int(port)), 5)
-        connection.settimeout(0.2)
-        return connection
-
-    def _say(self, data: bytes) -> None:
-        with self._connect() as connection:
-            connection.sendall(data)
-            with contextlib.suppress(OSError):
-                connection.recv(65536)
-
-    def _noise(self) -> None:
-        self._say(self._chance.randbytes(self._chance.randrange(1, 5000)))
-
-    def _half_a_frame(self) -> None:
-        data = self._framed(self._request())
-        self._say(data[: self._chance.randrange(len(data))])
-
-    def _absurd_length(self) -> None:
-        size = self._chance.choice((-1, -(2**31), 2**31 - 1, 104_857_601, 0, 1, 7))
-        self._say(struct.pack(">i", size) + self._request())
-
-    def _damaged_request(self) -> None:
-        frame = bytearray(self._request())
-        for _ in range(self._chance.randrange(1, 6)):
-            at = self._chance.randrange(len(frame))
-            match self._chance.randrange(4):
-                case 0:
-                    frame[at] = self._chance.randrange(256)
-                case 1:
-                    frame[at : at + 4] = self._chance.choice(
-                        (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0")
-                    )
-                case 2:
-                    del frame[at : at + self._chance.randrange(1, 9)]
-                case _:
-                    frame[at:at] = self._chance.randbytes(self._chance.randrange(1, 9))
-            if not frame:
-                break
-        self._say(self._framed(bytes(frame)))
-
-    def _empty_request(self) -> None:
-        api, version = self._chance.choice(self._apis)
-        self._say(self._framed(struct.pack(">hhih", raw.KEYS[api], version, 1, -1)))
-
-    def _damaged_records(self) -> None:
-        records = bytearray(batch([b"v" * self._chance.randrange(1, 300)] * self._chance.randrange(1, 20)))
-        for _ in range(self._chance.randrange(1, 4)):
-            records[self._chance.randrange(len(records))] = self._chance.randrange(256)
-        data = [{"name": "victim", "partition_data": [{"index": 0, "records": bytes(records)}]}]
-        with raw.Raw(self._bootstrap, timeout_s=2) as client:
-            client.call("produce", 9, {"acks": -1, "timeout": 1000, "topic_data": data})
-
-    def _never_reads(self) -> None:
-        """Asks and asks; the answers pile up until the broker stops listening to it."""
-        with raw.Raw(self._bootstrap) as client:
-            frame = self._framed(client.frame("metadata", 1, {"topics": None}))
-        connection = self._connect()
-        self._lingering.append(connection)
-        with contextlib.suppress(OSError):
-            connection.sendall(frame * 2000)
-
-    def _lingers(self) -> None:
-        connection = self._connect()
-        connection.sendall(b"\0\0\1")  # and nothing more
-        self._lingering.append(connection)
-
-    def _request(self) -> bytes:
-        api, version = self._chance.choice(self._apis)
-        with raw.Raw(self._bootstrap) as client:
-            try:
-                return client.frame(api, version)
-            except Exception:  # a message that cannot be all zeros
-                return client.frame("metadata", 1)
-
-    @staticmethod
-    def _framed(frame: bytes) -> bytes:
-        return struct.pack(">i", len(frame)) + frame
-
-
-def run(seconds: float, seed: int, say: Callable[[str], None] = lambda _: None) -> Report:
+def run(
+    seconds: float,
+    seed: int,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    brokers: int = 1,
+    p99_times_max: float | None = P99_TIMES_MAX,
+) -> Report:
+    """`p99_times_max` is how much slower the healthy client may become; None where others use the machine."""
     report, chance = Report(), random.Random(seed)
-    with Ottla() as broker:
-        for topic in (HEALTHY, "victim"):
-            make_topic(broker.bootstrap, topic, 1)
-        report.memory_mb_before = memory_mb(broker.pid())
-        healthy, attacker = Healthy(broker.bootstrap, report), Attacker(broker.bootstrap, chance)
+    with started(brokers) as target:
+        for topic, partitions in ((HEALTHY, 1), (VICTIM, BOMBS), (LARGE, 1)):
+            create(target.bootstrap, topic, partitions, min(brokers, 3), retention_ms=-1)
+        fill(target.bootstraps, LARGE, megabytes=30)
+        report.memory_mb_before = target.memory_mb()
+        healthy = Healthy(target.bootstrap, report)
         healthy.start()
-        deadline = time.monotonic() + seconds
+        time.sleep(max(seconds / 20, 3))
+        report.p99_ms_quiet = p99(healthy.latencies_ms())
+        attackers = [Attacker(each, chance) for each in target.bootstraps]
         try:
-            while time.monotonic() < deadline and healthy.is_alive():
-                attacker.attack()
-                report.attacks += 1
-                if report.attacks % 50 == 0:
-                    report.memory_mb_peak = max(report.memory_mb_peak, memory_mb(broker.pid()))
-                    say(
-                        f"{report.attacks} attacks, {report.memory_mb_peak} MB, {report.healthy_records} sent"
-                    )
+            _attack(attackers, target, healthy, report, time.monotonic() + seconds, say)
         finally:
             healthy.stop.set()
             healthy.join()
-            attacker.close()
-        _judge(broker, report)
+            for attacker in attackers:
+                attacker.close()
+        times_ms = healthy.latencies_ms()
+        report.p99_ms, report.slowest_ack_seconds = p99(times_ms), round(times_ms[-1] / 1000, 3)
+        _judge(target, report, p99_times_max)
+        if cut_off := sum(each.cut_off for each in attackers):
+            report.wrong.append(f"{cut_off} clients that read slowly were cut off")
     return report
 
 
-def _judge(broker: Ottla, report: Report) -> None:
-    values = read_all(broker.bootstrap, HEALTHY, 0)
+def _attack(
+    attackers: list[Attacker],
+    target: Target,
+    healthy: Healthy,
+    report: Report,
+    deadline: float,
+    say: Callable[[str], None],
+) -> None:
+    while time.monotonic() < deadline and healthy.is_alive():
+        attackers[report.attacks % len(attackers)].attack()
+        report.attacks += 1
+        if report.attacks % 50 == 0:
+            report.memory_mb_peak = max(report.memory_mb_peak, target.memory_mb())
+            say(f"{report.attacks} attacks, {report.memory_mb_peak} MB, {report.healthy_records} sent")
+
+
+def _judge(target: Target, report: Report, p99_times_max: float | None) -> None:
+    values = read_all(target.bootstrap, HEALTHY, 0)
     if values != [str(i).encode() for i in range(report.healthy_records)]:
         report.wrong.append(f"{len(values)} records are there, {report.healthy_records} were acknowledged")
     if report.memory_mb_peak > report.memory_mb_before + _GROWTH_MB:
         report.wrong.append(f"grew from {report.memory_mb_before} to {report.memory_mb_peak} MB")
+    report.memory_mb_after = _settled_mb(target)
+    if not 0 < report.memory_mb_after < _MB_AFTER:
+        report.wrong.append(f"{report.memory_mb_after} MB are left after the attacks")
+    if p99_times_max is not None and report.p99_ms > p99_times_max * report.p99_ms_quiet:
+        report.wrong.append(f"p99 went from {report.p99_ms_quiet} to {report.p99_ms} ms")
+    for log in target.logs:
+        if _SESSION_LOST in log.read_text(errors="replace"):
+            report.wrong.append(f"{log.name}: a session with ZooKeeper was missed")
+
+
+def _settled_mb(target: Target) -> float:
+    """The broker hears of closed connections one after the other."""
+    deadline = time.monotonic() + 3 * _PATIENCE_S
+    while (found := target.memory_mb()) >= _MB_AFTER and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def p99(times_ms: list[float]) -> float:
+    return round(times_ms[len(times_ms) * 99 // 100], 2)
 
 
 def memory_mb(pid: int) -> float:
@@ -238,10 +210,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--brokers", type=int, default=1, help="3 for a cluster over ZooKeeper")
     options = parser.parse_args()
-    report = run(options.seconds, options.seed, lambda line: print(line, file=sys.stderr))
+    report = run(
+        options.seconds, options.seed, lambda line: print(line, file=sys.stderr), brokers=options.brokers
+    )
     print(
         json.dumps(
             {"seed": options.seed, **{name: getattr(report, name) for name in Report.__slots__}}, indent=1

@@ -37,7 +37,13 @@ class Wait(Generic[T]):
         if not self.done:
             yield self
         if isinstance(self._value, BaseException):
-            raise self._value
+            error, self._value = self._value, RuntimeError("an error is raised to one that awaits it")
+            try:
+                raise error
+            finally:
+                # The traceback refers to this frame, and to those that hold the wait. If these referred to the
+                # error, all they hold, a request's buffer for one, would wait for the collector.
+                del error
         return self._value  # type: ignore[return-value]
 
 

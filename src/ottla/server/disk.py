@@ -172,6 +172,7 @@ class ThreadJobs:
                 result = error
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(done, result)
+            del result  # its traceback refers to this frame: a cycle, with all that the job held
 
         self._pool.submit(run)
 

@@ -160,9 +160,14 @@ class Listener:
                 connection.abort()  # it had its time to read what was left
             elif connection.is_anonymous and connection.connected_ms < now_ms - LOGIN_MS_MAX:
                 connection.close(f"{connection.client.host}: it did not authenticate in {LOGIN_MS_MAX} ms")
-            elif connection.last_used_ms < oldest and (connection.idle or connection in self.unsent):
+            elif connection.last_used_ms < oldest and self._is_idle(connection, oldest):
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)
+
+    def _is_idle(self, connection: Connection, oldest_ms: int) -> bool:
+        """It asks for nothing, and has read nothing of what waits for it."""
+        progress_ms = self.unsent.progress_ms(connection)
+        return connection.idle if progress_ms is None else progress_ms < oldest_ms
 
 
 def _per_address(config: Config, host: str) -> int:

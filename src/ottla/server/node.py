@@ -34,6 +34,7 @@ from ottla.server.lag import LagProbe
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
 from ottla.server.memory import RequestMemory
+from ottla.server.trim import Trimmer
 from ottla.server.unsent import Unsent
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
@@ -127,6 +128,8 @@ class Node:
         await self._join(directories)
         self.broker.housekeeping.start()
         self.lag.start()
+        self._trimmer = Trimmer(self.clock, self._jobs)
+        self._trimmer.start()
         if not self.is_clustered:
             await self._serve()
 

@@ -30,8 +30,10 @@ class Unsent:
         self._timer: TimerHandle | None = None
         self.held_bytes = 0
 
-    def __contains__(self, reader: Reader) -> bool:
-        return reader in self._stalled
+    def progress_ms(self, reader: Reader) -> int | None:
+        """When a client that has answers waiting was last seen to read; None for one that has none."""
+        progress = self._stalled.get(reader)
+        return None if progress is None else progress.since_ms
 
     def on_stalled(self, reader: Reader) -> None:
         """Its client reads more slowly than it asks."""

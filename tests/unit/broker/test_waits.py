@@ -1,5 +1,8 @@
 """Handlers without an event loop: from one wait to the next."""
 
+import gc
+import weakref
+
 import pytest
 
 from ottla.broker.waits import Running, Wait
@@ -89,3 +92,33 @@ def test_a_cancelled_handler_runs_its_finally_and_never_finishes():
     wait.set(1)
     assert cleaned == [True]
     assert finished == []
+
+
+class Held:
+    """What a handler has in its hands: a buffer, say."""
+
+
+def test_what_a_handler_held_when_its_wait_failed_is_free_without_the_collector():
+    gc.disable()
+    try:
+        waits, held = [], []
+
+        async def job():
+            wait = Wait()
+            waits.append(wait)
+            return await wait
+
+        async def handler():
+            buffer = Held()
+            held.append(weakref.ref(buffer))
+            try:
+                await job()
+            except ValueError:
+                return "refused"
+
+        _, finished = run(handler())
+        waits.pop().set(ValueError())
+        assert finished == [("refused", None)]
+        assert held[0]() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,280 @@
+"""What hostile and broken clients send: bytes that mean nothing, and requests that are right but want too much."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tests.compat import raw
+from tests.compat.batches import batch
+
+VICTIM = "victim"
+LARGE = "large"  # a topic with more records than a client takes at once
+DUPLICATES = 10_000
+BOMBS = 100
+BOMB_BYTES = 32 << 20
+FRAME_BYTES_MAX = 104_857_600
+FOREVER_MS = 2**31 - 1
+LINGERING_MAX = 100
+SLOW_READERS = 5
+
+
+def framed(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame
+
+
+@cache
+def a_bomb() -> bytes:
+    """A batch of a few hundred bytes that unpacks to zeros without end."""
+    import zstandard
+
+    packed = zstandard.ZstdCompressor(level=1).compress(bytes(BOMB_BYTES))
+    return repacked(batch([b"v"], attributes=4), packed)
+
+
+def repacked(one: bytes, records: bytes) -> bytes:
+    """The same batch with other records behind its header, and a checksum that is right."""
+    import crc32c
+
+    head = bytearray(one[:61])
+    struct.pack_into(">i", head, 8, 61 - 12 + len(records))
+    struct.pack_into(">I", head, 17, crc32c.crc32c(bytes(head[21:]) + records))
+    return bytes(head) + records
+
+
+class SlowReader:
+    """Asks for much and takes a little of it, now and then; it must never be cut off."""
+
+    def __init__(self, connection: socket.socket, request: bytes) -> None:
+        self._connection = connection
+        self._connection.sendall(request * 20)
+        self._connection.setblocking(False)
+
+    def read_some(self) -> bool:
+        """Whether it is still connected."""
+        try:
+            return self._connection.recv(100_000) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Attacker:
+    """One random bad thing after another, each on a connection of its own."""
+
+    def __init__(self, bootstrap: str, chance: random.Random) -> None:
+        self._bootstrap, self._chance = bootstrap, chance
+        self._apis = [
+            (api, version) for api in raw.versions(bootstrap) for version in raw.served(bootstrap, api)
+        ]
+        self._lingering: list[socket.socket] = []
+        self._readers: list[SlowReader] = []
+        self._frames: dict[str, bytes] = {}
+        self.cut_off = 0  # slow readers that the broker left
+        self._attacks: list[tuple[int, Callable[[], None]]] = [
+            (10, self._noise),
+            (10, self._half_a_frame),
+            (10, self._absurd_length),
+            (30, self._damaged_request),
+            (10, self._empty_request),
+            (10, self._damaged_records),
+            (10, self._never_reads),
+            (10, self._lingers),
+            (10, self._duplicates),
+            (2, self._bombs),
+            (10, self._parked_long_poll),
+            (10, self._announces_and_is_silent),
+            (3, self._half_a_large_frame),
+            (5, self._reads_slowly),
+        ]
+
+    def attack(self) -> None:
+        weights, attacks = zip(*self._attacks, strict=True)
+        with contextlib.suppress(OSError, raw.Closed):
+            self._chance.choices(attacks, weights)[0]()
+        while len(self._lingering) > LINGERING_MAX:
+            self._lingering.pop(self._chance.randrange(len(self._lingering))).close()
+        for reader in [each for each in self._readers if not each.read_some()]:
+            self._readers.remove(reader)
+            self.cut_off += 1
+
+    def close(self) -> None:
+        for each in (*self._lingering, *self._readers):
+            each.close()
+
+    # -- bytes that mean nothing ------------------------------------------------------------------
+
+    def _noise(self) -> None:
+        self._say(self._chance.randbytes(self._chance.randrange(1, 5000)))
+
+    def _half_a_frame(self) -> None:
+        data = framed(self._request())
+        self._say(data[: self._chance.randrange(len(data))])
+
+    def _absurd_length(self) -> None:
+        size = self._chance.choice((-1, -(2**31), 2**31 - 1, FRAME_BYTES_MAX + 1, 0, 1, 7))
+        self._say(struct.pack(">i", size) + self._request())
+
+    def _damaged_request(self) -> None:
+        frame = bytearray(self._request())
+        for _ in range(self._chance.randrange(1, 6)):
+            at = self._chance.randrange(len(frame))
+            match self._chance.randrange(4):
+                case 0:
+                    frame[at] = self._chance.randrange(256)
+                case 1:
+                    frame[at : at + 4] = self._chance.choice(
+                        (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0")
+                    )
+                case 2:
+                    del frame[at : at + self._chance.randrange(1, 9)]
+                case _:
+                    frame[at:at] = self._chance.randbytes(self._chance.randrange(1, 9))
+            if not frame:
+                break
+        self._say(framed(bytes(frame)))
+
+    def _empty_request(self) -> None:
+        api, version = self._chance.choice(self._apis)
+        self._say(framed(struct.pack(">hhih", raw.KEYS[api], version, 1, -1)))
+
+    def _damaged_records(self) -> None:
+        records = bytearray(batch([b"v" * self._chance.randrange(1, 300)] * self._chance.randrange(1, 20)))
+        for _ in range(self._chance.randrange(1, 4)):
+            records[self._chance.randrange(len(records))] = self._chance.randrange(256)
+        with raw.Raw(self._bootstrap, timeout_s=2) as client:
+            client.call("produce", 9, a_produce(bytes(records)))
+
+    # -- connections that hold on to what they have -------------------------------------------------
+
+    def _never_reads(self) -> None:
+        """Asks and asks; the answers pile up until the broker stops listening to it."""
+        self._linger(self._frame("metadata", 1, {"topics": None}) * 2000)
+
+    def _lingers(self) -> None:
+        self._linger(b"\0\0\1")  # and nothing more
+
+    def _parked_long_poll(self) -> None:
+        """Waits for more records than will ever come, with padding that nobody reads."""
+        wanted = a_fetch(VICTIM, wait_ms=FOREVER_MS, bytes_min=2**31 - 1)
+        frame = self._frame("fetch", 11, wanted)[4:]
+        self._linger(framed(frame + bytes(self._chance.choice((0, 5_000, 100_000, 2_000_000)))))
+
+    def _announces_and_is_silent(self) -> None:
+        self._linger(struct.pack(">i", FRAME_BYTES_MAX) + bytes(self._chance.choice((0, 10, 5_000, 70_000))))
+
+    def _half_a_large_frame(self) -> None:
+        """And then it closes."""
+        with self._connect() as connection:
+            connection.sendall(struct.pack(">i", FRAME_BYTES_MAX))
+            for _ in range(self._chance.randrange(1, 40)):
+                connection.sendall(bytes(1 << 20))
+
+    def _reads_slowly(self) -> None:
+        if len(self._readers) < SLOW_READERS:
+            request = self._frame("fetch", 11, a_fetch(LARGE, wait_ms=0, bytes_min=1))
+            self._readers.append(SlowReader(self._connect(), request))
+
+    # -- requests that want too much ----------------------------------------------------------------
+
+    def _duplicates(self) -> None:
+        topics = [{"name": VICTIM}] * DUPLICATES
+        partitions = [{"partition": 0, "partition_max_bytes": 1000}] * DUPLICATES
+        fetch = {
+            **a_fetch(VICTIM, wait_ms=100, bytes_min=1),
+            "topics": [{"topic": VICTIM, "partitions": partitions}],
+        }
+        offsets = [{"partition_index": 0, "timestamp": -1}] * DUPLICATES
+        records = batch([b"v"])
+        twice = [{"index": 0, "records": records}] * 2
+        resources = [{"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}] * (
+            DUPLICATES // 10
+        )
+        api, version, body = self._chance.choice(
+            (
+                ("metadata", 9, {"topics": topics}),
+                ("fetch", 11, fetch),
+                ("list_offsets", 5, {"topics": [{"name": VICTIM, "partitions": offsets}]}),
+                ("produce", 9, {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": twice}]}),
+                ("describe_configs", 2, {"resources": resources}),
+            )
+        )
+        self._say(self._frame(api, version, body), patience_s=5)
+
+    def _bombs(self) -> None:
+        partitions = [{"index": index, "records": a_bomb()} for index in range(BOMBS)]
+        body = {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": partitions}]}
+        self._say(self._frame("produce", 9, body), patience_s=5)
+
+    # -- how -----------------------------------------------------------------------------------------
+
+    def _connect(self) -> socket.socket:
+        host, port = self._bootstrap.rsplit(":", 1)
+        connection = socket.create_connection((host, int(port)), 5)
+        connection.settimeout(0.2)
+        return connection
+
+    def _say(self, data: bytes, patience_s: float = 0.2) -> None:
+        with self._connect() as connection:
+            connection.sendall(data)
+            connection.settimeout(patience_s)
+            with contextlib.suppress(OSError):
+                connection.recv(65536)
+
+    def _linger(self, data: bytes) -> None:
+        connection = self._connect()
+        self._lingering.append(connection)
+        with contextlib.suppress(OSError):
+            connection.sendall(data)
+
+    def _frame(self, api: str, version: int, body: dict[str, Any]) -> bytes:
+        """Made once: thousands of elements take their time."""
+        key = f"{api} {len(str(body))}"
+        if key not in self._frames:
+            with raw.Raw(self._bootstrap) as client:
+                self._frames[key] = framed(client.frame(api, version, body))
+        return self._frames[key]
+
+    def _request(self) -> bytes:
+        api, version = self._chance.choice(self._apis)
+        with raw.Raw(self._bootstrap) as client:
+            try:
+                return client.frame(api, version)
+            except Exception:  # a message that cannot be all zeros
+                return client.frame("metadata", 1)
+
+
+def a_produce(records: bytes) -> dict[str, Any]:
+    data = [{"name": VICTIM, "partition_data": [{"index": 0, "records": records}]}]
+    return {"acks": -1, "timeout": 1000, "topic_data": data}
+
+
+def a_fetch(topic: str, *, wait_ms: int, bytes_min: int) -> dict[str, Any]:
+    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 20 << 20, "current_leader_epoch": -1}
+    return {
+        "replica_id": -1,
+        "max_wait": wait_ms,
+        "min_bytes": bytes_min,
+        "max_bytes": 20 << 20,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+        "rack_id": "",
+    }
+
+
+def fill(bootstraps: list[str], topic: str, megabytes: int) -> None:
+    """Records for readers to be slow with. One of the brokers leads the topic."""
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch([bytes(900_000)])}]}]
+    for bootstrap in bootstraps:
+        with raw.Raw(bootstrap) as client:
+            for _ in range(megabytes):
+                client.call("produce", 9, {"acks": -1, "timeout": 30_000, "topic_data": data})
