@@ -3,10 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla import errors
 from ottla.broker.wanted import Key, Readable, Wanted
-from ottla.wire.messages.fetch import FetchRequest, PartitionData
+
+if TYPE_CHECKING:  # a start without a fetch does without
+    from ottla.wire.messages.fetch import FetchRequest, PartitionData
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 NO_SESSION = 0
@@ -41,7 +44,7 @@ class Turn:
         """Whether what was found out about the partitions is of use for the next fetch."""
         return self.session is not None and self.session.is_open
 
-    def tell(self, data: dict[Key, PartitionData]) -> dict[Key, PartitionData]:
+    def tell(self, data: "dict[Key, PartitionData]") -> "dict[Key, PartitionData]":
         """What goes into the response. A partition that had records goes to the end of the queue."""
         if self.session is None:
             return data
@@ -85,7 +88,7 @@ class FetchSessions:
         return list(session.wanted) if session is not None else []
 
     def turn(
-        self, request: FetchRequest, *, by_id: bool, is_follower: bool, owner: object, now_ms: int
+        self, request: "FetchRequest", *, by_id: bool, is_follower: bool, owner: object, now_ms: int
     ) -> Turn:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -102,7 +105,7 @@ class FetchSessions:
         for session_id in list(self._by_owner.get(owner, ())):
             self._close(session_id)
 
-    def _continue(self, request: FetchRequest, by_id: bool, owner: object, now_ms: int) -> Turn:
+    def _continue(self, request: "FetchRequest", by_id: bool, owner: object, now_ms: int) -> Turn:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise errors.FetchSessionIdNotFound()
@@ -122,7 +125,7 @@ class FetchSessions:
             self._give_to(owner, session)
         return Turn(session, wanted, incremental=True)
 
-    def _update(self, session: Session, request: FetchRequest, by_id: bool) -> None:
+    def _update(self, session: Session, request: "FetchRequest", by_id: bool) -> None:
         before = len(session.wanted)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
@@ -196,7 +199,7 @@ class FetchSessions:
                 del self._by_owner[session.owner]
 
 
-def _asked(request: FetchRequest, by_id: bool) -> dict[Key, Wanted]:
+def _asked(request: "FetchRequest", by_id: bool) -> dict[Key, Wanted]:
     """A partition that is named twice is asked for once: the last one counts, as with Kafka."""
     asked: dict[Key, Wanted] = {}
     for topic in request.topics:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.metadata.image import Partition as State
 from ottla.replication.partition import Partition
@@ -9,7 +10,9 @@ from ottla.replication.throttle import Throttle
 from ottla.replication.waiters import Ticket, Waiters
 from ottla.storage.log import Log
 from ottla.storage.reading import Place
-from ottla.wire.messages.fetch import PartitionData
+
+if TYPE_CHECKING:  # a start without a fetch does without
+    from ottla.wire.messages.fetch import PartitionData
 
 Key = tuple[str | bytes, int]  # topic by name, or by id from v13 on
 
@@ -42,7 +45,7 @@ class Wanted:
         if resting is not None:
             resting.stop_listening()
 
-    def is_news(self, data: PartitionData) -> bool:
+    def is_news(self, data: "PartitionData") -> bool:
         """Whether an incremental response must carry it; remembers that it does."""
         news = (
             bool(data.records)

@@ -7,7 +7,6 @@ from ottla.broker.broker import Broker
 from ottla.config.settings import Config
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, changed
-from ottla.metadata.partitions import IsrProposal, alter_partitions
 from ottla.metadata.records import NO_LEADER
 from ottla.testing.asking import ask
 
@@ -31,6 +30,7 @@ async def set_leader(broker: Broker, topic: str, index: int, leader: int) -> Non
 
 async def set_isr(broker: Broker, topic: str, index: int, isr: Sequence[int]) -> None:
     """As if the leader had proposed it: the controller notes eligible leaders too."""
+    from ottla.metadata.partitions import IsrProposal, alter_partitions  # few tests need it
 
     def decide(image: Image, config: Config) -> Decision[None]:
         partition = image.partition(topic, index)
