@@ -19,6 +19,8 @@ from ottla.server.node import memory_disk
 from ottla.storage.log import Log
 from ottla.wire import batch, compression
 from ottla.wire.batch import assemble, read_header
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -367,3 +369,41 @@ def test_the_newest_record_left_is_found_where_the_newest_was_deleted():
                 assert (answer.error_code, answer.offset, answer.timestamp) == (0, offset, base + 30)
 
     run(scenario())
+
+
+# -- patterns ----------------------------------------------------------------------------------------
+
+
+def test_a_costly_pattern_over_many_topics_lets_others_have_their_turn():
+    long_names = ["ab" * 110 + f"{at:05}" for at in range(150)]
+    pattern = "((a|b)?(.|a)?){200}c"  # six milliseconds for each name
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+            topics = [a_topic(name) for name in (*long_names, "abc")]
+            await client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
+            await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+            join = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="m",
+                member_epoch=0,
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_regex=pattern,
+                topic_partitions=[],
+            )
+            heartbeat = asyncio.create_task(client.call(join))
+            turns = 0
+            while not heartbeat.done():
+                await other.call(MetadataRequest(topics=[]))
+                turns += 1
+            answer = await heartbeat
+            assert answer.error_code == 0, answer
+            abc = (await client.topic("abc")).topic_id
+            assert [topic.topic_id for topic in answer.assignment.topic_partitions] == [abc]
+            assert turns > 5
+
+    run(scenario())
+
+
+def a_topic(name):
+    return CreatableTopic(name=name, num_partitions=1, replication_factor=1)

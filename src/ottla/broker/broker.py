@@ -69,6 +69,7 @@ class Broker:
         self.metrics = metrics
         self.new_uuid = new_uuid
         self.heavy_work = heavy_work
+        self.pattern_work = heavy_work.lane(1)  # topics that fit a pattern
         self.scratch = Scratch()  # for records of one batch while it is checked
         self.peers: Peers = peers or NoPeers()
         self._in_cluster = peers is not None

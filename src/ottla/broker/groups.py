@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators import Coordinator
@@ -12,6 +13,7 @@ from ottla.metadata.names import CONSUMER_OFFSETS
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.coordination.groups.codec import GroupCodec
+    from ottla.coordination.groups.regex import Patterns
     from ottla.coordination.groups.settings import GroupSettings
     from ottla.coordination.groups.table import GroupTable
 
@@ -51,6 +53,13 @@ def group_coordinator(broker: "Broker") -> Coordinator:
     def overrides(group_id: str) -> Mapping[str, str]:
         return image.settings(GROUP_RESOURCE, group_id)
 
+    @cache
+    def patterns() -> "Patterns":
+        """Shared by all shards."""
+        from ottla.coordination.groups.regex import Patterns
+
+        return Patterns()
+
     def make_machine(_: object) -> "tuple[GroupTable, GroupCodec]":
         """Imported with the first group: a sixth of the start-up time."""
         import uuid
@@ -66,6 +75,7 @@ def group_coordinator(broker: "Broker") -> Coordinator:
                 settings_of(broker.config),
                 overrides,
                 lambda line: log.info("%s", line),
+                patterns(),
             )
         )
         return table, GroupCodec()

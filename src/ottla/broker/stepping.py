@@ -63,6 +63,10 @@ class HeavyWork:
         self._jobs, self._free = jobs, at_once
         self._waiting: deque[Wait[None]] = deque()
 
+    def lane(self, at_once: int) -> "HeavyWork":
+        """Work of another kind that does not wait for this, nor this for it."""
+        return HeavyWork(self._jobs, at_once)
+
     async def run(self, job: Callable[[], T]) -> T:
         if not self._free:
             await self._turn()

@@ -94,10 +94,10 @@ def _check(arguments: argparse.Namespace, action: str) -> None:
 
 
 def _validate(regex: str) -> int:
-    from ottla.coordination.groups.regex import resolve
+    from ottla.coordination.groups.regex import check
 
     try:
-        resolve(regex, ())
+        check(regex, len(regex))
         print(f"The regular expression `{regex}` is valid.")
     except errors.InvalidRegularExpression as error:
         reason = error.message.rpartition("regular expression: ")[2]

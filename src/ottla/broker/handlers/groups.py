@@ -126,6 +126,7 @@ async def consumer_group_heartbeat(
             "group.coordinator.rebalance.protocols leaves the consumer protocol out"
         )
     _check_room(request.group_id, context)
+    await _match_patterns(request, context)
     response: ConsumerGroupHeartbeatResponse = await context.broker.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_consumer_group_heartbeat(
@@ -135,6 +136,17 @@ async def consumer_group_heartbeat(
     if request.member_epoch < 0:  # it leaves
         await _say_goodbye(context)
     return response
+
+
+async def _match_patterns(request: ConsumerGroupHeartbeatRequest, context: Context) -> None:
+    """Matching a pattern with all topics takes too long for the loop. The group then finds the answers ready."""
+    machine = context.broker.groups.shard_of(request.group_id).machine
+    for question in machine.open_questions(request):
+        try:
+            fitting = await context.broker.pattern_work.run(question.answer)
+        except errors.InvalidRegularExpression:
+            return  # the group says so
+        machine.learn(question, fitting)
 
 
 # -- offsets -------------------------------------------------------------------------------------

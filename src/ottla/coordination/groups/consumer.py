@@ -227,6 +227,20 @@ class ConsumerProtocol:
 
         return had_it_then
 
+    def open_questions(
+        self, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest
+    ) -> list[regexes.Question]:
+        """Names that patterns have not been matched with, and that the heartbeat will need."""
+        patterns = {request.subscribed_topic_regex or ""}
+        if group is not None and self._topics_seen.get(group.group_id) != self._topics_version:
+            patterns |= {each.metadata.subscribed_topic_regex or "" for each in group.members.values()}
+        patterns.discard("")
+        if not patterns:
+            return []
+        names = self._env.patterns.snapshot(self._env.topics.names())
+        found = (self._env.patterns.question(pattern, names) for pattern in sorted(patterns))
+        return [question for question in found if question is not None]
+
     def on_topics_changed(self) -> None:
         self._topics_version += 1
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Protocol
 
+from ottla.coordination.groups.regex import Patterns
 from ottla.coordination.groups.settings import GroupSettings
 from ottla.frozen import frozen
 
@@ -49,6 +50,7 @@ class Environment:
     settings: GroupSettings = field(default_factory=GroupSettings)
     overrides: Callable[[str], Mapping[str, str]] = no_overrides  # configs of group resources
     report: Callable[[str], None] = silent  # one line for each transition of a group
+    patterns: Patterns = field(default_factory=Patterns)  # may be shared by all shards
 
     def settings_of(self, group_id: str) -> GroupSettings:
         return self.settings.of_group(self.overrides(group_id))

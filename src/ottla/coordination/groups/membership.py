@@ -6,7 +6,6 @@ from hashlib import blake2b
 
 from ottla import errors
 from ottla.coordination.groups import records as r
-from ottla.coordination.groups import regex as regexes
 from ottla.coordination.groups.assignors import Subscriber, by_name
 from ottla.coordination.groups.consumer_group import (
     LEAVE_STATIC_EPOCH,
@@ -76,11 +75,14 @@ class Membership:
         wanted = {each for each in patterns if each}  # the empty one is none
         for pattern in sorted(group.regexes.keys() - wanted):
             draft.emit(r.RegularExpression(group.group_id, pattern, None))
+        if not wanted:
+            return
+        names = self._env.patterns.snapshot(self._env.topics.names())
         for pattern in sorted(wanted):
             known = group.regexes.get(pattern)
             if known is not None and not anew:
                 continue
-            topics = regexes.resolve(pattern, self._env.topics.names())
+            topics = self._env.patterns.resolve(pattern, names)
             if known is None or known.topics != topics:
                 version = known.version + 1 if known is not None else 0
                 value = r.RegularExpressionValue(topics, version, now_ms)

@@ -17,6 +17,7 @@ from ottla.coordination.groups.migration import Migration
 from ottla.coordination.groups.mixed import MixedProtocol
 from ottla.coordination.groups.offset_requests import OffsetRequests, check_group_id
 from ottla.coordination.groups.rebalance import join_error
+from ottla.coordination.groups.regex import Question
 from ottla.coordination.groups.state import GroupState
 from ottla.effects import Effects, Reply
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -307,6 +308,14 @@ class GroupTable:
             answer = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return Effects(replies=(Reply(token, answer),))
         return decision.effects()
+
+    def open_questions(self, request: ConsumerGroupHeartbeatRequest) -> list[Question]:
+        """What a heartbeat needs to know about patterns. `learn` takes the answers; finding them takes long."""
+        group = self.state.groups.get(request.group_id)
+        return self._consumer.open_questions(group if isinstance(group, ConsumerGroup) else None, request)
+
+    def learn(self, question: Question, fitting: frozenset[str]) -> None:
+        self._env.patterns.learn(question, fitting)
 
     def _consumer_heartbeat(
         self,
