@@ -80,9 +80,10 @@ class Dispatcher:
         if route.by_controller and self._broker.controller.epoch is None:
             handler = _relayed
         if self._broker.access is not None:
-            from ottla.broker.permits import guarded
+            from ottla.broker.permits import guarded, is_relayed
 
-            handler = guarded(route.api.name, handler)
+            if not (route.by_controller and is_relayed(client, self._broker.access)):
+                handler = guarded(route.api.name, handler)
         handler = self.observer.on_request(header, request, handler)
 
         def appended() -> None:

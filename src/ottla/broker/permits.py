@@ -9,8 +9,8 @@ from copy import copy
 from typing import Any
 
 from ottla import errors
-from ottla.broker.access import refusal_of
-from ottla.broker.context import Context
+from ottla.broker.access import Access, refusal_of
+from ottla.broker.context import Client, Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.refusals import refusal_of_parts
 from ottla.errors import ProtocolError
@@ -464,6 +464,12 @@ PERMITS: dict[str, Permit] = {
     "DescribeUserScramCredentials": cluster(DESCRIBE),
     "AlterUserScramCredentials": cluster(ALTER),
 }
+
+
+def is_relayed(client: Client, access: Access) -> bool:
+    """A request for the controller that another broker passes on: that broker has asked for its client's rights.
+    The sender has proven that it reads the cluster's metadata, and has the right of a broker."""
+    return client.is_peer and access.allows(client, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
 
 
 def guarded(api_name: str, handler: Handler) -> Handler:

@@ -18,6 +18,7 @@ from ottla.config.fields import (
     string,
 )
 from ottla.config.protection import DEFAULT_PROTOCOL_MAP
+from ottla.config.security import SecuritySettings
 
 
 class NetworkSettings:
@@ -137,7 +138,13 @@ class OwnSettings:
 
 
 class BrokerSettings(
-    NetworkSettings, TopicSettings, LogSettings, CoordinatorSettings, ClusterSettings, OwnSettings
+    NetworkSettings,
+    SecuritySettings,
+    TopicSettings,
+    LogSettings,
+    CoordinatorSettings,
+    ClusterSettings,
+    OwnSettings,
 ):
     """All of them, as fields of `Config`."""
 

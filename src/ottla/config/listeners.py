@@ -75,3 +75,19 @@ class ListenerSettings:
 def listener_settings(config: "Config", name: str) -> ListenerSettings:
     protocols = protocols_of(config.listener_security_protocol_map)
     return ListenerSettings(name, protocols.get(name.upper(), "PLAINTEXT"), config.static)
+
+
+def inter_broker_listener(config: "Config") -> str:
+    """The name of the listener that brokers use: as set, by its protocol, or the first."""
+    if config.inter_broker_listener_name:
+        return config.inter_broker_listener_name
+    names = [listener.partition("://")[0] for listener in config.listeners]
+    wanted = config.security_inter_broker_protocol
+    if wanted:
+        for name in names:
+            if listener_settings(config, name).protocol == wanted.upper():
+                return name
+        raise InvalidConfig(
+            f"security.inter.broker.protocol={wanted}: no listener speaks it ({', '.join(names)})"
+        )
+    return names[0]

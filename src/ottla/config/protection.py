@@ -33,9 +33,6 @@ _PROMISES: dict[str, _Promise] = {
     promise.name: promise
     for promise in (
         _Promise("authorizer.class.name", "there is no authorizer of this name", ("", *AUTHORIZERS)),
-        _Promise(
-            "security.inter.broker.protocol", "brokers talk to each other in plain text", ("", "PLAINTEXT")
-        ),
         _Promise("delegation.token.secret.key", "there are no delegation tokens"),
         _Promise("delegation.token.master.key", "there are no delegation tokens"),
         _Promise("client.quota.callback.class", "there are no client quotas"),

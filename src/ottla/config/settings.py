@@ -8,7 +8,8 @@ from ottla.config.broker import BROKER_KEYS, BrokerSettings
 from ottla.config.definitions import ConfigKey, Value
 from ottla.config.kafka_names import UNUSED_PREFIXES, UNUSED_SETTINGS
 from ottla.config.log import LogConfig
-from ottla.config.protection import check_protection
+from ottla.config.protection import check_protection, protocols_of
+from ottla.config.security import is_of_listeners
 from ottla.config.topic import TOPIC_KEYS
 
 
@@ -36,7 +37,6 @@ class Config(BrokerSettings):
         own["static"] = dict(static or {})
         own["dynamic_default"] = dict(dynamic_default or {})
         own["dynamic_broker"] = dict(dynamic_broker or {})
-        own["ignored"] = tuple(name for name in self.static if name not in BROKER_KEYS)
         values = {name: key.default for name, key in BROKER_KEYS.items()}
         for layer in (self.static, self.dynamic_default, self.dynamic_broker):
             values |= parse_all(layer)
@@ -45,6 +45,12 @@ class Config(BrokerSettings):
         values["broker.id"] = values["node.id"]
         own["values"] = values
         own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
+        secured = any(each != "PLAINTEXT" for each in self._protocols())
+        own["ignored"] = tuple(
+            name
+            for name in self.static
+            if name not in BROKER_KEYS and not (secured and is_of_listeners(name))
+        )
         if not self.dynamic_default and not self.dynamic_broker:
             self.check_order()
             check_protection(
@@ -63,6 +69,11 @@ class Config(BrokerSettings):
     def __repr__(self) -> str:
         static, default, own = map(_without_secrets, (self.static, self.dynamic_default, self.dynamic_broker))
         return f"Config(static={static}, default={default}, broker={own})"
+
+    def _protocols(self) -> set[str]:
+        """Of the listeners."""
+        protocols = protocols_of(self.listener_security_protocol_map)
+        return {protocols.get(each.partition("://")[0].upper(), "PLAINTEXT") for each in self.listeners}
 
     def check_order(self) -> None:
         """Refuse bounds that contradict each other. Dynamic values are checked before they are taken: once

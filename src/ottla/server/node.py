@@ -41,11 +41,12 @@ from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
     from ottla.server.gate import Gate
+    from ottla.server.links import Link
     from ottla.server.peers import BrokerPeers
     from ottla.server.watch import PeerWatch
     from ottla.storage.memory import MemoryDisk
 
-    MakePeers = Callable[[int, Image, str | None, int], BrokerPeers]
+    MakePeers = Callable[[int, Image, Link], BrokerPeers]
 
 log = logging.getLogger("ottla.server")
 
@@ -147,15 +148,12 @@ class Node:
             strand_leftovers(self._folders.all)
 
     def _find_peers(self, controller: Controller) -> None:
+        from ottla.server.links import link_of
         from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
         from ottla.server.watch import PeerWatch
 
-        self.peers = (self._make_peers or BrokerPeers)(
-            self.config.node_id,
-            controller.image,
-            self.config.inter_broker_listener_name,
-            self.config.controller_socket_timeout_ms,
-        )
+        link = link_of(self.config)
+        self.peers = (self._make_peers or BrokerPeers)(self.config.node_id, controller.image, link)
         self._watch = PeerWatch(controller, self.peers.endpoint)
 
     async def _join(self, directories: tuple[bytes, ...]) -> None:
@@ -212,12 +210,12 @@ class Node:
 
     def _authorize(self) -> None:
         """From here on the rules of the metadata log decide what clients may do, if there is an authorizer."""
-        static = self.config.static
-        if static.get("authorizer.class.name"):
+        config = self.config
+        if config.authorizer_class_name:
             from ottla.broker.access import standard_access
 
-            super_users = [each.strip() for each in static.get("super.users", "").split(";") if each.strip()]
-            allow_unruled = static.get("allow.everyone.if.no.acl.found", "false").lower() == "true"
+            super_users = [each.strip() for each in config.super_users.split(";") if each.strip()]
+            allow_unruled = config.allow_everyone_if_no_acl_found
             self.broker.access = standard_access(self.broker.image, super_users, allow_unruled)
 
     def _gate(self, name: str) -> "Gate | None":

@@ -6,21 +6,16 @@ import contextlib
 from ottla.broker.peers import SOFTWARE, Answer, Call, Lane, credential
 from ottla.client.errors import ConnectionLost
 from ottla.client.loop.connection import Connection
-from ottla.client.settings import Settings
 from ottla.errors import NetworkException, OttlaError
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnregistered, Endpoint, Record
+from ottla.server.links import Link
 from ottla.wire.schema import Message
 
 
 class BrokerPeers:
-    """`listener` names the one that brokers use among themselves; else it is everybody's first."""
-
-    def __init__(self, node_id: int, image: Image, listener: str | None, timeout_ms: int) -> None:
-        self._node_id, self._image, self._listener = node_id, image, listener
-        self._settings = Settings(
-            client_id=f"broker-{node_id}", socket_connection_setup_timeout_ms=min(timeout_ms, 5000)
-        )
+    def __init__(self, node_id: int, image: Image, link: Link) -> None:
+        self._node_id, self._image, self._link = node_id, image, link
         self._connections: dict[tuple[int, Lane], Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -73,7 +68,11 @@ class BrokerPeers:
         if found is not None:
             found.close()
         opened = await Connection.open(
-            endpoint.host, endpoint.port, self._settings, (SOFTWARE, self._credential(broker_id))
+            endpoint.host,
+            endpoint.port,
+            self._link.settings,
+            (SOFTWARE, self._credential(broker_id)),
+            self._link.tls,
         )
         raced = self._connections.get(key)
         if raced is not None and raced is not found and raced.is_open:
@@ -92,7 +91,7 @@ class BrokerPeers:
         broker = self._image.brokers.get(broker_id)
         if broker is None or not broker.endpoints:
             raise NetworkException(f"broker {broker_id} is not known")
-        named = broker.endpoint(self._listener) if self._listener else None
+        named = broker.endpoint(self._link.listener) if self._link.listener else None
         return named or broker.endpoints[0]
 
     async def close(self) -> None:

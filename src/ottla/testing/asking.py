@@ -13,13 +13,14 @@ from ottla.wire.schema import Message
 T = TypeVar("T")
 
 CLIENT_ID = "ottla-testing"
+ADMIN = "User:admin"  # a super user of brokers with an authorizer
 
 
 async def ask(broker: Broker, request: Message, version: int | None = None) -> Any:
     """The response, or what the handler raised. As handlers are, it is driven by `on_loop`."""
     route = ROUTES[request.API_KEY]
     chosen = route.version_max if version is None else version
-    context = Context(broker, Client("127.0.0.1", 0), CLIENT_ID, chosen, lambda: None)
+    context = Context(broker, Client("127.0.0.1", 0, principal=ADMIN), CLIENT_ID, chosen, lambda: None)
     return await route.handler(request, context)
 
 

@@ -27,6 +27,9 @@ class Broker(Waits, Host):
 
     In memory, unless `data` names a folder. Settings are Kafka's, as a mapping or as keywords with
     underscores: `Broker(num_partitions=3)`. Everything here may be called from any thread but the broker's.
+
+    `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; `users` are names and passwords, for PLAIN and SCRAM;
+    with `authorizer=True` nobody but the user `admin` may do anything until `allow`.
     """
 
     # -- topics ------------------------------------------------------------------------------------------
@@ -60,6 +63,68 @@ class Broker(Waits, Host):
         index = sending.partition_for(key, count) if partition is None else partition
         now_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         return self._ask(sending.send(self._running().broker, topic, index, key, value, headers, now_ms))
+
+    # -- who may do what ---------------------------------------------------------------------------------
+
+    def client_settings(
+        self, user: str | None = None, *, mechanism: str = "SCRAM-SHA-512", certificate: str | None = None
+    ) -> dict[str, str]:
+        """What a client has to set to get in, with `bootstrap.servers`: for confluent-kafka and Ottla's own.
+
+        `user` is one of `users` (the first if none is named); `certificate` is the name that a client
+        certificate of its own has.
+        """
+        from ottla.testing.security import authority, client_settings
+
+        name = user if user is not None else next(iter(self._users), None)
+        identity = authority().issue(certificate) if certificate is not None else None
+        password = self._users.get(name or "")
+        settings = client_settings(self._security, name, password, mechanism, identity)
+        return {"bootstrap.servers": self.bootstrap, **settings}
+
+    def add_user(self, name: str, password: str) -> None:
+        """For SCRAM; PLAIN knows the users that the broker was made with."""
+        from ottla.testing.rights import set_users
+
+        self._users[name] = password
+        self._ask(set_users(self._running().broker, {name: password}))
+
+    def remove_user(self, name: str) -> None:
+        """From SCRAM: it cannot log in again. Connections that it has stay until their session ends."""
+        from ottla.testing.rights import remove_user
+
+        self._ask(remove_user(self._running().broker, name))
+
+    def allow(
+        self,
+        principal: str,
+        *operations: str,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        prefix: bool = False,
+        host: str = "*",
+        remove: bool = False,
+    ) -> None:
+        """`allow("alice", "READ", "WRITE", topic="orders")`; without a resource it is a right on the cluster.
+
+        With `prefix` the names are beginnings of names; with `remove` the rules are taken away.
+        """
+        self._rule(True, principal, operations, topic, group, transactional_id, prefix, host, remove)
+
+    def deny(
+        self,
+        principal: str,
+        *operations: str,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        prefix: bool = False,
+        host: str = "*",
+        remove: bool = False,
+    ) -> None:
+        """As `allow`; a rule that denies goes before all that allow."""
+        self._rule(False, principal, operations, topic, group, transactional_id, prefix, host, remove)
 
     # -- time --------------------------------------------------------------------------------------------
 
@@ -248,6 +313,25 @@ class Broker(Waits, Host):
         return found
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _rule(
+        self,
+        allowed: bool,
+        principal: str,
+        operations: tuple[str, ...],
+        topic: str | None,
+        group: str | None,
+        transactional_id: str | None,
+        prefix: bool,
+        host: str,
+        remove: bool,
+    ) -> None:
+        from ottla.security.acls import Permission
+        from ottla.testing.rights import change_rules, rules_of
+
+        permission = Permission.ALLOW if allowed else Permission.DENY
+        acls = rules_of(principal, operations, permission, topic, group, transactional_id, prefix, host)
+        self._ask(change_rules(self._running().broker, acls, remove=remove))
 
     def _jump(self, jump_ms: int) -> None:
         self._skew_ms += jump_ms

@@ -31,14 +31,25 @@ class Cluster(Waits):
 
     Brokers are numbered from 1: `cluster[1]`, `cluster.leader("orders")` and `cluster.controller` are Brokers with
     all their faults. Settings are Kafka's and go to every broker; topics have three replicas unless
-    told otherwise. Everything is in memory.
+    told otherwise. `security`, `users` and `authorizer` are those of a Broker, and brokers talk to each other
+    the same way. Everything is in memory.
     """
 
     def __init__(
-        self, settings: Mapping[str, Any] | None = None, /, *, brokers: int = 3, **more: Any
+        self,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        brokers: int = 3,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        authorizer: bool = False,
+        **more: Any,
     ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        self._security = {"security": security, "users": users, "authorizer": authorizer}
+        self._users = dict(users or {})
         self._count = brokers
         self._settings = _defaults(brokers) | texts_of(settings or {}) | texts_of(more)
         self._links, self._news = Links(), News()
@@ -52,13 +63,15 @@ class Cluster(Waits):
             raise RuntimeError("the cluster runs already")
         self._ensemble = Ensemble(SESSION_TIMEOUT_MS)
         self._members = {
-            number: Member(number, self._ensemble, self._links, self._news, self._settings)
+            number: Member(number, self._ensemble, self._links, self._news, self._settings, **self._security)
             for number in range(1, self._count + 1)
         }
         try:
             with ThreadPoolExecutor(self._count) as threads:
                 list(threads.map(Member.start, self._members.values()))
             self.wait_until(self._is_complete, 30, "all brokers to know each other")
+            for name, password in self._users.items():
+                self.controller.add_user(name, password)
         except BaseException:
             self.stop()
             raise
@@ -89,6 +102,11 @@ class Cluster(Waits):
 
     def __repr__(self) -> str:
         return f"<ottla.testing.Cluster of {self._count}: {self.bootstrap or 'not started'}>"
+
+    def client_settings(self, user: str | None = None, **how: Any) -> dict[str, str]:
+        """What a client has to set to get in; see `Broker.client_settings`."""
+        first = next(iter(self))
+        return first.client_settings(user, **how) | {"bootstrap.servers": self.bootstrap}
 
     # -- brokers -----------------------------------------------------------------------------------------
 

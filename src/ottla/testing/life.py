@@ -42,9 +42,13 @@ class Host:
         data: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        security: str = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        authorizer: bool = False,
         **more: Any,
     ) -> None:
         self._host, self._wanted_port = host, port
+        self._security, self._users, self._has_authorizer = security, dict(users or {}), authorizer
         self._settings = {**(settings or {}), **more}
         self._folder = None if data is None else os.fspath(data)
         self._disk = None if data is not None else MemoryDisk(now_ms=self._now_ms)
@@ -52,6 +56,8 @@ class Host:
         self._background: Background | None = None
         self._reservation: Reservation | None = None
         self._node: Node | None = None
+        self._knows_users = False
+        self._made_settings: dict[str, Any] | None = None
         self._skew_ms = 0
         self._slow_s = 0.0
         self._pid = os.getpid()
@@ -139,7 +145,9 @@ class Host:
     # -- inside ------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        config = config_of(self._settings, self._host, self.port, self._folder)
+        config = config_of(
+            self._security_settings() | self._settings, self._host, self.port, self._folder, self._security
+        )
         node: Node
 
         def observe(metrics: Observer) -> Observer:
@@ -148,6 +156,23 @@ class Host:
         node = self._new_node(config, observe)
         await node.start()
         self._node = node
+        if self._users and not self._knows_users:
+            from ottla.testing.rights import set_users
+
+            await on_loop(set_users(node.broker, self._users))
+            self._knows_users = True
+
+    def _security_settings(self) -> dict[str, Any]:
+        """The same after a restart: certificates and all."""
+        if self._made_settings is None:
+            self._made_settings = {}
+            if self._security != "PLAINTEXT" or self._has_authorizer:
+                from ottla.testing.security import broker_settings
+
+                self._made_settings = dict(
+                    broker_settings(self._security, self._users, self._has_authorizer, self._host)
+                )
+        return self._made_settings
 
     def _new_node(self, config: Config, observe: Callable[[Observer], Observer]) -> Node:
         return Node(

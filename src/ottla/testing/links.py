@@ -5,6 +5,7 @@ import asyncio
 from ottla.broker.peers import Answer, Call, Lane
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
+from ottla.server.links import Link
 from ottla.server.peers import BrokerPeers
 from ottla.wire.schema import Message
 
@@ -30,10 +31,8 @@ class Links:
 
 
 class CuttablePeers(BrokerPeers):
-    def __init__(
-        self, links: Links, node_id: int, image: Image, listener: str | None, timeout_ms: int
-    ) -> None:
-        super().__init__(node_id, image, listener, timeout_ms)
+    def __init__(self, links: Links, node_id: int, image: Image, link: Link) -> None:
+        super().__init__(node_id, image, link)
         self._links = links
 
     def ask(

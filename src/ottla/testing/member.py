@@ -20,9 +20,16 @@ class Member(Broker):
     """`crash`, `restart`, faults and all else as of a Broker; time moves for the whole cluster at once."""
 
     def __init__(
-        self, broker_id: int, ensemble: Ensemble, links: Links, news: News, settings: dict[str, Any]
+        self,
+        broker_id: int,
+        ensemble: Ensemble,
+        links: Links,
+        news: News,
+        settings: dict[str, Any],
+        **security: Any,
     ) -> None:
-        super().__init__({**settings, "node.id": broker_id})
+        super().__init__({**settings, "node.id": broker_id}, **security)
+        self._knows_users = True  # the cluster tells its controller
         self.broker_id = broker_id
         self._ensemble, self._links, self._news = ensemble, links, news
         self._session: Session | None = None

@@ -13,9 +13,11 @@ DEFAULTS = {
 }
 
 
-def config_of(settings: Mapping[str, Any], host: str, port: int, folder: str | None) -> Config:
+def config_of(
+    settings: Mapping[str, Any], host: str, port: int, folder: str | None, protocol: str = "PLAINTEXT"
+) -> Config:
     texts = dict(DEFAULTS)
-    texts["listeners"] = f"PLAINTEXT://{host}:{port}"
+    texts["listeners"] = f"{protocol}://{host}:{port}"
     if folder is not None:
         texts["log.dirs"] = folder
     return Config(texts | texts_of(settings))

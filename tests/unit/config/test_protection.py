@@ -13,7 +13,6 @@ PROMISES = [
     {"authorizer.class.name": "org.example.Authorizer"},
     {"super.users": "User:admin"},
     {"allow.everyone.if.no.acl.found": "false"},
-    {"security.inter.broker.protocol": "SSL"},
     {"delegation.token.secret.key": "secret"},
     {"client.quota.callback.class": "org.example.Quotas"},
     {"quota.producer.default": "1000000"},

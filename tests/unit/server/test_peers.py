@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from ottla.broker.peers import Lane
+from ottla.client.settings import Settings
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnfenced, Endpoint
+from ottla.server.links import Link
 from ottla.server.peers import BrokerPeers
 from ottla.wire.messages.metadata import MetadataRequest
 from tests.unit.client.scripted import ScriptedBroker
@@ -37,7 +39,7 @@ def test_whoever_waits_for_a_broker_hears_at_once_that_it_is_lost(news):
         async with SilentBroker() as broker:
             image = Image()
             image.apply_entry(0, [registered(broker.port, 1), BrokerUnfenced(2)])
-            peers = BrokerPeers(1, image, None, 60_000)
+            peers = BrokerPeers(1, image, Link(None, Settings(client_id="broker-1")))
             answered = asyncio.get_running_loop().create_future()
             peers.ask(2, Lane.MARKERS, MetadataRequest(), 9, answered.set_result, timeout_ms=60_000)
             await broker.is_asked.wait()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
@@ -33,13 +34,18 @@ class Connection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(
-        cls, host: str, port: int, settings: Settings, software: tuple[str, str] | None = None
+        cls,
+        host: str,
+        port: int,
+        settings: Settings,
+        software: tuple[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> "Connection":
         """Connects, learns what the broker serves, authenticates. Fails as `ConnectionLost` or for good.
-        `software` is the name and version that the broker is told."""
+        `software` is the name and version that the broker is told; `tls` stands for what the settings say."""
         loop = asyncio.get_running_loop()
         name = f"{host}:{port}"
-        context = security.tls_context(settings)
+        context = tls or security.tls_context(settings)
         try:
             async with asyncio.timeout(settings.socket_connection_setup_timeout_ms / 1000):
                 _, connection = await loop.create_connection(

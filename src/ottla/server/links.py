@@ -1,0 +1,74 @@
+"""How brokers talk to each other: over the listener that is named for it, encrypted and authenticated if it is."""
+
+import ssl
+
+from ottla.client.settings import Settings
+from ottla.config.listeners import ListenerSettings, inter_broker_listener, listener_settings
+from ottla.config.settings import Config
+from ottla.errors import InvalidConfig
+from ottla.frozen import frozen
+from ottla.security.principals import ANONYMOUS
+from ottla.server.tls import TlsSettings, client_context
+
+SETUP_MS_MAX = 5000
+
+
+@frozen
+class Link:
+    """`listener` None is everybody's first."""
+
+    listener: str | None
+    settings: Settings
+    tls: ssl.SSLContext | None = None
+
+
+def link_of(config: Config) -> Link:
+    name = inter_broker_listener(config)
+    timeout_ms = min(config.controller_socket_timeout_ms, SETUP_MS_MAX)
+    client_id = f"broker-{config.node_id}"
+    settings = listener_settings(config, name)
+    _check_rights(config, settings)
+    listener = config.inter_broker_listener_name or (name if config.security_inter_broker_protocol else None)
+    if settings.protocol == "PLAINTEXT":
+        plain = Settings(client_id=client_id, socket_connection_setup_timeout_ms=timeout_ms)
+        return Link(listener, plain)
+    tls = None
+    if settings.has_tls:
+        algorithm = settings.get("ssl.endpoint.identification.algorithm", "https")
+        tls = client_context(TlsSettings.of(settings.tls()), check_hostname=bool(algorithm))
+    return Link(listener, _client_settings(settings, client_id, timeout_ms), tls)
+
+
+def _client_settings(listener: ListenerSettings, client_id: str, timeout_ms: int) -> Settings:
+    if not listener.has_sasl:
+        return Settings(
+            client_id=client_id,
+            socket_connection_setup_timeout_ms=timeout_ms,
+            security_protocol=listener.protocol,
+        )
+    mechanism = listener.get("sasl.mechanism.inter.broker.protocol", "GSSAPI").upper()
+    jaas = listener.jaas(mechanism)
+    if jaas is None or not {"username", "password"} <= jaas.options.keys():
+        raise InvalidConfig(
+            f"brokers talk to each other over {listener.name} with {mechanism} (sasl.mechanism.inter.broker.protocol): "
+            f"listener.name.{listener.name.lower()}.{mechanism.lower()}.sasl.jaas.config needs username and password"
+        )
+    return Settings(
+        client_id=client_id,
+        socket_connection_setup_timeout_ms=timeout_ms,
+        security_protocol=listener.protocol,
+        sasl_mechanism=mechanism,
+        sasl_username=jaas.options["username"],
+        sasl_password=jaas.options["password"],
+    )
+
+
+def _check_rights(config: Config, listener: ListenerSettings) -> None:
+    """With an authorizer, a broker that nobody knows could not follow any leader."""
+    super_users = config.super_users.split(";")
+    if config.authorizer_class_name and listener.protocol == "PLAINTEXT" and ANONYMOUS not in super_users:
+        raise InvalidConfig(
+            f"brokers talk to each other over {listener.name}, which is PLAINTEXT: with an authorizer they would be "
+            f"{ANONYMOUS} and could not replicate. Set inter.broker.listener.name to a listener with SSL or SASL, "
+            f"or add {ANONYMOUS} to super.users"
+        )
