@@ -26,6 +26,8 @@ from tests.integration.nodes import a_node
 
 TOPICS = ("t", "compacted", "u", "__consumer_offsets", "__transaction_state", "", "bad/name", "x" * 300)
 GROUPS = ("g", "h", "")
+DUPLICATES = 100
+PADDING_BYTES = 10_000
 INTEGERS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 15}
 REQUESTS = [
     (route.api, version)
@@ -105,6 +107,8 @@ def a_value(field, version, chance, depth):
     if field.array:
         if covers(field.nullable, version) and chance.random() < 0.1:
             return None
+        if chance.random() < 0.05:
+            return [an_item(field, version, chance, depth)] * chance.choice((2, DUPLICATES))
         return [an_item(field, version, chance, depth) for _ in range(chance.choice((0, 1, 1, 1, 2, 3)))]
     if covers(field.nullable, version) and chance.random() < 0.2:
         return None
@@ -190,6 +194,8 @@ def a_frame(chance, api, version, damaged):
     del frame[:4]
     if damaged:
         damage(frame, chance)
+    if chance.random() < 0.05:
+        frame += bytes(PADDING_BYTES)  # behind the request, where nobody looks
     return bytes(frame)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.context import Client
@@ -93,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._lease is not None:
             self._lease.release()
         self._lease = self._body = self._authentication = None
+        self._transport = _GONE  # that of TLS keeps methods of ours
         self._listener.on_disconnected(self)
 
     def pause_writing(self) -> None:
@@ -250,8 +252,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def fileno(self) -> int:
         """-1 when it is closed."""
-        descriptor: int = self._transport.get_extra_info("socket").fileno()
-        return descriptor
+        own = self._transport.get_extra_info("socket")
+        return -1 if own is None else own.fileno()
 
     @property
     def is_closing(self) -> bool:
@@ -265,3 +267,24 @@ class Connection(asyncio.BufferedProtocol):
         if reason:
             log.info("connection closed: %s:%d: %s", self.client.host, self.client.port, reason)
         self._transport.abort()
+
+
+class _Gone(asyncio.Transport):
+    """What a lost connection has instead of a transport: late answers go nowhere."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> None: ...
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+_GONE = _Gone()

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import gc
 import socket
+import ssl
 import struct
 import time
 import tracemalloc
 import weakref
 
 import pytest
+import trustme
 
 from ottla.config.settings import Config
 from ottla.server.node import Node, memory_disk
@@ -32,7 +34,7 @@ from ottla.wire.records import Record
 SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:0", "node.id": "1"}
 
 
-def with_node(scenario, **settings):
+def with_node(scenario, loop_factory=None, **settings):
     async def main():
         node = Node(Config({**SETTINGS, **settings}), disks=[memory_disk()])
         await node.start()
@@ -41,7 +43,8 @@ def with_node(scenario, **settings):
         finally:
             await node.stop()
 
-    return asyncio.run(main())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(main())
 
 
 def frame(name, version, request, correlation_id=1):
@@ -316,6 +319,35 @@ def test_closed_connections_free_everything_without_the_collector():
 
     with without_the_collector():
         with_node(scenario)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_closed_connections_with_tls_free_everything_without_the_collector(tmp_path, loop):
+    authority = trustme.CA()
+    (tmp_path / "server.pem").write_bytes(
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
+    )
+    context = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+
+    async def scenario(node):
+        listener = node.listeners[0]
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", listener.port, ssl=context, server_hostname="localhost"
+        )
+        await until_connected(listener, 1)
+        (gone,) = (weakref.ref(each) for each in listener.connections)
+        writer.write(struct.pack(">i", 100 << 20) + bytes(8 << 20))
+        while listener.budget.held_bytes < 8 << 20:
+            await asyncio.sleep(0)
+        writer.transport.abort()
+        while listener.connections or gone() is not None:
+            await asyncio.sleep(0)
+        assert listener.budget.held_bytes == 0
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None
+    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM"}
+    with without_the_collector():
+        with_node(scenario, factory, **settings, **{"ssl.keystore.location": str(tmp_path / "server.pem")})
 
 
 async def until_connected(listener, count):
