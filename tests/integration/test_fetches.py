@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from ottla import errors
+from ottla.broker.handlers import fetch as handler
 from ottla.broker.readers import Reader
+from ottla.broker.stepping import rest
 from ottla.replication.waiters import Waiters
 from ottla.server.node import memory_disk
 from ottla.storage.memory import MemoryFile
@@ -482,6 +484,27 @@ def test_a_partition_that_is_named_many_times_is_read_and_waited_for_once():
             task = await parked(node, reader, a_fetch(*[(0, 0)] * 100_000), waiters=1)
             await writer.produce("t", VALUE)
             assert [len(topic.partitions) for topic in (await task).responses] == [1]
+
+    run(scenario())
+
+
+def test_others_have_their_turn_while_a_fetch_of_many_partitions_is_worked_off():
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+            await client.create("t")
+            with pytest.MonkeyPatch.context() as patch:
+                turns = []
+
+                async def at_rest(clock):
+                    await rest(clock)
+                    turns.append(clock)
+
+                patch.setattr(handler, "rest", at_rest)
+                answer = await client.call(a_fetch(*[(index, 0) for index in range(10_001)], max_wait_ms=0))
+                assert len(turns) == 5
+                await other.call(a_fetch(*[(index, 0) for index in range(2000)], max_wait_ms=0))
+                assert len(turns) == 5
+            assert len(found(answer)) == 10_001
 
     run(scenario())
 

@@ -112,7 +112,7 @@ class OwnSettings:
         250_000, "Topics, partitions and all other array elements of one request together.", at_least(1)
     )
     ottla_fetch_sessions_partitions_max = integer(
-        100_000, "Partitions in all fetch sessions; a fetch beyond them works without a session.", at_least(0)
+        50_000, "Partitions in all fetch sessions; a fetch beyond them works without a session.", at_least(0)
     )
     ottla_open_files_max = integer(2000, "Segment files kept open.", at_least(1))
     ottla_topics_max = integer(100_000, "Topics in the cluster.", at_least(1))

@@ -12,6 +12,7 @@ from ottla.broker.nearest import nearest_replica
 from ottla.broker.parked import Parked
 from ottla.broker.readers import Reader, reader_of
 from ottla.broker.sessions import Turn
+from ottla.broker.stepping import rest
 from ottla.broker.wanted import Key, Readable, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
@@ -29,6 +30,7 @@ from ottla.wire.messages.fetch import (
 )
 
 TOPIC_IDS_FROM = 13
+STEP_PARTITIONS = 2000  # some milliseconds
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
 
 
@@ -63,7 +65,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
     bytes_max = _bytes_max(request, context)
-    look = _look(turn, request.rack_id, reader, context)
+    look = await _look(turn, request.rack_id, reader, context)
     if reader.is_follower:
         _acknowledge(look, reader, now_ms, context)
     if not look.urgent and (readable := look.all_readable()):
@@ -73,7 +75,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         if wait_ms > 0 and not parked.is_enough():
             turn.rest(readable)
             await parked.until(now_ms + wait_ms)
-            look = _look(turn, request.rack_id, reader, context)
+            look = await _look(turn, request.rack_id, reader, context)
     data = _read_all(look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
     told = turn.tell(data)
     turn.rest(
@@ -88,10 +90,21 @@ def _bytes_max(request: FetchRequest, context: Context) -> int:
     return min(request.max_bytes, limit)
 
 
-def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
+async def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
+    """Others have their turn between steps: a request may name a quarter of a million partitions."""
     look = _Look({}, {}, [], [])
+    _look_at(turn.wanted[:STEP_PARTITIONS], look, turn, rack, reader, context)
+    for start in range(STEP_PARTITIONS, len(turn.wanted), STEP_PARTITIONS):
+        await rest(context.broker.clock)
+        _look_at(turn.wanted[start : start + STEP_PARTITIONS], look, turn, rack, reader, context)
+    return look
+
+
+def _look_at(
+    partitions: list[Wanted], look: _Look, turn: Turn, rack: str, reader: Reader, context: Context
+) -> None:
     may_rest = turn.incremental and not rack  # the nearest replica may be another one each time
-    for wanted in turn.wanted:
+    for wanted in partitions:
         resting = wanted.resting
         if resting is not None:
             if may_rest and resting.is_quiet(reader.visible_end(resting.partition, resting.log)):
@@ -113,7 +126,6 @@ def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
         else:
             throttle = _throttle(partition, reader, context)
             look.readable[key] = Readable(wanted, partition, log, partition.state, throttle)
-    return look
 
 
 def _acknowledge(look: _Look, reader: Reader, now_ms: int, context: Context) -> None:
