@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import struct
 import time
+import tracemalloc
 
 import pytest
 
@@ -430,6 +432,35 @@ def a_bomb(codec, size=256 << 20):
             packed = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
             packed += (struct.pack(">i", len(block)) + block) * (size >> 24)
     return assemble(header, packed)
+
+
+def test_what_refused_batches_were_unpacked_to_is_free_without_the_collector():
+    """An error that was kept kept its traceback, and that all that the frames held."""
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client):
+            await client.create("t", partitions=4)
+            bomb = bytes(a_bomb(compression.ZSTD, 8 << 20))
+            data = [PartitionProduceData(index=index, records=bomb) for index in range(4)]
+            request = ProduceRequest(
+                acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+            )
+            await client.call(request)
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(3):
+                answers = (await client.call(request)).responses[0].partition_responses
+                assert all(each.error_code for each in answers)
+            assert tracemalloc.get_traced_memory()[0] - before < 1 << 20
+            assert node.listeners[0].budget.held_bytes == 0
+
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        run(scenario())
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 @pytest.mark.parametrize("codec", [compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD])

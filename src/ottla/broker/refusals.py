@@ -17,9 +17,13 @@ SAID_TWICE = (ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, DESCRIBE_USER_SCRAM_
 
 
 def protocol_error(error: Exception, what: str) -> ProtocolError:
-    """What the client is told of one part of its request that failed. The other parts keep their own answers."""
+    """What the client is told of one part of its request that failed. The other parts keep their own answers.
+
+    An expected error loses its traceback: the handler keeps the error, and the traceback the handler's frame. In
+    such a cycle a refused batch and what it was unpacked to would stay until the collector runs."""
     if isinstance(error, ProtocolError):
-        return error
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
     logger.error("%s failed", what, exc_info=error)
     return UnknownServerError()
 
