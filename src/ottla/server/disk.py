@@ -165,16 +165,19 @@ class ThreadJobs:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ottla-disk")
 
     def submit(self, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        def run() -> None:
-            try:
-                result: T | Exception = job()
-            except Exception as error:
-                result = error
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(done, result)
-            del result  # its traceback refers to this frame: a cycle, with all that the job held
+        self._pool.submit(self._run, [(job, done)])
 
-        self._pool.submit(run)
+    def _run(self, tasks: list[tuple[Callable[[], T], Callable[[T | Exception], None]]]) -> None:
+        """The traceback of an error refers to this frame and to its callers. None of them may refer to the error,
+        by way of `done` for one: it would be a cycle, and what the job held would wait for the collector."""
+        job, done = tasks.pop()
+        try:
+            result: T | Exception = job()
+        except Exception as error:
+            result = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(done, result)
+        del job, done, result
 
     def close(self) -> None:
         """Waits for what is under way."""

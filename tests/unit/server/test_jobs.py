@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+from ottla.broker.waits import Wait
 from ottla.server.disk import ThreadJobs
 
 
@@ -36,6 +37,25 @@ def test_what_a_failed_job_held_is_free_without_the_collector():
         result = outcome(job)
         assert isinstance(result, ValueError)
         del result
+        assert held[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_what_a_failed_job_held_is_free_even_if_nobody_asks_for_the_outcome():
+    held, waits = [], [Wait()]
+
+    def job():
+        buffer = Held()
+        held.append(weakref.ref(buffer))
+        raise ValueError("no")
+
+    gc.disable()
+    try:
+        jobs = ThreadJobs(Loop(), threads=1)
+        jobs.submit(job, waits[0].set)
+        jobs.close()
+        assert waits.pop().done
         assert held[0]() is None
     finally:
         gc.enable()
