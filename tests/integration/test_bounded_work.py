@@ -407,3 +407,22 @@ def test_a_costly_pattern_over_many_topics_lets_others_have_their_turn():
 
 def a_topic(name):
     return CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+
+
+def test_batches_that_are_each_within_a_step_are_worked_off_in_steps():
+    """Sixty batches of a megabyte take sixty turns, not one."""
+    value = bytes(900_000)
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+            await client.create("t", partitions=60)
+            packed = a_batch(value, codec=compression.LZ4)
+            attack = asyncio.create_task(produced(client, *((index, packed) for index in range(60))))
+            turns = 0
+            while not attack.done():
+                await other.call(MetadataRequest(topics=[]))
+                turns += 1
+            assert {answer.error_code for answer in await attack} == {0}
+            assert turns > 5
+
+    run(scenario())

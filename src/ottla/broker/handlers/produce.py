@@ -9,7 +9,7 @@ from ottla.broker.context import Context
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.refusals import protocol_error
-from ottla.broker.stepping import STEP_BYTES
+from ottla.broker.stepping import STEP_BYTES, rest
 from ottla.broker.transactions import Admission, TopicPartition
 from ottla.broker.waits import woken
 from ottla.ports import Buffer
@@ -121,11 +121,13 @@ class _Appending:
         self._request = request
         self._record_errors_left = RECORD_ERRORS_MAX
         self._unpacked_bytes = 0  # of all compressed batches so far
+        self._unpacked_at_once = 0  # of this one, on the loop
 
     async def append(self, topic: TopicProduceData, data: PartitionProduceData) -> _Pending:
         """One partition: whatever goes wrong with it is told of it alone."""
         records = data.records or b""
         log_start_offset = -1
+        self._unpacked_at_once = 0
         try:
             partition, log = self._leader(topic, data)
             log_start_offset = log.log_start_offset
@@ -140,7 +142,8 @@ class _Appending:
             if _is_checked_by_the_log(error):
                 response.log_start_offset = log_start_offset
             pending = _Pending(response)
-        await self._context.client.work.pace(PARTITION_UNITS + len(records), self._broker.clock)
+        if self._context.client.work.spend(PARTITION_UNITS + len(records) + self._unpacked_at_once):
+            await rest(self._broker.clock)
         return pending
 
     def _leader(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, Log]:
@@ -174,10 +177,11 @@ class _Appending:
                 scratch=self._broker.scratch,
             )
         except OverLimit as error:
+            self._unpacked_at_once = UNPACKED_AT_ONCE_MAX
             if allowed > UNPACKED_AT_ONCE_MAX:
                 return None
             raise self._too_much(log, allowed) from error
-        self._context.client.work.spend(accepted.unpacked_bytes)
+        self._unpacked_at_once = accepted.unpacked_bytes
         self._unpacked_bytes += accepted.unpacked_bytes
         return accepted
 
