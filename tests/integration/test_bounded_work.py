@@ -84,6 +84,27 @@ def test_many_bombs_in_one_request_cost_as_much_as_one_and_others_are_served_mea
     run(scenario())
 
 
+@pytest.mark.parametrize("damage", ["none of it is records", "checksum"])
+def test_bombs_within_the_bound_of_a_batch_count_although_they_are_refused(damage):
+    if damage == "checksum":
+        packed = bytearray(zstandard.ZstdCompressor(level=1, write_checksum=True).compress(bytes(30 * MIB)))
+        packed[-1] ^= 1
+        header = read_header(batch.build([Record(0, 1, None, b"v")], codec=compression.ZSTD))
+        bomb = bytes(assemble(header, bytes(packed)))
+    else:
+        bomb = a_bomb(30 * MIB)
+
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            await client.create("t", partitions=50)
+            answers = await produced(client, *((index, bomb) for index in range(50)))
+            codes = [answer.error_code for answer in answers]
+            assert MessageTooLarge.code not in codes[:1]
+            assert set(codes[3:]) == {MessageTooLarge.code}
+
+    run(scenario())
+
+
 def test_batches_that_decompress_to_too_much_in_sum_are_refused_one_by_one():
     value = bytes(3 * MIB)
 

@@ -17,6 +17,7 @@ VICTIM = "victim"
 LARGE = "large"  # a topic with more records than a client takes at once
 DUPLICATES = 10_000
 BOMBS = 100
+REFUSALS = 200_000
 BOMB_BYTES = 32 << 20
 FRAME_BYTES_MAX = 104_857_600
 FOREVER_MS = 2**31 - 1
@@ -45,6 +46,16 @@ def repacked(one: bytes, records: bytes) -> bytes:
     struct.pack_into(">i", head, 8, 61 - 12 + len(records))
     struct.pack_into(">I", head, 17, crc32c.crc32c(bytes(head[21:]) + records))
     return bytes(head) + records
+
+
+@cache
+def from_the_future() -> bytes:
+    """A batch of very many records, each of which is refused for its timestamp."""
+    from ottla.wire import batch as batches
+    from ottla.wire.compression import ZSTD
+    from ottla.wire.records import Record
+
+    return batches.build([Record(at, 2**61, None, b"") for at in range(REFUSALS)], codec=ZSTD)
 
 
 class SlowReader:
@@ -91,6 +102,9 @@ class Attacker:
             (10, self._lingers),
             (10, self._duplicates),
             (2, self._bombs),
+            (5, self._very_many_refusals),
+            (5, self._searches_by_time),
+            (5, self._costly_pattern),
             (10, self._parked_long_poll),
             (10, self._announces_and_is_silent),
             (3, self._half_a_large_frame),
@@ -214,6 +228,26 @@ class Attacker:
         partitions = [{"index": index, "records": a_bomb()} for index in range(BOMBS)]
         body = {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": partitions}]}
         self._say(self._frame("produce", 9, body), patience_s=5)
+
+    def _very_many_refusals(self) -> None:
+        self._say(self._frame("produce", 9, a_produce(from_the_future())), patience_s=5)
+
+    def _searches_by_time(self) -> None:
+        partitions = [{"partition_index": 0, "timestamp": self._chance.choice((1, 2**60, -3))}]
+        self._say(self._frame("list_offsets", 7, {"topics": [{"name": LARGE, "partitions": partitions}]}))
+
+    def _costly_pattern(self) -> None:
+        """Milliseconds for each long name: the broker has to look for topics that fit elsewhere than on its loop."""
+        body = {
+            "group_id": f"patterns-{self._chance.randrange(5)}",
+            "member_id": f"member-{self._chance.randrange(5)}",
+            "member_epoch": 0,
+            "rebalance_timeout": 10_000,
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": f"((a|b)?(.|a)?){{{self._chance.randrange(100, 200)}}}c",
+            "topic_partitions": [],
+        }
+        self._say(self._frame("consumer_group_heartbeat", 1, body), patience_s=5)
 
     # -- how -----------------------------------------------------------------------------------------
 

@@ -41,10 +41,13 @@ class OverLimit(errors.CorruptMessage):
 class Scratch:
     """Memory for decompressed data, used again for the next: what `unpack` gave before is overwritten."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "unpacked_bytes")
 
     def __init__(self) -> None:
         self._kept = bytearray()
+        self.unpacked_bytes = (
+            0  # since somebody set it to 0; of what was damaged, as much as it might have been
+        )
 
     def room(self, size: int) -> bytearray:
         """At least so many bytes. More than is worth keeping is fresh each time."""
@@ -72,9 +75,13 @@ def decompress(codec: int, data: Buffer, *, limit: int) -> bytes:
 
 def unpack(codec: int, data: Buffer, *, limit: int, scratch: Scratch | None = None) -> Buffer:
     """As `decompress`, without a copy: a view of the scratch memory, good until that is used again."""
-    result = _of(codec)[1](data, limit, scratch or Scratch())
+    scratch = scratch or Scratch()
+    before = scratch.unpacked_bytes
+    scratch.unpacked_bytes = before + limit
+    result = _of(codec)[1](data, limit, scratch)
     if len(result) > limit:
         raise OverLimit(f"The data decompresses to more than {limit} bytes")
+    scratch.unpacked_bytes = before + len(result)
     return result
 
 

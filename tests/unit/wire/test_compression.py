@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import CorruptMessage, UnsupportedCompressionType
+from ottla.wire import compression
 from ottla.wire.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, OverLimit, compress, decompress
 
 COMPRESSED = (GZIP, SNAPPY, LZ4, ZSTD)
@@ -137,3 +138,60 @@ def test_an_unknown_codec_is_not_supported(codec):
 def test_codec_libraries_are_imported_when_first_used():
     program = "import sys, ottla.wire.batch; print({'cramjam', 'lz4', 'zstandard'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "set()\n"
+
+
+BLOCK_SIZES = st.sampled_from(
+    (lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX256KB, lz4.frame.BLOCKSIZE_MAX4MB)
+)
+REPEATED = st.builds(lambda part, times: part * times, st.binary(max_size=40), st.integers(0, 5_000))
+
+
+@given(
+    REPEATED,
+    BLOCK_SIZES,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
+    st.integers(0, 4),
+    st.integers(0, 300_000),
+)
+def test_a_damaged_lz4_frame_is_unpacked_as_by_the_other_library_or_refused(
+    data, block_size, with_size, with_checksum, with_block_checksums, changes, cut, limit
+):
+    frame = bytearray(
+        lz4.frame.compress(
+            data,
+            block_size=block_size,
+            block_linked=False,
+            store_size=with_size,
+            content_checksum=with_checksum,
+            block_checksum=with_block_checksums,
+        )
+    )
+    for at, value in changes:
+        frame[at % len(frame)] = value
+    del frame[len(frame) - cut :]
+    try:
+        unpacked = compression.decompress(compression.LZ4, bytes(frame), limit=limit)
+    except CorruptMessage:
+        assert changes or cut or len(data) > limit
+        return
+    assert len(unpacked) <= limit
+    assert unpacked == lz4.frame.decompress(bytes(frame))
+    if not changes and not cut:
+        assert unpacked == data
+
+
+@pytest.mark.parametrize("codec", range(1, 5), ids=NAMES[1:])
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_every_size_fits_exactly_and_scratch_memory_is_used_again(codec, size):
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    packed = compression.compress(codec, data)
+    scratch = compression.Scratch()
+    for _ in range(2):
+        assert bytes(compression.unpack(codec, packed, limit=size, scratch=scratch)) == data
+    assert len(scratch.room(0)) <= 2 << 20
+    if size:
+        with pytest.raises(compression.OverLimit):
+            compression.unpack(codec, packed, limit=size - 1, scratch=scratch)

@@ -24,7 +24,7 @@ from ottla.storage.validation import (
     accept,
     unpacked_bytes_max,
 )
-from ottla.wire.compression import OverLimit
+from ottla.wire.compression import OverLimit, Scratch
 from ottla.wire.corruption import CorruptBatch
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -167,34 +167,29 @@ class _Appending:
         if len(records) > UNPACKED_AT_ONCE_MAX and len(records) <= log.config.max_message_bytes:
             return None
         allowed = self._allowed(log)
-        now_ms = self._broker.clock.now_ms()
+        limit, scratch = min(allowed, UNPACKED_AT_ONCE_MAX), self._broker.scratch
+        scratch.unpacked_bytes = 0
         try:
-            accepted = accept(
-                records,
-                log.config,
-                now_ms,
-                limit=min(allowed, UNPACKED_AT_ONCE_MAX),
-                scratch=self._broker.scratch,
-            )
+            return accept(records, log.config, self._broker.clock.now_ms(), limit=limit, scratch=scratch)
         except OverLimit as error:
-            self._unpacked_at_once = UNPACKED_AT_ONCE_MAX
-            if allowed > UNPACKED_AT_ONCE_MAX:
+            if allowed > limit:
+                self._unpacked_bytes -= scratch.unpacked_bytes  # the thread counts all of it
                 return None
             raise self._too_much(log, allowed) from error
-        self._unpacked_at_once = accepted.unpacked_bytes
-        self._unpacked_bytes += accepted.unpacked_bytes
-        return accepted
+        finally:
+            self._unpacked_at_once = scratch.unpacked_bytes
+            self._unpacked_bytes += scratch.unpacked_bytes
 
     async def _accept_in_thread(self, records: Buffer, log: Log) -> Accepted:
-        allowed, now_ms = self._allowed(log), self._broker.clock.now_ms()
+        allowed, now_ms, scratch = self._allowed(log), self._broker.clock.now_ms(), Scratch()
         try:
-            accepted = await self._broker.heavy_work.run(
-                lambda: accept(records, log.config, now_ms, limit=allowed)
+            return await self._broker.heavy_work.run(
+                lambda: accept(records, log.config, now_ms, limit=allowed, scratch=scratch)
             )
         except OverLimit as error:
             raise self._too_much(log, allowed) from error
-        self._unpacked_bytes += accepted.unpacked_bytes
-        return accepted
+        finally:
+            self._unpacked_bytes += scratch.unpacked_bytes
 
     def _allowed(self, log: Log) -> int:
         """What the next batch may decompress to. The first one has only the bound of a batch."""
@@ -212,7 +207,6 @@ class _Appending:
         return max(least, UNPACKED_RATIO_MAX * sent_bytes)
 
     def _too_much(self, log: Log, allowed: int) -> errors.ProtocolError:
-        self._unpacked_bytes += allowed  # the work was done all the same
         if allowed < unpacked_bytes_max(log.config):
             return errors.MessageTooLarge(
                 f"The batches of the request decompress to more than {self._allowed_in_all} bytes in all"
