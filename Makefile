@@ -31,7 +31,7 @@ test: setup  ## everything but the long runs; TESTS="tests/unit" for a part, LIM
 coverage: setup  ## which lines the unit and property tests reach: build/coverage/index.html
 	$(BIN)/coverage run -m pytest -q tests/unit tests/property
 	$(BIN)/coverage html --quiet --directory build/coverage
-	$(BIN)/coverage report --skip-covered --skip-empty | tail -1
+	$(BIN)/coverage report | tail -1
 
 tools:  ## programs that tests use and pip cannot bring, as far as they can be installed
 	tools/install
