@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 TOOLS = (
+    "kafka-acls",
     "kafka-configs",
     "kafka-console-consumer",
     "kafka-console-producer",

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger",
          "client-metrics": "client-metrics", "groups": "group"}  # fmt: skip
-NOT_SERVED = ("users", "clients", "ips")
+USERS = "users"
+NOT_SERVED = ("clients", "ips")
 # What was set for the thing itself; for all brokers it is another source.
 DYNAMIC = {
     "topic": "DYNAMIC_TOPIC_CONFIG",
@@ -39,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for kind in KINDS.values():
         parser.add_argument(f"--{kind}", dest=f"name_{kind.replace('-', '_')}", metavar="NAME")
     parser.add_argument("--broker-defaults", action="store_true")
+    parser.add_argument("--user", metavar="NAME", help="a user that logs in with SCRAM")
+    parser.add_argument("--user-defaults", action="store_true", help=argparse.SUPPRESS)
     for kind in NOT_SERVED:
         parser.add_argument(f"--{kind[:-1]}", help=argparse.SUPPRESS)
         parser.add_argument(f"--{kind[:-1]}-defaults", action="store_true", help=argparse.SUPPRESS)
@@ -52,6 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ottla.client import Admin
 
     action = one_of(arguments, ("alter", "describe"))
+    if arguments.entity_type == USERS or arguments.user or arguments.user_defaults:
+        with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
+            return _users(admin, arguments, action)
     kind, name = _entity(arguments)
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         if action == "alter":
@@ -66,6 +72,34 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _users(admin: "Admin", arguments: argparse.Namespace, action: str) -> int:
+    """SCRAM credentials; quotas of users are not served."""
+    from ottla.client.admin.security import ITERATIONS, MECHANISMS
+
+    name = arguments.user or arguments.entity_name
+    if action == "describe":
+        for user in admin.describe_users([name] if name else []):
+            told = ", ".join(f"{each}=iterations={count}" for each, count in user.mechanisms.items())
+            print(f"SCRAM credential configs for user-principal '{user.name}' are {told}")
+        return 0
+    if not name:
+        raise UsageError("An entity name must be specified with --alter of users")
+    added = list_pairs(arguments.add_config)
+    removed = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
+    for key in (*added, *removed):
+        if key not in MECHANISMS:
+            raise UsageError(f"{key}: only SCRAM credentials of users are served, no quotas")
+    for mechanism, text in added.items():
+        parts = dict(part.partition("=")[::2] for part in text.split(","))
+        if not parts.get("password"):
+            raise UsageError(f"{mechanism} needs [password=...]")
+        admin.set_user(name, parts["password"], [mechanism], int(parts.get("iterations", ITERATIONS)))
+    if removed:
+        admin.remove_user(name, removed)
+    print(f"Completed updating config for user {name}.")
+    return 0
+
+
 def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
     for refused in NOT_SERVED:
         flag = refused[:-1]
@@ -74,7 +108,7 @@ def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
             or getattr(arguments, flag)
             or getattr(arguments, f"{flag}_defaults")
         ):
-            raise UsageError("users, quotas of clients and limits of addresses are not served here")
+            raise UsageError("quotas of clients and limits of addresses are not served here")
     for kind in KINDS.values():
         name = getattr(arguments, f"name_{kind.replace('-', '_')}")
         if name is not None:

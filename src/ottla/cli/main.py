@@ -17,6 +17,9 @@ COMMANDS = {
     "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
+    "users": ("ottla.cli.users", "add, list and remove the users that log in with SCRAM"),
+    "acls": ("ottla.cli.acls", "who may do what: allow, deny, list, explain"),
+    "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
     "aliases": ("ottla.cli.aliases", "write kafka-topics.sh and the others as scripts, without Java"),
@@ -24,6 +27,7 @@ COMMANDS = {
     "kafka-console-producer": ("ottla.cli.kafka_console_producer", "as Apache Kafka's tool of this name"),
     "kafka-console-consumer": ("ottla.cli.kafka_console_consumer", "as Apache Kafka's tool of this name"),
     "kafka-consumer-groups": ("ottla.cli.kafka_consumer_groups", "as Apache Kafka's tool of this name"),
+    "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
     "kafka-get-offsets": ("ottla.cli.kafka_get_offsets", "as Apache Kafka's tool of this name"),
 }

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
@@ -37,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="one setting; wins over FILE"
     )
+    parser.add_argument(
+        "--insecure", action="store_true", help="no warning if other machines get in without a login"
+    )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
@@ -52,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         config = configured(arguments)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
+        if not arguments.insecure:
+            for warning in open_doors(config):
+                print(f"WARNING: {warning}", file=sys.stderr)
         run_loop(serve(config, arguments))
     except (OttlaError, OSError) as error:
         print(f"ottla: {error}", file=sys.stderr)

@@ -91,3 +91,21 @@ def inter_broker_listener(config: "Config") -> str:
             f"security.inter.broker.protocol={wanted}: no listener speaks it ({', '.join(names)})"
         )
     return names[0]
+
+
+_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+
+
+def open_doors(config: "Config") -> list[str]:
+    """Listeners that let other machines in without asking who they are."""
+    warnings = []
+    for text in config.listeners:
+        name, _, address = text.partition("://")
+        listener = listener_settings(config, name)
+        asks = listener.has_sasl or listener.tls().get("client.auth", "none").lower() == "required"
+        if not asks and not address.startswith(_LOOPBACK):
+            warnings.append(
+                f"{text}: every machine that reaches this address may read, write and delete everything. "
+                "`ottla secure init` makes what a secured listener needs; --insecure silences this"
+            )
+    return warnings

@@ -3,7 +3,8 @@
 import pytest
 
 from ottla.config.jaas import parse_jaas
-from ottla.config.listeners import ListenerSettings
+from ottla.config.listeners import ListenerSettings, open_doors
+from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -63,3 +64,24 @@ def test_a_mechanism_has_its_own_jaas_entry_or_the_listeners():
     assert listener.mechanisms() == ["PLAIN", "SCRAM-SHA-256"]
     assert "b" in listener.jaas("PLAIN").users
     assert listener.jaas("SCRAM-SHA-256").options == {"username": "s"}
+
+
+@pytest.mark.parametrize(
+    "settings, doors",
+    [
+        ({"listeners": "PLAINTEXT://127.0.0.1:9092"}, 0),
+        (
+            {
+                "listeners": "PLAINTEXT://localhost:9092,X://[::1]:1",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,X:SSL",
+            },
+            0,
+        ),
+        ({"listeners": "PLAINTEXT://:9092"}, 1),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092,SASL_SSL://0.0.0.0:9093"}, 1),
+        ({"listeners": "SSL://0.0.0.0:9092"}, 1),
+        ({"listeners": "SSL://0.0.0.0:9092", "ssl.client.auth": "required"}, 0),
+    ],
+)
+def test_a_listener_that_lets_other_machines_in_unasked_is_told(settings, doors):
+    assert len(open_doors(Config(settings))) == doors

@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.admin import brokers, configs, groups, topics, transactions
+from ottla.client.admin import brokers, configs, groups, security, topics, transactions
 from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Broker, Cluster, Topic
@@ -11,6 +11,7 @@ from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.errors import OttlaError
+from ottla.security.acls import Acl, AclFilter
 
 T = TypeVar("T")
 
@@ -211,6 +212,31 @@ class Admin:
             self.cluster, transactional_id, producer_id, producer_epoch, committed=committed
         )
         self._run(work)
+
+    # -- rules and users ---------------------------------------------------------------------------
+
+    def create_acls(self, acls: Sequence[Acl]) -> None:
+        self._run(security.create_acls(self.cluster, acls))
+
+    def describe_acls(self, wanted: AclFilter) -> list[Acl]:
+        return self._run(security.describe_acls(self.cluster, wanted))
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[Acl]:
+        """The rules that are gone."""
+        return self._run(security.delete_acls(self.cluster, filters))
+
+    def describe_users(self, names: Iterable[str] = ()) -> list[security.ScramUser]:
+        """All SCRAM users, if none is named."""
+        return self._run(security.describe_users(self.cluster, names))
+
+    def set_user(
+        self, name: str, password: str, mechanisms: Iterable[str], iterations: int = security.ITERATIONS
+    ) -> None:
+        """Adds a SCRAM user, or changes its password."""
+        self._run(security.set_user(self.cluster, name, password, mechanisms, iterations))
+
+    def remove_user(self, name: str, mechanisms: Iterable[str]) -> None:
+        self._run(security.remove_user(self.cluster, name, mechanisms))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(work)

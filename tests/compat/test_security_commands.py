@@ -1,0 +1,147 @@
+"""`kafka-acls`, `kafka-configs` for users, `ottla acls|users|secure`: beside Java's tools, and as people use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ottla.cli.main import main
+from ottla.testing import Broker
+from tests.oracle.cluster import run_tool, why_not
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SETTINGS = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
+needs_java = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+STEPS = (
+    "kafka-acls --add --allow-principal User:alice --operation Read --topic t",
+    "kafka-acls --add --allow-principal User:bob --producer --topic t --transactional-id x --idempotent",
+    "kafka-acls --add --allow-principal User:carol --consumer --topic t --group g "
+    "--resource-pattern-type prefixed",
+    "kafka-acls --add --deny-principal User:mallory --deny-host 10.0.0.1 --operation All --cluster",
+    "kafka-acls --list",
+    "kafka-acls --list --topic t",
+    "kafka-acls --list --topic topic --resource-pattern-type match",
+    "kafka-acls --list --principal User:alice",
+    "kafka-acls --remove --force --allow-principal User:alice --operation Read --topic t",
+    "kafka-acls --list --topic t",
+    "kafka-acls --remove --force --topic t",
+    "kafka-acls --list",
+    "kafka-configs --alter --entity-type users --entity-name a --add-config "
+    "SCRAM-SHA-256=[iterations=8192,password=x],SCRAM-SHA-512=[password=x]",
+    "kafka-configs --describe --entity-type users --entity-name a",
+    "kafka-configs --alter --user a --delete-config SCRAM-SHA-512",
+    "kafka-configs --describe --entity-type users",
+)
+
+
+def lines(text: str) -> list[str]:
+    """Without order: Java's sets have none."""
+    return sorted(line.strip() for line in text.splitlines() if line.strip())
+
+
+@needs_java
+@pytest.mark.oracle
+def test_our_commands_do_and_print_what_javas_do(capsys):
+    with Broker(SETTINGS) as theirs, Broker(SETTINGS) as ours:
+        for step in STEPS:
+            tool, *arguments = step.split()
+            java = run_tool(tool, "--bootstrap-server", theirs.bootstrap, *arguments)
+            assert main([tool, "--bootstrap-server", ours.bootstrap, *arguments]) == 0
+            assert lines(capsys.readouterr().out) == lines(java), step
+
+
+def test_rules_are_explained(capsys):
+    with Broker(SETTINGS) as broker:
+        where = ["-b", broker.bootstrap]
+        assert (
+            main(["acls", "allow", "alice", "read", "describe-configs", "--topic", "ord", "--prefix", *where])
+            == 0
+        )
+        assert main(["acls", "deny", "alice", "read", "--topic", "orders-secret", *where]) == 0
+        capsys.readouterr()
+        assert main(["acls", "explain", "alice", "read", "--topic", "orders", *where]) == 0
+        assert "User:alice from * is allowed READ on topic ord..." in capsys.readouterr().out
+        assert main(["acls", "explain", "alice", "read", "--topic", "orders-secret", *where]) == 1
+        assert "denied READ on topic orders-secret" in capsys.readouterr().out
+        assert main(["acls", "explain", "bob", "read", "--topic", "elsewhere", *where]) == 1
+        assert "no rule names this resource" in capsys.readouterr().out
+        assert main(["acls", "remove", "alice", "read", "--topic", "orders-secret", "--deny", *where]) == 0
+        assert main(["acls", "explain", "alice", "read", "--topic", "orders-secret", *where]) == 0
+        assert main(["acls", "remove", "alice", "read", "--topic", "nothing", *where]) == 1
+        assert main(["acls", "allow", "alice", "fly", "--topic", "t", *where]) == 1
+        assert "there is no operation 'fly'" in capsys.readouterr().err
+
+
+def test_users_come_and_go(capsys, tmp_path):
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    with Broker(security="SASL_PLAINTEXT", users={"admin": "x"}) as broker:
+        config = tmp_path / "admin.properties"
+        config.write_text("\n".join(f"{k}={v}" for k, v in broker.client_settings("admin").items()))
+        where = ["--command-config", str(config)]
+        assert main(["users", "add", "alice", "--password-file", str(password), *where]) == 0
+        broker._users["alice"] = "secret"
+        alice = tmp_path / "alice.properties"
+        alice.write_text("\n".join(f"{k}={v}" for k, v in broker.client_settings("alice").items()))
+        assert main(["topics", "list", "--command-config", str(alice)]) == 0
+        assert main(["users", "remove", "alice", *where]) == 0
+        assert main(["topics", "list", "--command-config", str(alice)]) == 1
+        assert "invalid credentials" in capsys.readouterr().err
+        assert main(["users", "remove", "alice", *where]) == 1
+        assert "does not exist" in capsys.readouterr().err
+
+
+def test_from_nothing_to_tls_scram_and_rules(tmp_path, capsys):
+    """`ottla secure init` and the commands that it prints."""
+    from tests.oracle.ports import free_ports
+
+    (port,) = free_ports(1)
+    folder, where = tmp_path / "secure", f"localhost:{port}"
+    assert main(["secure", "init", str(folder), "--port", str(port)]) == 0
+    assert {each.stat().st_mode & 0o077 for each in folder.iterdir()} == {0}
+    assert main(["secure", "init", str(folder)]) == 1  # nothing is written over
+    start = [
+        sys.executable,
+        "-m",
+        "ottla",
+        "start",
+        "--config",
+        str(folder / "broker.properties"),
+        "--memory",
+    ]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith("ready "), process.stderr.read()
+            admin = ["-b", where, "--command-config", str(folder / "client.properties")]
+            assert main(["topics", "create", "orders", *admin]) == 0
+            (tmp_path / "p").write_text("secret")
+            assert main(["users", "add", "alice", "--password-file", str(tmp_path / "p"), *admin]) == 0
+            assert main(["acls", "allow", "alice", "describe", "--topic", "orders", *admin]) == 0
+            alice = [
+                "-b",
+                where,
+                "-X",
+                "security.protocol=SASL_SSL",
+                "-X",
+                f"ssl.ca.location={folder}/ca.pem",
+            ]
+            alice += [
+                "-X",
+                "sasl.mechanism=SCRAM-SHA-512",
+                "-X",
+                "sasl.username=alice",
+                "-X",
+                "sasl.password=secret",
+            ]
+            capsys.readouterr()
+            assert main(["topics", "list", *alice]) == 0
+            assert "orders" in capsys.readouterr().out
+            assert main(["topics", "create", "mine", *alice]) == 1
+            assert "authorization failed" in capsys.readouterr().err
+            assert main(["topics", "list", "-b", where, "-X", "default.api.timeout.ms=2000"]) == 1
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
