@@ -8,11 +8,13 @@ import pytest
 import zstandard
 
 from ottla.errors import (
+    CoordinatorLoadInProgress,
     CorruptMessage,
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTimestamp,
     MessageTooLarge,
+    NotCoordinator,
     UnknownServerError,
 )
 from ottla.server.node import memory_disk
@@ -21,6 +23,7 @@ from ottla.wire import batch, compression
 from ottla.wire.batch import assemble, read_header
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -445,5 +448,36 @@ def test_batches_that_are_each_within_a_step_are_worked_off_in_steps():
                 turns += 1
             assert {answer.error_code for answer in await attack} == {0}
             assert turns > 5
+
+    run(scenario())
+
+
+# -- groups ------------------------------------------------------------------------------------------
+
+
+def test_groups_that_could_not_be_deleted_are_told_beside_those_that_were(monkeypatch):
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client):
+            names = [f"g-{number}" for number in range(8)]
+            found = await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=names))
+            assert len(found.coordinators) == len(names)
+            for name in names:
+                while (await client.call(DeleteGroupsRequest(groups_names=[name]))).results[0].error_code in (
+                    CoordinatorLoadInProgress.code,
+                    NotCoordinator.code,
+                ):
+                    await asyncio.sleep(0.01)
+            shards = node.broker.groups
+            failing = shards.shard_of(names[0])
+
+            def fails(*_):
+                raise struct.error("a bug")
+
+            monkeypatch.setattr(failing.machine, "on_delete_groups", fails)
+            answer = await client.call(DeleteGroupsRequest(groups_names=names))
+            codes = {result.group_id: result.error_code for result in answer.results}
+            bad = {name for name in names if shards.shard_of(name) is failing}
+            assert bad < set(names)
+            assert {name for name, code in codes.items() if code == UnknownServerError.code} == bad
 
     run(scenario())

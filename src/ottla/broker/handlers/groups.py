@@ -7,6 +7,7 @@ from ottla import errors
 from ottla.broker.authorized import NOT_ASKED, group_operations
 from ottla.broker.context import Context
 from ottla.broker.coordinators import LocalShard
+from ottla.broker.refusals import protocol_error
 from ottla.coordination.groups.offsets import refuse_transactional
 from ottla.coordination.groups.table import GroupTable
 from ottla.effects import Effects
@@ -310,7 +311,11 @@ async def delete_groups(request: DeleteGroupsRequest, context: Context) -> Delet
     shards, failed = _by_shard(request.groups_names, context)
     response.results += [DeletableGroupResult(group_id=each, error_code=error.code) for each, error in failed]
     for shard, group_ids in shards:
-        response.results += await _ask(shard, "on_delete_groups", group_ids)
+        try:
+            response.results += await _ask(shard, "on_delete_groups", group_ids)
+        except Exception as failure:  # groups of other shards may be deleted already
+            code = protocol_error(failure, "deleting groups").code
+            response.results += [DeletableGroupResult(group_id=name, error_code=code) for name in group_ids]
     return response
 
 

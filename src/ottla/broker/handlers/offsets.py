@@ -211,8 +211,9 @@ async def _trim_everywhere(
             if not await woken(broker.clock, deadline_ms, listen):
                 raise errors.RequestTimedOut()
         result.low_watermark = low
-    except errors.ProtocolError as error:
-        result.error_code = error.code
+    except Exception as failure:
+        what = f"waiting for the replicas of partition {result.partition_index} of {topic}"
+        result.error_code = protocol_error(failure, what).code
 
 
 def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:

@@ -277,7 +277,8 @@ async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None
                 context.broker.clock, deadline_ms, lambda wake: [waiters.add(next_offset, wake)]
             ):
                 raise errors.RequestTimedOut()
-    except errors.ProtocolError as error:
+    except Exception as failure:
+        error = protocol_error(failure, f"waiting for the replicas of {partition.name}")
         pending.response.error_code = error.code
         pending.response.error_message = error.message
         pending.response.base_offset = -1
