@@ -34,7 +34,7 @@ _SUMMARY = re.compile(
     r"^(?:=+ )?((?:\d+ [a-z]+,? ?)+ in [\d.]+s.*?|no tests ran in .*?)(?: =+)?$", re.MULTILINE
 )
 _SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] [^:]+(?::\d+)?: (.*)$", re.MULTILINE)
-_FAILED = re.compile(r"^(?:FAILED|ERROR) .*$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) \S.*$", re.MULTILINE)
 
 
 @dataclass(slots=True)
