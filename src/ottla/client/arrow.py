@@ -1,7 +1,7 @@
 """Arrow in and out of the plain clients: `Consumer.poll_arrow` and `Producer.send_batch`. Extra `arrow`."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -76,13 +76,20 @@ class ArrowSender:
 
     def send(self, rows: pa.RecordBatch | pa.Table, topic: str | None) -> ArrowDelivery:
         sent: list[ColumnBatch] = []
-        batches = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
-        for batch in batches:
-            for name, part in _by_topic(batch, topic):
-                self._send(name, part, sent)
+        for batch in self.batches(rows, topic):
+            if not self._accumulator.add(batch, self._settings.max_block_ms):
+                raise buffer_full(self._settings)
+            sent.append(batch)
+            self._wake()
         return ArrowDelivery(sent, rows.num_rows)
 
-    def _send(self, name: str, rows: pa.RecordBatch, sent: list[ColumnBatch]) -> None:
+    def batches(self, rows: pa.RecordBatch | pa.Table, topic: str | None) -> Iterator[ColumnBatch]:
+        """The rows as batches of their partitions."""
+        for batch in rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]:
+            for name, part in _by_topic(batch, topic):
+                yield from self._batches_of(name, part)
+
+    def _batches_of(self, name: str, rows: pa.RecordBatch) -> Iterator[ColumnBatch]:
         settings = self._settings
         encoding = Encoding(
             compression.NAMES.index(settings.compression_type),
@@ -94,14 +101,20 @@ class ArrowSender:
         failures: Failures = []
         numbers = pa.array(range(rows.num_rows), pa.int64())
         for partition, part, part_numbers in self._partitioning.split(self._topic(name), rows, numbers):
-            for batch in cut(TopicPartition(name, partition), part, part_numbers, encoding, failures):
-                if not self._accumulator.add(batch, settings.max_block_ms):
-                    raise BufferFull(
-                        f"the buffer stayed full for max.block.ms={settings.max_block_ms}: "
-                        "the brokers are slower than this, or away"
-                    )
-                sent.append(batch)
-                self._wake()
+            yield from cut(TopicPartition(name, partition), part, part_numbers, encoding, failures)
+
+
+def buffer_full(settings: ProducerSettings) -> BufferFull:
+    return BufferFull(
+        f"the buffer stayed full for max.block.ms={settings.max_block_ms}: "
+        "the brokers are slower than this, or away"
+    )
+
+
+def topics_of(rows: pa.RecordBatch | pa.Table, topic: str | None) -> list[str]:
+    """The topics that the rows name."""
+    batches = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
+    return sorted({name for batch in batches for name, _ in _by_topic(batch, topic)})
 
 
 def _first_row(batch: ColumnBatch) -> RecordMetadata:

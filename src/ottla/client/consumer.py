@@ -204,7 +204,7 @@ class Consumer:
             try:
                 self._run(self._core.leave())
             finally:
-                self._run(self._core.close_connections())
+                self._run(self._core.stop())
                 self._engine.close()
 
     def __enter__(self) -> "Consumer":

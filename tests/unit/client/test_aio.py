@@ -1,6 +1,7 @@
 """`ottla.aio`: the same clients with `await`, and an event loop that is never blocked."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,114 @@ def test_the_loop_goes_on_while_a_poll_waits(broker: Broker) -> None:
 
     broker.create_topic("quiet-too")
     assert asyncio.run(both()) > 5  # some hundred on a quiet machine; one or two if the poll blocks the loop
+
+
+def test_no_client_starts_a_thread(broker: Broker) -> None:
+    async def work() -> None:
+        before = set(threading.enumerate())
+        broker.create_topic("threadless")
+        async with aio.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            await producer.send_and_wait("threadless", b"x")
+        async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            await admin.list_topics()
+        async with aio.Consumer(
+            bootstrap_servers=broker.bootstrap, group_id="threadless", auto_offset_reset="earliest"
+        ) as consumer:
+            await consumer.subscribe("threadless")
+            while not await consumer.poll(1.0):
+                pass
+            await consumer.commit()
+            # asyncio itself asks for the addresses of a name in a thread of the loop's own pool.
+            started = {each.name for each in set(threading.enumerate()) - before}
+            assert not {name for name in started if "ottla" in name}
+
+    asyncio.run(work())
+
+
+def test_nothing_runs_on_after_the_close(broker: Broker) -> None:
+    async def work() -> set[str]:
+        broker.create_topic("left")
+        async with (
+            aio.Producer(bootstrap_servers=broker.bootstrap) as producer,
+            aio.Consumer(bootstrap_servers=broker.bootstrap, group_id="left") as consumer,
+            aio.Admin(bootstrap_servers=broker.bootstrap) as admin,
+        ):
+            await producer.send("left", b"x")
+            await consumer.subscribe("left")
+            await consumer.poll(0.1)
+            await admin.list_topics()
+        await asyncio.sleep(0)
+        return {str(task) for task in asyncio.all_tasks() - {asyncio.current_task()}}
+
+    assert asyncio.run(work()) == set()
+
+
+def test_a_cancelled_poll_takes_no_record_with_it(broker: Broker) -> None:
+    async def work() -> list[bytes]:
+        broker.create_topic("cancelled", 1)
+        seen: list[bytes] = []
+        async with (
+            aio.Producer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer,
+            aio.Consumer(
+                bootstrap_servers=broker.bootstrap, group_id="c", auto_offset_reset="earliest"
+            ) as consumer,
+        ):
+            await consumer.subscribe("cancelled")
+            for number in range(40):
+                await producer.send("cancelled", str(number))
+                try:
+                    async with asyncio.timeout(0.003 * (number % 5)):
+                        seen += [record.value for record in await consumer.poll(1.0)]
+                except TimeoutError:
+                    pass
+            while len(seen) < 40:
+                seen += [record.value for record in await consumer.poll(1.0)]
+        return seen
+
+    assert asyncio.run(work()) == [str(number).encode() for number in range(40)]
+
+
+def test_sends_wait_for_room_and_a_callback_may_send(broker: Broker) -> None:
+    async def work() -> None:
+        broker.create_topic("room", 1)
+        told: list[object] = []
+        async with aio.Producer(
+            bootstrap_servers=broker.bootstrap, buffer_memory=3000, batch_size=1000
+        ) as producer:
+            for _ in range(30):
+                await producer.send("room", bytes(900), callback=lambda *outcome: told.append(outcome))
+            await producer.flush()
+            assert len(told) == 30
+        assert len(broker.records("room")) == 30
+
+    asyncio.run(work())
+
+
+def test_transactions_commit_and_abort(broker: Broker) -> None:
+    async def work() -> None:
+        broker.create_topic("money", 1)
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, transactional_id="aio") as producer:
+            await producer.init_transactions()
+            for value, commits in ((b"kept", True), (b"dropped", False), (b"kept too", True)):
+                producer.begin_transaction()
+                await producer.send("money", value)
+                await (producer.commit_transaction() if commits else producer.abort_transaction())
+        assert [record.value for record in broker.records("money")] == [b"kept", b"kept too"]
+
+    asyncio.run(work())
+
+
+def test_arrow_rows_are_sent_and_read(broker: Broker) -> None:
+    pa = pytest.importorskip("pyarrow")
+
+    async def work() -> None:
+        broker.create_topic("rows", 1)
+        async with aio.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            where = await producer.send_batch(pa.record_batch({"value": [b"a", b"b"]}), "rows")
+            assert [(each.topic, each.offset) for each in where] == [("rows", 0)]
+        async with aio.Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([("rows", 0)])
+            rows = await consumer.poll_arrow(20)
+            assert rows.column("value").to_pylist() == [b"a", b"b"]
+
+    asyncio.run(work())

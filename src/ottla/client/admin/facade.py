@@ -50,7 +50,7 @@ class Admin:
         configs: Mapping[str, str] | None = None,
     ) -> topics.CreatedTopic:
         new = topics.NewTopic(name, partitions, replication_factor, configs or {})
-        return self.create_topics([new])[0]
+        return self._run(topics.create_one(self.cluster, new))
 
     def delete_topics(self, names: Iterable[str] = (), *, ids: Iterable[bytes] = ()) -> None:
         self._run(topics.delete(self.cluster, names, ids=ids))

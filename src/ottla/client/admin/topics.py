@@ -104,6 +104,10 @@ async def create(
     return created
 
 
+async def create_one(cluster: Cluster, new: NewTopic) -> CreatedTopic:
+    return (await create(cluster, [new]))[0]
+
+
 async def delete(cluster: Cluster, names: Iterable[str] = (), *, ids: Iterable[bytes] = ()) -> None:
     """By name or by id. Ids need a broker that knows them."""
     by_id = list(ids)

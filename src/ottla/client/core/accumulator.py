@@ -208,9 +208,17 @@ class Accumulator(Generic[R]):
 
     def wait_settled(self, timeout: float | None) -> bool:
         """Waits until every batch that was begun before this call is settled; later ones do not matter."""
+        before = self.begun()
         with self._room:
-            before = self._unsettled.copy()
-            return self._room.wait_for(lambda: before.isdisjoint(self._unsettled), timeout)
+            return self._room.wait_for(lambda: self.are_settled(before), timeout)
+
+    def begun(self) -> frozenset[Batch]:
+        """All batches that are not settled yet."""
+        with self._room:
+            return frozenset(self._unsettled)
+
+    def are_settled(self, batches: frozenset[Batch]) -> bool:
+        return batches.isdisjoint(self._unsettled)
 
     @property
     def memory(self) -> int:

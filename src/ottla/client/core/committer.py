@@ -112,6 +112,12 @@ class Committer:
         except OttlaError as error:
             log.warning("offsets were not committed: %s", error)
 
+    async def stop(self) -> None:
+        pending = list(self._pending)
+        for task in pending:
+            task.cancel()
+        await self._runtime.gather(pending)
+
     def forget(self, partition: TopicPartition) -> None:
         self._known.pop(partition, None)
 

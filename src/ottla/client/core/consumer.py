@@ -205,8 +205,14 @@ class ConsumerCore:
         await self._membership.leave()
         await self._committer.call_back()
 
-    async def close_connections(self) -> None:
-        await self._shell.home(self._cluster.close())
+    async def stop(self) -> None:
+        """Ends all tasks and closes the connections."""
+        await self._shell.home(self._stop())
+
+    async def _stop(self) -> None:
+        await self._places.stop()
+        await self._committer.stop()
+        await self._cluster.close()
 
     def group_id(self) -> str:
         if self._settings.group_id is None:

@@ -148,6 +148,13 @@ class Fetcher:
             except TimeoutError:
                 pass
 
+    async def stop(self) -> None:
+        """Gives up all that is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await self._runtime.gather(tasks)
+
     def _take(self) -> list[Chunk]:
         taken: list[Chunk] = []
         kept: list[Chunk | Failure] = []

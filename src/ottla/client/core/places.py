@@ -105,6 +105,13 @@ class Places:
         end = self.fetcher.places[partition].high_watermark
         return None if end < 0 else max(0, end - await self.position(partition, timeout))
 
+    async def stop(self) -> None:
+        """Ends the fetcher."""
+        if self._task is not None:
+            self._task.cancel()
+            await self._runtime.gather([self._task])
+        await self.fetcher.stop()
+
     async def on_loop(self, call: Callable[..., object], *arguments: Any) -> None:
         """Waits until `call` has run where the fetcher does."""
 

@@ -61,6 +61,13 @@ class Sender:
             except TimeoutError:
                 pass
 
+    async def stop(self) -> None:
+        """Gives up all that is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await self._runtime.gather(tasks)
+
     @property
     def in_flight(self) -> int:
         return sum(self._in_flight.values())
