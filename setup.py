@@ -1,8 +1,10 @@
 """Only the optional C kernel; everything else about the package is in pyproject.toml."""
 
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 # Without a compiler the package works all the same, in plain Python: see ottla.wire.kernel.
 kernel = Extension(
@@ -17,4 +19,19 @@ kernel = Extension(
     extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"],
 )
 
-setup(ext_modules=[kernel], options={"bdist_wheel": {"py_limited_api": "cp311"}})
+
+class Wheel(bdist_wheel):
+    """Tagged for what is in it: a wheel without the kernel runs anywhere, and says so."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        built = self.get_finalized_command("build_ext").get_outputs()
+        if any(Path(each).exists() for each in built):
+            return super().get_tag()
+        return "py3", "none", "any"
+
+
+setup(
+    ext_modules=[kernel],
+    cmdclass={"bdist_wheel": Wheel},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
+    yield _kernel()
     partitions = None
     if arguments.data:
         yield from _folder(arguments.data, arguments.deep)
@@ -42,6 +43,14 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
     if arguments.bootstrap:
         yield from _port(arguments.bootstrap)
     yield from _limits(partitions)
+
+
+def _kernel() -> tuple[bool, str]:
+    from ottla.wire.kernel import COMPILED
+
+    if COMPILED:
+        return True, "the C kernel is there"
+    return False, "the C kernel is missing: install again where there is a C compiler (gcc or clang)"
 
 
 def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:

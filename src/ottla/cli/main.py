@@ -22,6 +22,7 @@ COMMANDS = {
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
+    "completion": ("ottla.cli.completion", "complete commands and options in bash, zsh or fish"),
     "aliases": ("ottla.cli.aliases", "write kafka-topics.sh and the others as scripts, without Java"),
     "kafka-topics": ("ottla.cli.kafka_topics", "as Apache Kafka's tool of this name"),
     "kafka-console-producer": ("ottla.cli.kafka_console_producer", "as Apache Kafka's tool of this name"),
@@ -38,15 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] in COMMANDS:
         return _run(given[0], given[1:])
     if given and given[0] in ("--version", "-V"):
-        from importlib.metadata import version
-
-        print(f"ottla {version('ottla')}")
+        print("\n".join(_versions("-v" in given or "--verbose" in given)))
         return 0
     if given and given[0] in ("--help", "-h", "help"):
         print(_usage())
         return 0
     if given:
-        print(f"ottla: unknown command {given[0]!r}; see ottla --help", file=sys.stderr)
+        from ottla.cli.suggestions import suggestion
+
+        meant = suggestion(given[0], COMMANDS)
+        print(f"ottla: there is no command {given[0]!r}{meant or '; see ottla --help'}", file=sys.stderr)
     else:
         print(_usage(), file=sys.stderr)
     return 2
@@ -82,11 +84,32 @@ def _run(name: str, rest: list[str]) -> int:
 
 
 def _parser_class(name: str) -> type[argparse.ArgumentParser]:
-    if not name.startswith("kafka-"):
-        return argparse.ArgumentParser
-    from ottla.cli.kafka_options import Parser
+    if name.startswith("kafka-"):
+        from ottla.cli.kafka_options import Parser as KafkaParser
+
+        return KafkaParser
+    from ottla.cli.suggestions import Parser
 
     return Parser
+
+
+def _versions(verbose: bool) -> list[str]:
+    """With -v also what decides how fast it is."""
+    from importlib.metadata import version
+
+    lines = [f"ottla {version('ottla')}"]
+    if verbose:
+        from importlib.util import find_spec
+        from platform import python_implementation, python_version, system
+
+        from ottla.wire.kernel import COMPILED
+
+        lines += [
+            f"python {python_version()} ({python_implementation()}, {system()})",
+            f"kernel {'compiled' if COMPILED else 'in Python: slow; install where there is a C compiler'}",
+            f"uvloop {version('uvloop') if find_spec('uvloop') else 'not installed'}",
+        ]
+    return lines
 
 
 def _usage() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from ottla.errors import OttlaError
 
 BOOTSTRAP = "127.0.0.1:9092"
+TIMEOUT_S = 15
 
 
 class UsageError(OttlaError):
@@ -24,6 +25,13 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         default=os.environ.get("OTTLA_BOOTSTRAP"),
         help=f"broker to ask first (default: $OTTLA_BOOTSTRAP, else {BOOTSTRAP})",
+    )
+    group.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        default=TIMEOUT_S,
+        help=f"give up after (default: {TIMEOUT_S})",
     )
     group.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     group.add_argument(
@@ -50,7 +58,7 @@ def client_settings(arguments: argparse.Namespace, **more: Any) -> dict[str, Any
     from ottla.client.settings import read_properties
 
     settings = {name.replace("_", "."): value for name, value in more.items() if value is not None}
-    settings["default.api.timeout.ms"] = 15_000
+    settings["default.api.timeout.ms"] = max(1, round(arguments.timeout * 1000))
     if arguments.command_config:
         settings |= read_properties(Path(arguments.command_config).read_text())
     settings |= pairs(arguments.X)

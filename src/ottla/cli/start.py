@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         config = configured(arguments)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
+        _tell_of_slowness()
         if not arguments.insecure:
             for warning in open_doors(config):
                 print(f"WARNING: {warning}", file=sys.stderr)
@@ -64,6 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _tell_of_slowness() -> None:
+    from ottla.wire.kernel import COMPILED
+
+    if not COMPILED:
+        log.warning("the C kernel is missing, and without it the broker is many times slower (ottla doctor)")
 
 
 def configured(arguments: argparse.Namespace) -> Config:

@@ -26,7 +26,9 @@ class Address:
     def parse(cls, text: str) -> "Address":
         name, separator, rest = text.partition("://")
         host, colon, port = rest.rpartition(":")
-        if not separator or not colon or not port.isdigit() or int(port) > 65535:
+        if separator and colon and port.isdigit() and int(port) > 65535:
+            raise InvalidConfig(f"listener {text}: there is no port {port}; ports go from 0 to 65535")
+        if not separator or not colon or not port.isdigit():
             raise InvalidConfig(f"listener {text!r} is not of the form NAME://HOST:PORT")
         return cls(name, host.strip("[]"), int(port))
 

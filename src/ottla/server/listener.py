@@ -1,6 +1,7 @@
 """A listening socket and its connections: how many, from where, for how long."""
 
 import asyncio
+import errno
 import logging
 import resource
 import socket
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.config.settings import Config
+from ottla.errors import InvalidConfig
 from ottla.ports import Clock, TimerHandle
 from ottla.server.budget import Budget
 from ottla.server.connection import Connection
@@ -68,7 +70,10 @@ class Listener:
     def bind(self, host: str, port: int) -> None:
         """The port is ours from here on; `serve` lets clients in."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=self._backlog)
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=self._backlog)
+        except OSError as error:
+            raise InvalidConfig(f"cannot listen on {host or '*'}:{port}: {_why_not(error)}") from error
         for option, size in self._buffers.items():
             if size > 0:  # connections inherit it
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size)
@@ -168,6 +173,18 @@ class Listener:
         """It asks for nothing, and has read nothing of what waits for it."""
         progress_ms = self.unsent.progress_ms(connection)
         return connection.idle if progress_ms is None else progress_ms < oldest_ms
+
+
+def _why_not(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there already; choose another port (--port 0 picks one)"
+        case errno.EADDRNOTAVAIL:
+            return "this machine does not have that address"
+        case errno.EACCES:
+            return "ports below 1024 are for root"
+        case _:
+            return error.strerror or str(error)
 
 
 def _per_address(config: Config, host: str) -> int:
