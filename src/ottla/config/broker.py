@@ -107,7 +107,11 @@ class OwnSettings:
     ottla_connection_responses_max_bytes = long(
         16 << 20, "The largest response to a fetch, which is what may wait on a connection.", at_least(1)
     )
-    ottla_batch_uncompressed_max_bytes = long(64 << 20, "The largest batch, uncompressed.", at_least(1))
+    ottla_batch_uncompressed_max_bytes = long(
+        64 << 20,
+        "What the compressed batches of one request may take uncompressed; large requests more.",
+        at_least(1),
+    )
     ottla_request_elements_max = integer(
         250_000, "Topics, partitions and all other array elements of one request together.", at_least(1)
     )

@@ -144,15 +144,14 @@ async def _looked(look: Looks, context: Context) -> Found | None:
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_of_epoch(topic.topic, each, context) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            partitions.append(_end_of_epoch(topic.topic, wanted, context))
+            await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
@@ -177,6 +176,7 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
     topics: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.topics}
     for (name, _), partition in wanted.items():
         topics[name].append(_delete_before(name, partition, context))
+        await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
     response = DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=found) for name, found in topics.items()]
     )
