@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.spark import jvm
+
 _HERE = Path(__file__).parent
 
 
@@ -28,7 +30,9 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="needs the extra spark")
     from ottla.spark import session
 
-    found = session("tests", cores=2, memory="768m")
+    # With Spark's own connector where it can be had: some tests ask both.
+    jars = {} if jvm.why_not() else {"spark.jars": jvm.jars()}
+    found = session("tests", cores=2, memory="768m", settings=jars)
     found.sparkContext.setLogLevel("OFF")
     yield found
     found.stop()

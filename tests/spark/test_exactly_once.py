@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ottla.spark.markers import group_of
+
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
 
@@ -45,7 +47,7 @@ class Copied:
         return max(int(p.name) for p in (Path(self.checkpoint) / "commits").glob("[0-9]*"))
 
     def group(self, task):
-        return f"spark-ottla-{self.query_id}-{task}"
+        return group_of(f"spark-ottla-{self.query_id}-{task}")
 
     def forget_commit(self):
         """As if the driver had died between the ends of the transactions and Spark's own note of it."""
@@ -104,3 +106,35 @@ def test_the_topic_may_come_from_a_column(topics, make_topic, checkpoint):
     )
     topics.drain(frame, None, checkpoint)
     assert [len(topics.values(each)) for each in (even, odd)] == [50, 50]
+
+
+def test_updates_are_written_once_by_the_number_of_the_micro_batch(topics, make_topic, checkpoint):
+    from ottla.spark import write_update
+
+    source, sink = make_topic(partitions=1), make_topic(partitions=1)
+    options = {"kafka.bootstrap.servers": topics.bootstrap, "topic": sink, "checkpointLocation": checkpoint}
+    counts = topics.stream(source).groupBy("key").count().selectExpr("key", "cast(count as string) value")
+
+    def go_on():
+        query = write_update(counts, options, trigger={"availableNow": True})
+        assert query.awaitTermination(120)
+
+    topics.numbers(source, 0, 14)
+    go_on()
+    topics.shows(sink, [2] * 7)
+    for name in ("0", ".0.crc"):  # as if the driver had died before Spark's own note of it
+        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
+    go_on()
+    topics.shows(sink, [2] * 7)
+    topics.numbers(source, 14, 1)
+    go_on()
+    topics.shows(sink, [2] * 7 + [3])
+
+
+def test_the_whole_of_what_was_read_can_be_copied(topics, make_topic, checkpoint):
+    source, sink = make_topic(), make_topic()
+    topics.numbers(source, 0, 100)
+    topics.drain(topics.stream(source, includeHeaders="true"), sink, checkpoint)
+    pick = ("key", "value", "partition", "timestamp")
+    read, copied = topics.read(source).select(*pick), topics.read(sink).select(*pick)
+    assert copied.count() == 100 and read.exceptAll(copied).count() == 0

@@ -5,53 +5,43 @@ from __future__ import annotations
 import pytest
 
 from tests.spark import jvm
-from tests.spark.test_session import run
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 if (reason := jvm.why_not()) is not None:
     pytest.skip(reason, allow_module_level=True)
 
-_SCRIPT = """
-import os
-from ottla.spark import session
-spark = session("jvm", cores=2, memory="768m", settings={"spark.jars": os.environ["JARS"]}, archive=False)
-servers, stem, ck = os.environ["BOOTSTRAP"], os.environ["STEM"], os.environ["CHECKPOINT"]
-from confluent_kafka.admin import AdminClient, NewTopic
-admin = AdminClient({"bootstrap.servers": servers})
-names = [f"{stem}-{i}" for i in range(3)]
-for done in admin.create_topics([NewTopic(name, 3, 1) for name in names]).values():
-    done.result(30)
-def with_servers(builder):
-    return builder.option("kafka.bootstrap.servers", servers)
-def read(kind, topic):
-    return with_servers(spark.read.format(kind)).option("subscribe", topic).option("includeHeaders", "true").load()
-text = "encode(cast(id as string), 'UTF-8')"
-rows = spark.range(5000).selectExpr(f"{text} key", f"if(id % 10 = 0, null, {text}) value",
-    f"if(id % 3 = 0, array(named_struct('key', 'h', 'value', {text})), null) headers")
-with_servers(rows.write.format("kafka")).option("topic", names[0]).option("includeHeaders", "true").save()
-def stream(kind, sink, source, target, folder):
-    reader = with_servers(spark.readStream.format(kind)).option("startingOffsets", "earliest")
-    frame = reader.option("subscribe", source).load()
-    query = with_servers(frame.select("key", "value").writeStream.format(sink)).option("topic", target)
-    query = query.option("checkpointLocation", f"{ck}/{folder}").trigger(availableNow=True).start()
-    query.awaitTermination()
-stream("kafka", "kafka", names[0], names[1], "a")
-stream("kafka", "ottla", names[0], names[2], "b")
-columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-def differences(topic):
-    theirs, ours = read("kafka", topic), read("ottla", topic)
-    pick = [*columns, "coalesce(headers, array()) headers"]
-    theirs, ours = theirs.selectExpr(*pick), ours.selectExpr(*pick)
-    return theirs.exceptAll(ours).count() + ours.exceptAll(theirs).count(), ours.count()
-for number, name in enumerate(names):
-    print("same", number, *differences(name))
-spark.stop()
-"""
+_TEXT = "encode(cast(id as string), 'UTF-8')"
+_ROWS = (
+    f"{_TEXT} key",
+    f"if(id % 10 = 0, null, {_TEXT}) value",
+    f"if(id % 3 = 0, array(named_struct('key', 'h', 'value', {_TEXT})), null) headers",
+)
 
 
-def test_it_reads_and_writes_the_same_as_ours(target, unique, tmp_path):
-    told = run(
-        _SCRIPT, JARS=jvm.jars(), BOOTSTRAP=target.bootstrap, STEM=unique("jvm"), CHECKPOINT=str(tmp_path)
-    )
-    for number in range(3):
-        assert f"same {number} 0 5000" in told, told[-2000:]
+class Connectors:
+    def __init__(self, spark, bootstrap, folder):
+        self.spark, self.bootstrap, self.folder = spark, bootstrap, folder
+
+    def on(self, builder, **options):
+        return builder.option("kafka.bootstrap.servers", self.bootstrap).options(**options)
+
+    def read(self, kind, topic):
+        return self.on(self.spark.read.format(kind), subscribe=topic, includeHeaders="true").load()
+
+    def copy(self, kind, source, target):
+        reader = self.on(self.spark.readStream.format("kafka"), startingOffsets="earliest", subscribe=source)
+        writer = reader.load().select("key", "value").writeStream.format(kind)
+        chosen = {"topic": target, "checkpointLocation": f"{self.folder}/{kind}"}
+        assert self.on(writer, **chosen).trigger(availableNow=True).start().awaitTermination(120)
+
+
+def test_it_reads_and_writes_the_same_as_ours(spark, target, make_topic, tmp_path):
+    both = Connectors(spark, target.bootstrap, tmp_path)
+    written, theirs, ours = (make_topic("jvm") for _ in range(3))
+    both.on(spark.range(5000).selectExpr(*_ROWS).write.format("kafka"), topic=written).save()
+    both.copy("kafka", written, theirs)
+    both.copy("ottla", written, ours)
+    for topic in (written, theirs, ours):
+        kafka, ottla = both.read("kafka", topic), both.read("ottla", topic)
+        assert kafka.exceptAll(ottla).count() + ottla.exceptAll(kafka).count() == 0
+        assert ottla.count() == 5000

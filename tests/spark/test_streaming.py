@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from ottla.spark import reason
+
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
 
@@ -86,7 +88,7 @@ def test_lag_is_seen_by_every_tool_and_is_0_when_idle(topics, make_topic, checkp
         consumer.close()
 
 
-def test_a_topic_that_was_made_anew_is_never_taken_for_the_old_one(topics, make_topic, checkpoint):
+def test_a_topic_that_was_re_created_is_never_taken_for_the_old_one(topics, make_topic, checkpoint):
     source, sink = make_topic(partitions=1), make_topic()
     topics.numbers(source, 0, 20)
     topics.drain(topics.stream(source).select("value"), sink, checkpoint)
@@ -95,8 +97,13 @@ def test_a_topic_that_was_made_anew_is_never_taken_for_the_old_one(topics, make_
     eventually(lambda: source not in admin.list_topics(timeout=10).topics)
     make_topic(name=source, partitions=1)
     topics.numbers(source, 100, 30)
-    with pytest.raises(Exception, match=r"TopicChanged.*deleted and made anew.*failOnDataLoss=false"):
+    with pytest.raises(
+        Exception, match=r"TopicChanged.*deleted and re-created.*failOnDataLoss=false"
+    ) as caught:
         topics.drain(topics.stream(source).select("value"), sink, checkpoint)
+    assert f"topic {source} was deleted" in str(caught.value).splitlines()[0]
+    assert "Traceback" not in str(caught.value)
+    assert reason(caught.value).startswith(f"topic {source} was deleted and re-created;")
     topics.drain(topics.stream(source, failOnDataLoss="false").select("value"), sink, checkpoint)
     topics.shows(sink, [*range(20), *range(100, 130)])
 

@@ -14,17 +14,20 @@ pa = pytest.importorskip("pyarrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
+from ottla.client import Admin  # noqa: E402
 from ottla.client.columnar import DataLost, TopicChanged  # noqa: E402
 from ottla.client.columnar.partitioning import BadRow  # noqa: E402
-from ottla.errors import ProducerFenced  # noqa: E402
+from ottla.errors import ProducerFenced, UnknownTopicOrPartition  # noqa: E402
 from ottla.spark import clients  # noqa: E402
 from ottla.spark.errors import (  # noqa: E402
     CheckpointBehind,
+    MarkerError,
     MarkerMissing,
     OtherQuery,
     TasksChanged,
     TransactionTimedOut,
 )
+from ottla.spark.markers import group_of  # noqa: E402
 from ottla.spark.options import ReadOptions, WriteOptions  # noqa: E402
 from ottla.spark.sink import StreamWriter, write_once  # noqa: E402
 from ottla.spark.source import BatchReader, StreamReader  # noqa: E402
@@ -152,7 +155,7 @@ def test_two_lives_of_a_topic_are_never_mixed(target, readers, make_topic):
         anew = readers(subscribe=topic)
         if now:
             anew.prepareForTriggerAvailableNow()
-        with pytest.raises(TopicChanged, match="made anew"):
+        with pytest.raises(TopicChanged, match="re-created"):
             anew.latestOffset(end, ALL)
     with pytest.raises(TopicChanged):
         rows_between(readers(subscribe=topic), start, end)  # a replay of the old micro-batch
@@ -160,6 +163,56 @@ def test_two_lives_of_a_topic_are_never_mixed(target, readers, make_topic):
     assert rows_between(tolerant, start, end) == []
     later = tolerant.latestOffset(end, ALL)
     assert rows_between(tolerant, end, later) == list(range(100, 120))
+
+
+def test_a_topic_that_does_not_exist_is_an_error_that_names_it(target, readers, make_topic):
+    topic = make_topic(partitions=1)
+    produce(target, topic, range(3))
+    for given, text in (
+        ({"subscribe": "ordres"}, "topic ordres does not exist"),
+        ({"subscribe": f"{topic},ordres"}, "topic ordres does not exist"),
+        (
+            {"subscribe": "ordres,costumers", "failOnDataLoss": "false"},
+            "topics costumers, ordres do not exist",
+        ),
+        ({"assign": '{"ordres": [0]}'}, "topic ordres does not exist"),
+        ({"assign": f'{{"{topic}": [0, 7]}}'}, f"topic {topic} has no partition 7"),
+    ):
+        with pytest.raises(UnknownTopicOrPartition, match=text):
+            readers(**given).initialOffset()
+        options = {"kafka.bootstrap.servers": target.bootstrap, **given}
+        with pytest.raises(UnknownTopicOrPartition, match=text):
+            BatchReader(ReadOptions.parse(options, streaming=False), None).partitions()
+    admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    assert not {"ordres", "costumers"} & {
+        *admin.list_topics(timeout=30).topics
+    }  # asking has not created them
+    before = readers(subscribe=topic).initialOffset()
+    for now in (False, True):  # a topic that is added after a restart
+        added = readers(subscribe=f"{topic},ordres")
+        if now:
+            added.prepareForTriggerAvailableNow()
+        with pytest.raises(UnknownTopicOrPartition, match="topic ordres does not exist"):
+            added.latestOffset(before, ALL)
+    assert readers(subscribePattern="no-such-topic-.*").initialOffset()["@ids"] == {}
+
+
+def test_progress_names_what_is_read_and_says_how_far_it_is_behind(target, readers, make_topic):
+    topic = make_topic(partitions=2)
+    produce(target, topic, range(10))
+    reader = readers(subscribe=topic, maxOffsetsPerTrigger=4)
+    reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    told = reader.reportLatestOffset()
+    assert (told["@source"], told["@behind"]) == (f"ottla[subscribe: {topic}]", 6)
+
+
+def test_a_task_of_a_batch_has_no_more_records_than_asked_for(target, make_topic):
+    topic = make_topic(partitions=2)
+    produce(target, topic, range(10))
+    options = {"kafka.bootstrap.servers": target.bootstrap, "subscribe": topic, "maxRecordsPerPartition": "3"}
+    reader = BatchReader(ReadOptions.parse(options, streaming=False), None)
+    sizes = [sum(batch.num_rows for batch in reader.read(task)) for task in reader.partitions()]
+    assert sum(sizes) == 10 and max(sizes) <= 3
 
 
 def test_records_that_expired_before_they_were_read_are_reported(target, readers, make_topic):
@@ -313,6 +366,71 @@ def test_a_failing_driver_leaves_nothing_open(query):
     query.shows(["a", "b"])
 
 
+def test_a_marker_never_looks_like_lag(query, target):
+    for batch in range(3):
+        query.run(batch, [batch], [])
+    query.shows(["0", "1", "2"])
+    groups = [group_of(f"spark-ottla-{query.id}-{task}") for task in range(2)]
+    with Admin({"bootstrap.servers": target.bootstrap}) as admin:
+        for group in groups:
+            ((where, offset),) = admin.group_offsets(group).items()
+            (end,) = admin.list_offsets({where: -1}).values()
+            assert (offset.offset, end.offset) == (0, 0)
+            assert '"next_batch": 3' in offset.metadata
+
+
+def test_markers_stand_in_no_ones_way_in_the_list_of_groups(query, target, capsys):
+    from ottla.cli.main import main
+
+    query.run(0, ["a"], ["b"])
+    marker = group_of(f"spark-ottla-{query.id}-0")
+    servers = ["--bootstrap-server", target.bootstrap]
+    for command in (["list"], ["describe", "--all-groups"]):
+        assert main(["groups", *command, *servers]) == 0
+        shown = capsys.readouterr()
+        assert marker not in shown.out
+        assert "exactly-once markers of Spark queries are not shown; --all shows them" in shown.err
+        assert main(["groups", *command, "--all", *servers]) == 0
+        assert marker in capsys.readouterr().out
+    assert main(["groups", "describe", marker, *servers]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if marker in line]
+    assert line.split()[1:6] == ["__spark_ottla_markers", "0", "0", "0", "0"]
+
+
+def test_a_marker_topic_with_records_is_refused(target, make_topic):
+    filled = make_topic(partitions=1)
+    produce(target, filled, range(3))
+    query = Query(target, make_topic(), markerTopic=filled)
+    with pytest.raises(MarkerError, match="Set markerTopic to a topic that stays empty"):
+        query.run(0, ["a"], ["b"])
+
+
+def test_a_micro_batch_of_foreach_batch_is_written_once(query, target, monkeypatch):
+    from types import SimpleNamespace
+
+    from ottla.spark import sink
+
+    task = SimpleNamespace(partitionId=lambda: 0)
+    monkeypatch.setattr(sink, "_context", lambda: task)
+    schema = SimpleNamespace(fields=[])
+    monkeypatch.setattr(sink, "columns", lambda *_: ["value"])
+
+    def write(batch, value):
+        options = WriteOptions.parse(
+            {**query.given, "queryId": query.id, "batchId": str(batch)}, streaming=False
+        )
+        writer = sink.BatchWriter(options, schema)
+        writer.commit([writer.write(iter([rows([value])]))])
+
+    write(0, "a")
+    write(0, "a")
+    write(1, "b")
+    query.shows(["a", "b"])
+    with pytest.raises(CheckpointBehind):
+        write(0, "c")
+    query.shows(["a", "b"])
+
+
 def test_another_query_writes_its_own_micro_batch_0(query, target):
     """A deleted checkpoint makes a new query: its rows must not be taken for written."""
     query.run(0, ["a"], ["b"])
@@ -335,7 +453,7 @@ def test_an_expired_marker_is_an_error_that_can_be_overridden_once(query, target
     query.run(0, ["a"], ["b"])
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
     for task in range(2):
-        group = f"spark-ottla-{query.id}-{task}"
+        group = group_of(f"spark-ottla-{query.id}-{task}")
         admin.delete_consumer_groups([group])[group].result(30)
     with pytest.raises(MarkerMissing, match="assumeNotWritten=1"):
         query.run(1, ["c"], ["d"])

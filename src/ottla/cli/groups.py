@@ -12,6 +12,7 @@ from ottla.cli.tables import show, show_json, table
 
 if TYPE_CHECKING:
     from ottla.client import Admin
+    from ottla.client.admin.groups import ListedGroup
     from ottla.client.values import TopicPartition
 
 COLUMNS = (
@@ -28,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe = add_command(commands, "describe", "offsets, lag and owners")
     describe.add_argument("group", nargs="*")
     describe.add_argument("--all-groups", action="store_true")
+    for command in (listing, describe):
+        command.add_argument("--all", action="store_true", help="also exactly-once markers of Spark queries")
     shown = describe.add_mutually_exclusive_group()
     shown.add_argument("--members", action="store_true", help="members instead of offsets")
     shown.add_argument("--state", action="store_true", help="state instead of offsets")
@@ -51,14 +54,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(admin: "Admin", arguments: argparse.Namespace) -> int:
-    found = admin.list_groups(states=arguments.state, types=arguments.type)
+    found = _without_markers(admin.list_groups(states=arguments.state, types=arguments.type), arguments.all)
     rows = [(g.id, g.type or None, g.protocol_type or None, g.state or None) for g in found]
     show(arguments, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
     return 0
 
 
+def _without_markers(groups: "list[ListedGroup]", all_of_them: bool) -> "list[ListedGroup]":
+    """No consumer stands behind a marker: it tells a Spark query what it has written (docs/spark.md)."""
+    from ottla.spark.markers import is_marker
+
+    shown = [group for group in groups if all_of_them or not is_marker(group.id)]
+    hidden = len(groups) - len(shown)
+    if hidden:
+        print(
+            f"{hidden} exactly-once markers of Spark queries are not shown; --all shows them", file=sys.stderr
+        )
+    return shown
+
+
 def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
-    names = [g.id for g in admin.list_groups()] if arguments.all_groups else arguments.group
+    names = arguments.group
+    if arguments.all_groups:
+        names = [g.id for g in _without_markers(admin.list_groups(), arguments.all)]
     if not names and not arguments.all_groups:
         raise UsageError("name a group, or give --all-groups")
     columns: tuple[str, ...] = COLUMNS

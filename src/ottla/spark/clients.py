@@ -3,9 +3,10 @@
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ottla.client.columnar import ColumnarProducer, ColumnarReader
+if TYPE_CHECKING:  # Arrow is not for the process that only commits
+    from ottla.client.columnar import ColumnarProducer, ColumnarReader
 
 
 class _Closable(Protocol):
@@ -17,11 +18,15 @@ _MAX = 16
 _kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
-def reader(settings: Mapping[str, Any]) -> ColumnarReader:
+def reader(settings: Mapping[str, Any]) -> "ColumnarReader":
+    from ottla.client.columnar import ColumnarReader
+
     return kept(ColumnarReader, settings)
 
 
-def producer(settings: Mapping[str, Any]) -> ColumnarProducer:
+def producer(settings: Mapping[str, Any]) -> "ColumnarProducer":
+    from ottla.client.columnar import ColumnarProducer
+
     return kept(ColumnarProducer, settings)
 
 

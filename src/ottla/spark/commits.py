@@ -1,4 +1,8 @@
-"""The driver's half of exactly once: ends the transactions that tasks have left open, all at once."""
+"""The driver's half of exactly once: ends the transactions that tasks have left open, all at once.
+
+Markers are group offsets, and a group offset needs a topic. It is one that nobody writes to: then its end is 0, the
+markers' offset is 0, and no tool takes a marker for a consumer that is behind.
+"""
 
 import asyncio
 import time
@@ -6,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla import errors
+from ottla.client.admin.topics import NewTopic, create
 from ottla.client.blocking.engine import Engine
 from ottla.client.core.cluster import Cluster
+from ottla.client.core.offsets import LATEST, list_offsets
 from ottla.client.core.transactions import Transactions
 from ottla.client.errors import TimedOut
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
-from ottla.spark.errors import TransactionTimedOut
-from ottla.spark.markers import Marker
+from ottla.spark.errors import MarkerError, TransactionTimedOut
+from ottla.spark.markers import OFFSET, Marker, group_of
 
 _FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch, errors.InvalidTxnState)
 
@@ -35,6 +41,7 @@ class Committer:
         self._settings = ProducerSettings.parse(settings)
         self._engine = Engine("spark sink")
         self._cluster = Cluster(self._settings, LOOP)
+        self._marker_topics: set[str] = set()  # that are there and empty
 
     def commit(self, transactions: Sequence[Open], marker: Marker | None, marker_topic: str) -> None:
         """All markers first, then all ends: what can go wrong should do so before anything is visible."""
@@ -54,11 +61,27 @@ class Committer:
         resumed = [self._resume(each) for each in transactions]
         try:
             if marker is not None:
+                await self._prepare(marker_topic)
                 await asyncio.gather(*[_mark(each, marker, marker_topic) for each in resumed])
             await asyncio.gather(*[each.end(committed=True) for each in resumed])
         except _FENCED as error:
             self._refuse_late(transactions, error)
             raise
+
+    async def _prepare(self, topic: str) -> None:
+        if topic in self._marker_topics:
+            return
+        cluster = self._cluster
+        await cluster.retrying(lambda: cluster.refresh([topic]), "the markers' topic could not be looked up")
+        if topic not in cluster.image.topics:
+            await _create(cluster, topic)
+        where = TopicPartition(topic, 0)
+        if (await list_offsets(cluster, {where: LATEST}))[where].offset != OFFSET:
+            raise MarkerError(
+                f"topic {topic} has records, so every marker would look like a consumer that is behind. "
+                "Set markerTopic to a topic that stays empty"
+            )
+        self._marker_topics.add(topic)
 
     async def _abort(self, transactions: Sequence[Open]) -> None:
         ends = [self._resume(each).end(committed=False) for each in transactions]
@@ -87,10 +110,22 @@ def timed_out(took_ms: float, limit_ms: int) -> TransactionTimedOut:
     )
 
 
+async def _create(cluster: Cluster, topic: str) -> None:
+    try:
+        await create(cluster, [NewTopic(topic, partitions=1)])
+    except errors.TopicAlreadyExists:
+        pass  # another query was quicker
+    except OttlaError as error:
+        raise MarkerError(
+            f"topic {topic}, which the markers need, cannot be created: {error}. "
+            "Create it with one partition, or set markerTopic to a topic that stays empty"
+        ) from error
+
+
 async def _mark(transactions: Transactions, marker: Marker, topic: str) -> None:
     where = TopicPartition(topic, 0)
-    offset = OffsetAndMetadata(marker.next_batch, marker.metadata())
+    offset = OffsetAndMetadata(OFFSET, marker.metadata())
     try:
-        await transactions.send_offsets({where: offset}, GroupMetadata(transactions.id))
+        await transactions.send_offsets({where: offset}, GroupMetadata(group_of(transactions.id)))
     except TimedOut as error:
         raise TimedOut(f"the marker of {transactions.id} could not be written: {error}") from error

@@ -4,7 +4,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from ottla.spark.errors import OptionError
 from ottla.spark.options import ReadOptions, WriteOptions
+from ottla.spark.plain import told_plainly
 
 
 class OttlaFormat(DataSource):
@@ -14,27 +16,35 @@ class OttlaFormat(DataSource):
     def name(cls) -> str:
         return "ottla"
 
+    @told_plainly
     def schema(self) -> str:
-        from ottla.spark.rows import schema_text
+        from ottla.spark.record_schema import schema_text
 
-        return schema_text(ReadOptions.parse(self.options, streaming=True))
+        return schema_text(ReadOptions.parse(self.options, streaming=None))
 
+    @told_plainly
     def reader(self, schema: Any) -> Any:
         from ottla.spark.source import BatchReader
 
         return BatchReader(ReadOptions.parse(self.options, streaming=False), schema)
 
+    @told_plainly
     def streamReader(self, schema: Any) -> Any:
         from ottla.spark.source import StreamReader
 
         return StreamReader(ReadOptions.parse(self.options, streaming=True), schema)
 
+    @told_plainly
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from ottla.spark.sink import BatchWriter
 
+        if overwrite:
+            raise OptionError('mode("overwrite"): a topic is only appended to; write with mode("append")')
         return BatchWriter(WriteOptions.parse(self.options, streaming=False), schema)
 
+    @told_plainly
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        """`overwrite`: of outputMode("complete"), which appends all rows in every micro-batch, as Spark's own sink."""
         from ottla.spark import garbage
         from ottla.spark.sink import StreamWriter
 

@@ -16,6 +16,13 @@ from ottla.spark.java import Java
 
 _PORT = "PYSPARK_GATEWAY_PORT"
 _SECRET = "PYSPARK_GATEWAY_SECRET"
+_OF_ONE_MACHINE = {
+    "SPARK_LOCAL_IP": "127.0.0.1",  # nobody else need reach it
+    # Memory that is free goes back: with arenas for each thread and a pool of Arrow's own a worker keeps twice as much.
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "1000000",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 _OPTION = re.compile(rb"(?:--add-opens=|--enable-native-access=|-D[a-z])[\w./=:-]+")
 
 
@@ -54,7 +61,7 @@ class Gateway:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
         if settings.get("spark.master", "local").startswith("local"):
-            environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else need reach it
+            environment = {**_OF_ONE_MACHINE, **environment}
         # A session of its own: Ctrl-C is for Python, which then stops Spark in good order.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, env=environment, start_new_session=True

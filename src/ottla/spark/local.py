@@ -29,7 +29,8 @@ def session(
 ) -> Any:
     """A `SparkSession` with the format `ottla`; on a cluster if `settings` say so with `spark.master`.
 
-    Returns the running session if there is one. `stop()` ends the JVM too.
+    Returns the running session if there is one. `stop()` ends the JVM too. What it sets is what
+    `ottla.spark.settings()` gives: docs/spark.md has the reasons, and the log has the values at level INFO.
     """
     running = _running()
     if running is not None:
@@ -50,12 +51,15 @@ def session(
 
         gateway.wait_ready()
         log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
+        for key, value in sorted(wanted.items()):
+            log.info("set %s=%s", key, value)
         gateway.announce()
         builder = SparkSession.builder.appName(name)
         for key, value in wanted.items():
             builder = builder.config(key, value)
         found = builder.getOrCreate()
         found.sparkContext.setLogLevel("WARN")
+        log.info("Spark's web page: %s", found.sparkContext.uiWebUrl or "off")
     except BaseException:
         life.end()
         raise

@@ -1,14 +1,30 @@
 """What a task finds of itself in the cluster before it writes, and what may follow from it. No I/O.
 
-A marker is a group offset that each task's transaction commits beside its records: the id of the next
-micro-batch, with the query and the number of tasks as its metadata. A replay reads it and knows what is there.
+A marker is a group offset that each task's transaction commits beside its records. Its metadata says which micro-batch
+comes next, of which query, in how many tasks: a replay reads it and knows what is written already. The offset itself is
+always 0, of a topic that stays empty, so that tools for lag see a group without lag.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
+
+OFFSET = 0
+_SUFFIX = "-exactly-once-marker"
+_GROUP = re.compile(rf".+-\d+{_SUFFIX}$")
+
+
+def group_of(transactional_id: str) -> str:
+    """The group that holds the marker of a task."""
+    return f"{transactional_id}{_SUFFIX}"
+
+
+def is_marker(group: str) -> bool:
+    """By its name alone: a list of groups has nothing else."""
+    return _GROUP.match(group) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +34,13 @@ class Marker:
     tasks: int
 
     def metadata(self) -> str:
-        told = asdict(self)
-        del told["next_batch"]
-        return json.dumps(told, sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def read(cls, offset: int, metadata: str) -> "Marker":
+    def read(cls, metadata: str) -> "Marker":
         try:
             told = json.loads(metadata)
-            return cls(offset, str(told["query"]), int(told["tasks"]))
+            return cls(int(told["next_batch"]), str(told["query"]), int(told["tasks"]))
         except (ValueError, KeyError, TypeError) as error:
             raise MarkerError(f"the marker {metadata!r} was not written by this sink") from error
 

@@ -2,29 +2,46 @@
 
 import difflib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.client.core.offsets import EARLIEST, LATEST
+from ottla.client.errors import SettingError
+from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
 from ottla.spark.errors import OptionError
 
+log = logging.getLogger(__name__)
+
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+MARKER_TOPIC = "__spark_ottla_markers"  # always empty, see commits.py
 _CLIENT = "kafka."
 _SOURCE = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-    "minPartitions", "failOnDataLoss", "includeHeaders", "columns", "valueFormat", "valueSchema", "valueMode",
-    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "path",
+    "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders", "columns", "valueFormat",
+    "valueSchema", "valueMode", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "path",
+    # Of Spark's own source. Our client asks again until kafka.default.api.timeout.ms instead of a number of times.
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-_SINK = ("topic", "guarantee", "transactionalIdPrefix", "markerTopic", "assumeNotWritten", "includeHeaders",
-         "path", "checkpointLocation", "queryName")  # fmt: skip
-# Of Spark's own source; they tune its consumers and have no counterpart here.
-_TAKEN_SILENTLY = (
-    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "maxRecordsPerPartition",
-    "kafka.consumer.cache.timeout", "useDeprecatedOffsetFetching",
-)  # fmt: skip
+_SINK = ("topic", "guarantee", "transactionalIdPrefix", "markerTopic", "assumeNotWritten", "queryId", "batchId",
+         "includeHeaders", "path", "checkpointLocation", "queryName")  # fmt: skip
+_OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+# Spark's own connector refuses these, too: the query decides, not the client.
+_DECIDED_BY_SPARK = {
+    "auto.offset.reset": "the checkpoint says where to go on; the option startingOffsets, where to begin",
+    "enable.auto.commit": "the checkpoint keeps the offsets; the group only shows them",
+    "key.deserializer": "keys arrive as bytes: cast or decode the column key",
+    "value.deserializer": "values arrive as bytes: cast or decode the column value, or set valueFormat",
+    "key.serializer": "keys are written as bytes: make them in the column key",
+    "value.serializer": "values are written as bytes: make them in the column value",
+    "interceptor.classes": "there is no Java to run them",
+}
+_KEY_STORE = "Java key stores cannot be read: convert it to PEM files"
+_KEY_STORE_FILES = (".jks", ".keystore", ".truststore", ".p12", ".pfx", ".bcfks")
 
 Specified = dict[tuple[str, int], int]
 
@@ -52,6 +69,7 @@ class ReadOptions:
     min_offsets: int | None = None
     max_delay_ms: int = 900_000
     min_partitions: int | None = None
+    max_records: int | None = None  # of a task
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = COLUMNS[:-1]
     value_schema: str | None = None
@@ -60,26 +78,35 @@ class ReadOptions:
     group_prefix: str = "spark-ottla"
     idle_timeout_ms: int = 120_000
 
+    @property
+    def description(self) -> str:
+        """What is read, in words."""
+        if self.pattern is not None:
+            return f"ottla[subscribePattern: {self.pattern}]"
+        if self.assign:
+            partitions = (f"{topic}-{index}" for topic, indexes in self.assign.items() for index in indexes)
+            return f"ottla[assign: {', '.join(partitions)}]"
+        return f"ottla[subscribe: {', '.join(self.subscribe)}]"
+
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> "ReadOptions":
+    def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> "ReadOptions":
+        """`streaming` None: for the schema, before it is known how it will be read."""
         options = _Options(given, _SOURCE, "source")
-        subscribe, pattern = options.text("subscribe"), options.text("subscribePattern")
-        assign = options.json("assign")
-        if sum(each is not None for each in (subscribe, pattern, assign)) != 1:
-            raise OptionError("give exactly one of subscribe, subscribePattern and assign")
+        if streaming:
+            _refuse_of_batches(options)
+        elif streaming is not None:
+            _warn_of_streams(options)
         headers = options.boolean("includeHeaders", False)
-        client = options.client()
+        client = options.client(ConsumerSettings)
         return cls(
             client=client,
-            subscribe=tuple(sorted({t.strip() for t in (subscribe or "").split(",") if t.strip()})),
-            pattern=pattern,
-            assign={t: tuple(sorted(map(int, p))) for t, p in (assign or {}).items()},
-            starting=_bound(options, "starting", LATEST if streaming else EARLIEST),
-            ending=_bound(options, "ending", LATEST),
-            max_offsets=options.number("maxOffsetsPerTrigger"),
-            min_offsets=options.number("minOffsetsPerTrigger"),
+            **_topics(options),
+            starting=_start(options, streaming),
+            ending=_end(options),
+            **_limits(options),
             max_delay_ms=_duration_ms(options.text("maxTriggerDelay") or "15m"),
-            min_partitions=options.number("minPartitions"),
+            min_partitions=options.number("minPartitions", at_least=1),
+            max_records=options.number("maxRecordsPerPartition", at_least=1),
             fail_on_data_loss=options.boolean("failOnDataLoss", True),
             columns=_columns(options.text("columns"), headers),
             value_schema=_value_schema(options),
@@ -96,21 +123,30 @@ class WriteOptions:
     topic: str | None = None
     exactly_once: bool = True
     prefix: str = "spark-ottla"
-    marker_topic: str = "__consumer_offsets"
+    marker_topic: str = MARKER_TOPIC
     assume_not_written: int | None = None
+    query: str | None = None  # inside foreachBatch: whose micro-batch this is,
+    batch: int | None = None  # and which
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> "WriteOptions":
         options = _Options(given, _SINK, "sink")
-        fallback = "exactly-once" if streaming else "at-least-once"
+        query, batch = options.text("queryId"), options.number("batchId")
+        if (query is None) != (batch is None) or (streaming and query is not None):
+            raise OptionError("queryId and batchId belong together, and into foreachBatch")
+        fallback = "exactly-once" if streaming or query is not None else "at-least-once"
         guarantee = options.one_of("guarantee", "exactly-once", "at-least-once", fallback=fallback)
+        if query is not None and guarantee != "exactly-once":
+            raise OptionError("queryId and batchId mean exactly once; leave out guarantee")
         return cls(
-            client=options.client(),
+            client=options.client(ProducerSettings),
             topic=options.text("topic"),
             exactly_once=guarantee == "exactly-once",
             prefix=options.text("transactionalIdPrefix") or "spark-ottla",
-            marker_topic=options.text("markerTopic") or "__consumer_offsets",
+            marker_topic=options.text("markerTopic") or MARKER_TOPIC,
             assume_not_written=options.number("assumeNotWritten"),
+            query=query,
+            batch=batch,
         )
 
 
@@ -119,7 +155,7 @@ class _Options:
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
-        names = {name.lower(): name for name in (*known, *_TAKEN_SILENTLY)}
+        names = {name.lower(): name for name in known}
         for name in self._given:
             if name not in names and not name.startswith(_CLIENT):
                 near = difflib.get_close_matches(name, names, n=1)
@@ -129,12 +165,15 @@ class _Options:
     def text(self, name: str) -> str | None:
         return self._given.get(name.lower())
 
-    def number(self, name: str) -> int | None:
+    def has(self, name: str) -> bool:
+        return name.lower() in self._given
+
+    def number(self, name: str, *, at_least: int = 0) -> int | None:
         value = self.text(name)
         if value is None:
             return None
-        if not value.strip().isdigit():
-            raise OptionError(f"{name} is {value!r}; it must be a whole number")
+        if not value.strip().isdigit() or int(value) < at_least:
+            raise OptionError(f"{name} is {value!r}; it must be a whole number, at least {at_least}")
         return int(value)
 
     def boolean(self, name: str, fallback: bool) -> bool:
@@ -153,34 +192,113 @@ class _Options:
         except ValueError as error:
             raise OptionError(f"{name} is no JSON: {error}") from error
 
-    def client(self) -> dict[str, str]:
-        """What follows `kafka.`, for the client."""
+    def client(self, kind: type[Settings]) -> dict[str, str]:
+        """What follows `kafka.`, for the client; refused here what it would refuse later, in a worker."""
         client = {n.removeprefix(_CLIENT): v for n, v in self._given.items() if n.startswith(_CLIENT)}
-        client.pop("consumer.cache.timeout", None)
         if "bootstrap.servers" not in client:
             raise OptionError("kafka.bootstrap.servers is missing; give host:port")
+        for name, value in client.items():
+            _refuse_setting(name, value)
+        try:
+            kind.parse(client)
+        except SettingError as error:
+            raise OptionError(f"options that begin with kafka.: {error}") from error
         return client
 
 
+def _refuse_setting(name: str, value: str) -> None:
+    if name in _DECIDED_BY_SPARK:
+        raise OptionError(f"kafka.{name} is not supported: {_DECIDED_BY_SPARK[name]}")
+    if name.startswith("ssl.keystore."):
+        raise OptionError(
+            f"kafka.{name}: {_KEY_STORE}, kafka.ssl.certificate.location and kafka.ssl.key.location"
+        )
+    java = name == "ssl.truststore.location" and value.lower().endswith(_KEY_STORE_FILES)
+    java = java or (name == "ssl.truststore.type" and value.upper() != "PEM")
+    if java or name == "ssl.truststore.password":
+        raise OptionError(f"kafka.{name}: {_KEY_STORE}, kafka.ssl.ca.location")
+
+
+def _refuse_of_batches(options: _Options) -> None:
+    for name in _ENDS:
+        if options.has(name):
+            raise OptionError(f"{name}: a stream has no end; leave it out, or read with spark.read")
+    if options.has("maxRecordsPerPartition"):
+        raise OptionError(
+            "maxRecordsPerPartition would change the number of tasks, and writing exactly once counts on it; "
+            "set minPartitions"
+        )
+
+
+def _warn_of_streams(options: _Options) -> None:
+    for name in _OF_STREAMS:
+        if options.has(name):
+            log.warning("%s is of streams; a batch reads everything at once", name)
+
+
+def _topics(options: _Options) -> dict[str, Any]:
+    given = {name: options.text(name) for name in ("subscribe", "subscribePattern", "assign")}
+    if sum(each is not None for each in given.values()) != 1:
+        raise OptionError("give exactly one of subscribe, subscribePattern and assign")
+    for name, value in given.items():
+        if value is not None and not value.strip(", "):
+            raise OptionError(f"{name} is empty; name the topics to read")
+    return {
+        "subscribe": tuple(sorted({t.strip() for t in (given["subscribe"] or "").split(",") if t.strip()})),
+        "pattern": given["subscribePattern"],
+        "assign": _assigned(options.json("assign")),
+    }
+
+
+def _assigned(given: Any) -> dict[str, tuple[int, ...]]:
+    try:
+        found = {topic: tuple(sorted(map(int, indexes))) for topic, indexes in (given or {}).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise OptionError(f'assign must look like {{"topic": [0, 1]}}, not {given!r}') from error
+    if given is not None and not any(found.values()):
+        raise OptionError("assign names no partition")
+    return found
+
+
+def _limits(options: _Options) -> dict[str, Any]:
+    most = options.number("maxOffsetsPerTrigger", at_least=1)
+    least = options.number("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
+    return {"max_offsets": most, "min_offsets": least}
+
+
+def _start(options: _Options, streaming: bool | None) -> Bound:
+    bound = _bound(options, "starting", LATEST if streaming else EARLIEST)
+    if streaming is False and (bound.everywhere == LATEST or LATEST in bound.offsets.values()):
+        raise OptionError("startingOffsets cannot be latest in a batch: nothing would be read")
+    return bound
+
+
+def _end(options: _Options) -> Bound:
+    bound = _bound(options, "ending", LATEST)
+    if bound.everywhere == EARLIEST or EARLIEST in bound.offsets.values():
+        raise OptionError("endingOffsets cannot be earliest: nothing would be read")
+    return bound
+
+
 def _bound(options: _Options, edge: str, fallback: int) -> Bound:
-    """Time for each partition, time for all, offsets: the first that is given, as Spark has it."""
+    """Time for all, time for each partition, offsets: the first that is given, as Spark has it."""
     late = options.one_of("startingOffsetsByTimestampStrategy", "error", "latest") == "latest"
-    by_time = options.json(f"{edge}OffsetsByTimestamp")
-    if by_time is not None:
-        return Bound(timestamps=_specified(by_time, f"{edge}OffsetsByTimestamp"), late_is_latest=late)
     timestamp = options.number(f"{edge}Timestamp")
     if timestamp is not None:
         return Bound(timestamp=timestamp, late_is_latest=late)
+    by_time = options.json(f"{edge}OffsetsByTimestamp")
+    if by_time is not None:
+        return Bound(timestamps=_specified(by_time, f"{edge}OffsetsByTimestamp"), late_is_latest=late)
     name = f"{edge}Offsets"
     match (options.text(name) or "").strip().lower():
         case "":
             return Bound(everywhere=fallback)
         case "latest":
             return Bound(everywhere=LATEST)
-        case "earliest" if edge == "starting":
-            return Bound(everywhere=EARLIEST)
         case "earliest":
-            raise OptionError(f"{name} cannot be earliest: nothing would be read")
+            return Bound(everywhere=EARLIEST)
         case _:
             return Bound(offsets=_specified(options.json(name), name))
 

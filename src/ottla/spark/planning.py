@@ -20,6 +20,11 @@ def limited(begin: Positions, end: Positions, rows_max: int) -> Positions:
     return found
 
 
+def behind(planned: Positions, latest: Positions) -> int:
+    """Records that wait after the micro-batch that is planned."""
+    return sum(max(0, end - planned.get(partition, end)) for partition, end in latest.items())
+
+
 def tasks_for(partitions: int, cores: int) -> int:
     """About one task a core, none without a partition of its own."""
     return max(1, min(partitions, cores))

@@ -1,30 +1,15 @@
-"""The columns of a record in Spark: their types, their selection, and values decoded by a schema."""
+"""What the client has decoded, as Spark expects it: the selected columns, and values decoded by a schema."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.spark.json_values import JsonValues
 from ottla.spark.options import ReadOptions
 
-_TYPES = {
-    "key": "BINARY",
-    "value": "BINARY",
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP",
-    "timestampType": "INT",
-    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
-}
 Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
-
-
-def schema_text(options: ReadOptions) -> str:
-    """The schema in Spark's own words; Spark itself parses it."""
-    types = {**_TYPES, **({"value": options.value_schema} if options.value_schema else {})}
-    return ", ".join(f"`{name}` {types[name]}" for name in options.columns)
 
 
 def shape(options: ReadOptions, schema: Any) -> Shape:
@@ -39,9 +24,18 @@ def shape(options: ReadOptions, schema: Any) -> Shape:
 
     def shaped(rows: pa.RecordBatch) -> pa.RecordBatch:
         picked = rows.select(columns)
-        if values is None:
-            return picked
-        decoded = values.decode(rows)
-        return picked.set_column(columns.index("value"), pa.field("value", decoded.type), decoded)
+        if "headers" in columns:
+            picked = _with(picked, "headers", _null_where_empty(picked.column("headers")))
+        return picked if values is None else _with(picked, "value", values.decode(rows))
 
     return shaped
+
+
+def _with(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    return rows.set_column(rows.schema.get_field_index(name), pa.field(name, column.type), column)
+
+
+def _null_where_empty(headers: pa.ListArray) -> pa.ListArray:
+    """A record without headers has null there, as with Spark's own source."""
+    empty = pc.equal(pc.list_value_length(headers), 0)
+    return pc.if_else(empty, pa.scalar(None, headers.type), headers)

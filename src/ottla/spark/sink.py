@@ -13,13 +13,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
-from ottla.spark.markers import Found, Marker, is_written, judge
+from ottla.spark.errors import OptionError
+from ottla.spark.markers import Found, Marker, group_of, is_written, judge
 from ottla.spark.options import WriteOptions
-from ottla.spark.record_schema import check_schema
+from ottla.spark.plain import told_plainly
+from ottla.spark.record_schema import columns
 
 TRANSACTION_TIMEOUT_MS = 900_000  # as long as a broker allows unless it is told otherwise
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
+_CONTINUOUS = "__is_continuous_processing"
 
 
 @dataclass(frozen=True)
@@ -41,55 +44,64 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Exactly once unless the options say otherwise: docs/spark.md tells how, and what that promises."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
-        check_schema(schema, options.topic)
+        self._columns = columns(schema, options.topic)
         self._options = options
 
+    @told_plainly
     def write(self, iterator: Iterator[Any]) -> Written:
         context = _context()
+        if context.getLocalProperty(_CONTINUOUS) == "true":
+            raise OptionError("trigger(continuous=...) has no micro-batches to commit; use processingTime")
+        rows = _picked(iterator, self._columns)
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if not self._options.exactly_once:
-            return write_plainly(self._options, iterator, context.partitionId())
+            return write_plainly(self._options, rows, context.partitionId())
         if query is None or batch is None:
             raise RuntimeError("Spark does not tell the micro-batch; write with guarantee=at-least-once")
-        return write_once(self._options, iterator, context.partitionId(), query, int(batch))
+        return write_once(self._options, rows, context.partitionId(), query, int(batch))
 
+    @told_plainly
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        written: list[Written] = [each for each in messages if each is not None]
-        if not self._options.exactly_once or not written:
-            return
-        query = written[0].query
-        found = [Found(each.task, each.marker) for each in written]
-        try:
-            judge(found, query, batchId, self._options.assume_not_written)
-        except Exception:
-            self.abort(messages, batchId)
-            raise
-        end_transactions(self._options, written, Marker(batchId + 1, query, len(written)))
+        if self._options.exactly_once:
+            commit_micro_batch(self._options, messages, batchId)
 
+    @told_plainly
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         abort_transactions(self._options, messages)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """At least once, or with `guarantee=exactly-once` all rows in transactions that are committed together."""
+    """At least once, or with `guarantee=exactly-once` all rows in transactions that are committed together; inside
+    `foreachBatch`, with the query's id and the micro-batch's number, as a stream writes."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
-        check_schema(schema, options.topic)
+        self._columns = columns(schema, options.topic)
         self._options = options
-        self._job = uuid.uuid4().hex
+        self._job = options.query or uuid.uuid4().hex
 
+    @told_plainly
     def write(self, iterator: Iterator[Any]) -> Written:
-        task = _context().partitionId()
+        task, rows = _context().partitionId(), _picked(iterator, self._columns)
         if not self._options.exactly_once:
-            return write_plainly(self._options, iterator, task)
-        return write_once(self._options, iterator, task, self._job, None)
+            return write_plainly(self._options, rows, task)
+        return write_once(self._options, rows, task, self._job, self._options.batch)
 
+    @told_plainly
     def commit(self, messages: Sequence[Any]) -> None:
-        if self._options.exactly_once:
+        if self._options.batch is not None:
+            commit_micro_batch(self._options, messages, self._options.batch)
+        elif self._options.exactly_once:
             end_transactions(self._options, [each for each in messages if each is not None], None)
 
+    @told_plainly
     def abort(self, messages: Sequence[Any]) -> None:
         abort_transactions(self._options, messages)
+
+
+def _picked(rows: Iterator[Any], names: Sequence[str]) -> Iterator[Any]:
+    """Only the columns of a record: the others need not be copied."""
+    for batch in rows:
+        yield batch.select(names)
 
 
 def _context() -> TaskContext:
@@ -129,7 +141,9 @@ def write_once(
         # First fence whoever wrote before: only then does the marker stand still.
         identity = producer.take_over()
         began_ms = int(time.time() * 1000)
-        marker = None if batch is None else _marker(producer, transactional_id, options.marker_topic)
+        marker = (
+            None if batch is None else _marker(producer, group_of(transactional_id), options.marker_topic)
+        )
         if batch is not None and batch != options.assume_not_written and is_written(marker, query, batch):
             for _ in rows:
                 pass  # Spark wants its rows taken
@@ -163,7 +177,7 @@ def _in_time(rows: Iterator[Any], began_ms: int, producer: Any) -> Iterator[Any]
 
 def _marker(producer: Any, group: str, topic: str) -> Marker | None:
     found = producer.committed(group, topic, 0)
-    return None if found is None else Marker.read(found.offset, found.metadata)
+    return None if found is None else Marker.read(found.metadata)
 
 
 def _give_up(producer: Any) -> None:
@@ -179,6 +193,20 @@ def _give_up(producer: Any) -> None:
 
 
 # -- in the driver ---------------------------------------------------------------------------------
+
+
+def commit_micro_batch(options: WriteOptions, messages: Sequence[Written | None], batch: int) -> None:
+    """Judges the markers that the tasks found; then ends their transactions with new ones."""
+    written = [each for each in messages if each is not None]
+    if not written:
+        return
+    query = written[0].query
+    try:
+        judge([Found(each.task, each.marker) for each in written], query, batch, options.assume_not_written)
+    except Exception:
+        abort_transactions(options, messages)
+        raise
+    end_transactions(options, written, Marker(batch + 1, query, len(written)))
 
 
 def end_transactions(options: WriteOptions, written: Sequence[Written], marker: Marker | None) -> None:

@@ -23,8 +23,10 @@ from pyspark.sql.streaming.datasource import (
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.reader import DataLost, TopicChanged
 from ottla.spark import planning
+from ottla.spark.errors import OptionError
 from ottla.spark.offsets import Offsets, Positions, starts
 from ottla.spark.options import ReadOptions
+from ottla.spark.plain import plainly, told_plainly
 from ottla.spark.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -56,13 +58,14 @@ def read_task(options: ReadOptions, schema: Any, task: Task) -> Iterator[Any]:
     garbage.freeze()
     finished = False
     try:
-        for batch in reader.read(
-            task.ranges,
-            headers="headers" in options.columns,
-            tolerate_loss=not options.fail_on_data_loss,
-            idle_timeout_ms=options.idle_timeout_ms,
-        ):
-            yield shaped(batch)
+        with plainly():
+            for batch in reader.read(
+                task.ranges,
+                headers="headers" in options.columns,
+                tolerate_loss=not options.fail_on_data_loss,
+                idle_timeout_ms=options.idle_timeout_ms,
+            ):
+                yield shaped(batch)
         finished = True
     finally:
         if not finished:
@@ -76,21 +79,30 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
 
+    @told_plainly
     def partitions(self) -> Sequence[Task]:
         topics = Topics(self._options, client_settings(self._options))
         try:
             topics.look()
+            topics.ensure_all()
             begin, end = topics.resolve(self._options.starting), topics.resolve(self._options.ending)
         finally:
             topics.close()
-        lost = [p for p in begin if begin[p] > end.get(p, begin[p])]
-        if lost and self._options.fail_on_data_loss and self._options.starting.offsets:
-            raise DataLost(f"{lost[0]} ends at {end[lost[0]]}, before the start at {begin[lost[0]]}")
-        asked = self._options.min_partitions
-        tasks = asked or planning.tasks_for(len(end), _cores())
+        for partition, until in end.items():
+            if begin[partition] > until:
+                raise OptionError(f"{partition} ends at {until}, before the start at {begin[partition]}")
+        tasks, split = self._tasks(sum(end[p] - begin[p] for p in end), len(end))
         start = Offsets(begin, topics.ids)
-        found = planning.ranges(start, Offsets(end, topics.ids, tasks=tasks, split=asked is not None))
+        found = planning.ranges(start, Offsets(end, topics.ids, tasks=tasks, split=split))
         return [Task(each) for each in found if each] or [Task([])]
+
+    def _tasks(self, records: int, partitions: int) -> tuple[int, bool]:
+        """How many, and whether a partition may be cut between them."""
+        options = self._options
+        tasks = options.min_partitions or planning.tasks_for(partitions, _cores())
+        if options.max_records is not None:
+            tasks = max(tasks, -(-records // options.max_records))
+        return tasks, options.min_partitions is not None or options.max_records is not None
 
     def read(self, partition: Any) -> Iterator[Any]:
         return read_task(self._options, self._schema, partition)
@@ -109,13 +121,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: Offsets | None = None  # of AvailableNow
         self._shown: Positions = {}
         self._latest: Offsets | None = None
+        self._planned: Positions = {}  # where the last micro-batch that was planned ends
         self._last_batch = time.monotonic()
 
     # -- Spark asks, in the driver -----------------------------------------------------------------
 
+    @told_plainly
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
         self.topics.look(fresh=True)
+        self.topics.ensure_all()
         group = options.group or f"{options.group_prefix}-{uuid.uuid4().hex[:12]}"
         found = Offsets(self.topics.resolve(options.starting), self.topics.ids, group)
         tasks = planning.tasks_for(len(found.positions), _cores())
@@ -125,13 +140,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit = self._options.max_offsets
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
+    @told_plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
         self._show(begun)
+        # What was read before and is gone is a loss of data, and `_checked` speaks of that.
+        self.topics.look()
+        self.topics.ensure_all(begun.positions)
         end = self._found(begun) if self._until is None else self._bounded(begun, self._until)
         end = self._kept_back(begun, end)
         if isinstance(limit, ReadMaxRows):
             end = end.at(planning.limited(starts(begun, end), end.positions, limit.max_rows))
+        self._planned = end.positions
         if end.positions == begun.positions and end.ids == begun.ids:
             return start
         self._last_batch = time.monotonic()
@@ -141,14 +161,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(self._laid_out(end, begun.tasks), group=begun.group, begins=fresh).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None if self._latest is None else self._latest.to_json()
+        """Shown in the query's progress. Spark gives a Python source no place for a name, so it stands here."""
+        if self._latest is None:
+            return None
+        behind = planning.behind(self._planned, self._latest.positions)
+        return {**self._latest.to_json(), "@source": self._options.description, "@behind": behind}
 
+    @told_plainly
     def prepareForTriggerAvailableNow(self) -> None:
         self.topics.look(fresh=True)
         ends = self.topics.ends()
         self._until = Offsets(ends, self.topics.ids, begins=self.topics.begins(ends))
         self._latest = Offsets(ends, self.topics.ids)
 
+    @told_plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Task]:
         return [Task(each) for each in planning.ranges(Offsets.from_json(start), Offsets.from_json(end))]
 
@@ -208,7 +234,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lost(TopicChanged(f"{partition} is gone; it was read up to {at}"))
             elif self.topics.ids[topic] != begun.ids.get(topic):
                 self._lost(
-                    TopicChanged(f"topic {topic} was deleted and made anew; {partition} was read up to {at}")
+                    TopicChanged(f"topic {topic} was deleted and re-created; {partition} was read up to {at}")
                 )
             elif ends[partition] < at:
                 self._lost(DataLost(f"{partition} ends at {ends[partition]}, but was read up to {at}"))
@@ -217,9 +243,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lost(self, error: DataLost) -> None:
         if self._options.fail_on_data_loss:
-            advice = "failOnDataLoss=false goes on with what is there"
-            raise type(error)(f"{error}. Records may be lost; {advice}, a new checkpoint begins anew")
-        log.warning("%s; the query goes on with what is there", error)
+            advice = "failOnDataLoss=false continues with what is left, a new checkpoint starts over"
+            raise type(error)(f"{error}. Records may be lost: {advice}")
+        log.warning("%s; the query continues with what is left", error)
 
     def _kept_back(self, begun: Offsets, end: Offsets) -> Offsets:
         """`minOffsetsPerTrigger`: too little is left for later, but not for ever."""

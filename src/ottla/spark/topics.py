@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.client.blocking.engine import Engine
@@ -15,7 +15,7 @@ from ottla.client.errors import ClientError
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UnknownTopicOrPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.offsets import Positions
 from ottla.spark.options import Bound, ReadOptions
@@ -41,6 +41,18 @@ class Topics:
         self._looked = float("-inf")
         self.ids: dict[str, str] = {}
         self.partitions: list[TopicPartition] = []
+        self.missing: list[str] = []  # topics that are asked for and do not exist
+        self.absent: list[TopicPartition] = []  # partitions that topics do not have
+
+    def ensure_all(self, known: Positions | None = None) -> None:
+        """A mistyped topic must not be an empty result. `known`: what is gone of this is a loss of data instead."""
+        known = known or {}
+        missing = sorted(set(self.missing) - {partition.topic for partition in known})
+        if missing:
+            raise _missing(missing)
+        for topic, index in self.absent:
+            if TopicPartition(topic, index) not in known:
+                raise UnknownTopicOrPartition(f"topic {topic} has no partition {index}, which assign names")
 
     def look(self, *, fresh: bool = False) -> None:
         """Takes note of the topics that are there now: their ids and partitions."""
@@ -96,15 +108,20 @@ class Topics:
                 name for name, topic in known.items() if not topic.internal and pattern.fullmatch(name)
             )
         assert names is not None
-        missing = [name for name in names if name not in known]
-        if missing and not self._settings.allow_auto_create_topics:
-            raise missing_topic(missing[0])
+        self.missing = [name for name in names if name not in known]
+        self.absent = [
+            TopicPartition(name, index)
+            for name, wanted in options.assign.items()
+            for index in wanted
+            if name in known and index not in known[name].partitions
+        ]
         self.ids = {name: _hex(known[name].id) for name in names if name in known}
         self.partitions = [
             TopicPartition(name, index)
             for name in names
             if name in known
             for index in sorted(options.assign.get(name) or known[name].partitions)
+            if index in known[name].partitions
         ]
 
     async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Positions:
@@ -202,6 +219,14 @@ class Topics:
             raise OptionError(f"no offset is given for {', '.join(map(str, sorted(missing)))}")
         if unknown:
             raise ClientError(f"there is no {', '.join(map(str, sorted(unknown)))}")
+
+
+def _missing(names: Sequence[str]) -> UnknownTopicOrPartition:
+    if len(names) == 1:
+        return missing_topic(names[0])
+    return UnknownTopicOrPartition(
+        f"topics {', '.join(names)} do not exist; check their names, or create them first"
+    )
 
 
 def _hex(topic_id: bytes) -> str:

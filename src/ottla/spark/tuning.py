@@ -26,8 +26,8 @@ def settings(cores: int | None = None, *, local: bool = True) -> dict[str, str]:
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
             "spark.sql.catalogImplementation": "in-memory",
+            "spark.python.daemon.module": "ottla.spark.daemon",
             # Plain renames instead of forked commands: right on one local disk, not on shared storage.
             "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         }

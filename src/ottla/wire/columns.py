@@ -282,11 +282,19 @@ def binary_buffers(rows: pa.RecordBatch, name: str) -> tuple[Any, Any, Any] | No
     """A column's offsets, data and validity; None when it is missing or nothing but nulls."""
     if name not in rows.schema.names:
         return None
-    array = _compact(rows.column(name))
+    array = rows.column(name)
     if array.null_count == len(array):
         return None
-    validity, offsets, data = array.cast(pa.binary()).buffers()
-    return offsets, b"" if data is None else data, validity if array.null_count else None
+    if array.null_count:
+        array = _compact(array)  # bits of validity cannot begin within a byte
+    array = array.cast(pa.binary())
+    validity, offsets, data = array.buffers()
+    # Offsets count from the begin of the data, so a slice needs no copy of them or of the data.
+    return (
+        offsets.slice(4 * array.offset),
+        b"" if data is None else data,
+        validity if array.null_count else None,
+    )
 
 
 def _times(rows: pa.RecordBatch, now_ms: int) -> pa.Array | None:

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
-from ottla.spark.markers import Found, Marker, is_written, judge
+from ottla.spark.markers import Found, Marker, group_of, is_marker, is_written, judge
 
 
 def found(*next_batches, query="q", tasks=None):
@@ -69,6 +69,12 @@ def test_the_user_may_decide_for_one_micro_batch():
 
 def test_a_marker_comes_back_from_its_metadata():
     marker = Marker(7, "q", 3)
-    assert Marker.read(7, marker.metadata()) == marker
+    assert Marker.read(marker.metadata()) == marker
     with pytest.raises(MarkerError, match="not written by this sink"):
-        Marker.read(7, "something else")
+        Marker.read("something else")
+
+
+def test_a_marker_is_known_by_the_name_of_its_group():
+    assert is_marker(group_of("spark-ottla-0e1f-3"))
+    for group in ("orders", "spark-ottla-1a2b", "orders-1-marker", "spark-ottla-0e1f-3"):
+        assert not is_marker(group)

@@ -41,7 +41,9 @@ def test_offsets_may_be_given_for_each_partition():
 def test_times_come_before_offsets():
     options = read(startingTimestamp="1000", startingOffsets="earliest")
     assert options.starting.timestamp == 1000
-    by_partition = read(startingOffsetsByTimestamp='{"t": {"0": 5}}', startingTimestamp="1")
+    both = read(startingOffsetsByTimestamp='{"t": {"0": 5}}', startingTimestamp="1")
+    assert (both.starting.timestamp, both.starting.timestamps) == (1, {})
+    by_partition = read(startingOffsetsByTimestamp='{"t": {"0": 5}}', startingOffsets="earliest")
     assert by_partition.starting.timestamps == {("t", 0): 5}
 
 
@@ -75,7 +77,6 @@ def test_a_value_schema_becomes_a_struct():
         ({"subscribe": "a", "maxOffsetsPerTrigger": "many"}, "whole number"),
         ({"subscribe": "a", "startingOffsets": "{0"}, "no JSON"),
         ({"subscribe": "a", "startingOffsets": "[1]"}, "must look like"),
-        ({"subscribe": "a", "endingOffsets": "earliest"}, "nothing would be read"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, "one of true, false"),
         ({"subscribe": "a", "columns": "key,keys"}, "there is no keys"),
         ({"subscribe": "a", "columns": "key,KEY"}, "each column once"),
@@ -102,3 +103,69 @@ def test_streams_write_exactly_once_and_batches_at_least_once_unless_told_otherw
 def test_an_unknown_option_of_the_sink_is_refused():
     with pytest.raises(OptionError, match="the sink has no option topics; did you mean topic"):
         WriteOptions.parse({**SERVERS, "topics": "t"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("streaming", "options", "text"),
+    [
+        (False, {"startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch"),
+        (False, {"startingOffsets": '{"t": {"0": -1}}'}, "startingOffsets cannot be latest in a batch"),
+        (False, {"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest"),
+        (False, {"endingOffsets": "earliest"}, "nothing would be read"),
+        (True, {"endingOffsets": "latest"}, "endingOffsets: a stream has no end"),
+        (True, {"endingTimestamp": "1"}, "endingTimestamp: a stream has no end"),
+        (True, {"endingOffsetsByTimestamp": '{"t": {"0": 1}}'}, "a stream has no end"),
+        (True, {"maxRecordsPerPartition": "5"}, "set minPartitions"),
+        (True, {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'; .* at least 1"),
+        (True, {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "is above maxOffsetsPerTrigger=5"),
+        (True, {"minPartitions": "0"}, "minPartitions is '0'"),
+        (False, {"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition is '0'"),
+        (True, {"subscribe": " , "}, "subscribe is empty"),
+        (True, {"kafka.auto.offset.reset": "earliest"}, r"kafka\.auto\.offset\.reset is not supported"),
+        (True, {"kafka.enable.auto.commit": "false"}, "is not supported"),
+        (True, {"kafka.key.deserializer": "a.B"}, "cast or decode the column key"),
+        (True, {"kafka.interceptor.classes": "a.B"}, "no Java"),
+        (True, {"kafka.ssl.truststore.location": "/x.jks"}, r"PEM files, kafka\.ssl\.ca\.location"),
+        (True, {"kafka.ssl.truststore.type": "PKCS12"}, "Java key stores cannot be read"),
+        (True, {"kafka.ssl.truststore.password": "x"}, "Java key stores cannot be read"),
+        (True, {"kafka.ssl.keystore.location": "/x.p12"}, r"kafka\.ssl\.certificate\.location"),
+        (True, {"kafka.fetch.mix.bytes": "1"}, r"did you mean fetch\.m.*bytes"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused(streaming, options, text):
+    with pytest.raises(OptionError, match=text):
+        read(streaming=streaming, **options)
+
+
+def test_the_schema_is_known_before_it_is_known_how_to_read():
+    for options in ({"endingOffsets": "latest"}, {"startingOffsets": "latest"}):
+        assert read(streaming=None, **options).columns == COLUMNS[:-1]
+
+
+def test_a_batch_says_which_options_are_of_streams(caplog):
+    read(streaming=False, maxOffsetsPerTrigger="5")
+    assert "maxOffsetsPerTrigger is of streams" in caplog.text
+
+
+def test_serializers_are_refused_by_the_sink():
+    with pytest.raises(OptionError, match="make them in the column key"):
+        WriteOptions.parse({**SERVERS, "kafka.key.serializer": "a.B"}, streaming=False)
+
+
+def test_a_micro_batch_of_foreach_batch_is_written_once():
+    options = WriteOptions.parse({**SERVERS, "queryId": "q", "batchId": "7"}, streaming=False)
+    assert (options.exactly_once, options.query, options.batch) == (True, "q", 7)
+    for wrong in ({"queryId": "q"}, {"batchId": "7"}):
+        with pytest.raises(OptionError, match="belong together"):
+            WriteOptions.parse({**SERVERS, **wrong}, streaming=False)
+    with pytest.raises(OptionError, match="leave out guarantee"):
+        given = {**SERVERS, "queryId": "q", "batchId": "7", "guarantee": "at-least-once"}
+        WriteOptions.parse(given, streaming=False)
+
+
+def test_what_is_read_has_a_name():
+    assert read().description == "ottla[subscribe: t]"
+    given = {**SERVERS, "assign": '{"t": [1, 0]}'}
+    assert ReadOptions.parse(given, streaming=True).description == "ottla[assign: t-0, t-1]"
+    given = {**SERVERS, "subscribePattern": "t.*"}
+    assert ReadOptions.parse(given, streaming=True).description == "ottla[subscribePattern: t.*]"

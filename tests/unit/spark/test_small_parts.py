@@ -2,6 +2,10 @@
 
 import logging
 import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +14,9 @@ from ottla.spark import java as javas
 from ottla.spark.archive import archive_for
 from ottla.spark.errors import SchemaError
 from ottla.spark.java import Java, find_java
-from ottla.spark.progress import lag
+from ottla.spark.plain import plainly, reason
+from ottla.spark.progress import describe, lag
+from ottla.spark.tuning import settings
 
 
 @pytest.fixture
@@ -86,8 +92,6 @@ def test_without_any_java_the_error_says_what_to_install(monkeypatch):
 
 def test_the_launchers_options_are_found_without_the_vector_module():
     pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
-    from pathlib import Path
-
     from ottla.spark.gateway import module_options
 
     found = module_options(Path(pyspark.__file__).parent)
@@ -104,12 +108,69 @@ def test_lag_is_what_is_there_and_not_read():
     assert found == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 0, TopicPartition("t", 2): 4}
 
 
+def test_progress_is_a_line_with_name_rows_bytes_and_what_is_left():
+    latest = {"t": {"0": 17}, "@source": "ottla[subscribe: t]", "@behind": 7}
+    source = {"description": "Python@1f", "endOffset": {"t": {"0": 10}}, "latestOffset": latest}
+    told = {"batchId": 4, "numInputRows": 1200, "processedRowsPerSecond": 3000.5, "sources": [source]}
+    metrics = _Scala({"pythonDataReceived": SimpleNamespace(value=lambda: 48_300)})
+    leaves = SimpleNamespace(size=lambda: 1, apply=lambda _: SimpleNamespace(metrics=lambda: metrics))
+    plan = SimpleNamespace(collectLeaves=lambda: leaves)
+    execution = SimpleNamespace(executedPlan=lambda: plan)
+    java = SimpleNamespace(streamingQuery=lambda: SimpleNamespace(lastExecution=lambda: execution))
+    line = str(describe(SimpleNamespace(lastProgress=told, _jsq=java)))
+    assert line == "ottla[subscribe: t]: micro-batch 4, 1,200 rows, 48 kB, 3,000 rows/s, 7 rows behind"
+    assert describe(SimpleNamespace(lastProgress=None)) is None
+
+
+class _Scala(dict):
+    def contains(self, key):
+        return key in self
+
+    def apply(self, key):
+        return self[key]
+
+
+def test_the_reason_is_found_in_what_spark_says():
+    told = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed when Python "
+        "streaming data source perform latestOffset: ottla.client.columnar.reader.TopicChanged: orders-0 is gone. "
+        "Start over\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1]\n"
+    )
+    assert reason(Exception(told)) == "orders-0 is gone. Start over"
+    assert reason(Exception("ottla.errors.A: why")) == "why"
+    assert reason(Exception("[DIVIDE_BY_ZERO] no\nmore")) == "[DIVIDE_BY_ZERO] no"
+
+
+def test_an_error_of_ours_has_no_stack_and_one_of_pythons_has(monkeypatch):
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_SECRET", "x")
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # as Spark has it: put back after the test
+    with pytest.raises(ValueError), plainly():
+        raise ValueError("a mistake in the program")
+    assert not os.environ["SPARK_HIDE_TRACEBACK"]
+    with pytest.raises(SchemaError), plainly():
+        raise SchemaError("no column value")
+    assert os.environ["SPARK_HIDE_TRACEBACK"]
+
+
+def test_outside_of_spark_the_environment_is_left_alone(monkeypatch):
+    monkeypatch.delenv("PYTHON_WORKER_FACTORY_SECRET", raising=False)
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    with pytest.raises(SchemaError), plainly():
+        raise SchemaError("no column value")
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ
+
+
+def test_every_setting_of_the_session_is_on_the_page():
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    assert [name for name in settings() if f"`{name}`" not in page] == []
+    assert "spark.ui.enabled" not in settings()  # Spark's web page stays
+
+
 @pytest.mark.parametrize(
     ("columns", "topic", "text"),
     [
         ("key string", "t", "no column value"),
         ("value int", "t", "column value is int; it must be binary or string"),
-        ("value string, amount int", "t", "no column amount"),
         ("value string", None, "set the option topic"),
         ("value string, partition bigint", "t", "partition is bigint"),
         ("value string, headers map<string,binary>", "t", "headers is map"),
@@ -117,23 +178,31 @@ def test_lag_is_what_is_there_and_not_read():
 )
 def test_a_schema_that_cannot_be_written_is_refused(columns, topic, text):
     pytest.importorskip("pyspark", reason="needs the extra spark")
-    from ottla.spark.record_schema import check_schema
+    from ottla.spark.record_schema import columns as checked
 
     with pytest.raises(SchemaError, match=text):
-        check_schema(_schema(columns), topic)
+        checked(_schema(columns), topic)
 
 
 def test_all_columns_of_a_record_can_be_written():
     pytest.importorskip("pyspark", reason="needs the extra spark")
-    from ottla.spark.record_schema import check_schema
+    from ottla.spark.record_schema import columns
 
     headers = "array<struct<key:string,value:binary>>"
-    check_schema(
+    found = columns(
         _schema(
             f"key binary, value string, topic string, partition int, timestamp timestamp, headers {headers}"
         ),
         None,
     )
+    assert found == ["key", "value", "topic", "partition", "timestamp", "headers"]
+
+
+def test_columns_that_a_record_does_not_have_are_left_out():
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from ottla.spark.record_schema import columns
+
+    assert columns(_schema("offset bigint, value string, timestampType int"), "t") == ["value"]
 
 
 def _schema(columns):
@@ -153,3 +222,45 @@ def _schema(columns):
     }
     pairs = [each.split(" ") for each in columns.split(", ")]
     return t.StructType([t.StructField(name, kinds[kind]) for name, kind in pairs])
+
+
+def test_the_daemon_forks_with_everything_imported_and_no_threads():
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    script = (
+        "import sys; from ottla.spark import daemon; assert daemon.preload()\n"
+        "missing = [name for name in daemon._IMPORTED if name not in sys.modules]; assert not missing, missing"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_daemon_is_pysparks_own_where_a_thread_runs(monkeypatch):
+    from ottla.spark import daemon
+
+    started = []
+    monkeypatch.setattr(daemon, "preload", lambda: False)
+    monkeypatch.setattr(os, "execv", lambda program, given: started.append(given[1:]) or sys.exit())
+    monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.worker"])
+    with pytest.raises(SystemExit):
+        daemon.main()
+    assert started == [["-m", "pyspark.daemon", "pyspark.worker"]]
+
+
+def test_committing_needs_no_arrow():
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    script = (
+        "import sys, ottla.spark.sink, ottla.spark.commits, ottla.spark.clients\n"
+        "assert 'pyarrow' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_schema_is_told_without_arrow():
+    """Spark asks in a process of its own, and Arrow would make it twice as large."""
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    script = (
+        "import sys; from ottla.spark.format import OttlaFormat\n"
+        "options = {'kafka.bootstrap.servers': 'x:1', 'subscribe': 't'}\n"
+        "assert OttlaFormat(options).schema().startswith('`key` BINARY')\n"
+        "assert 'pyarrow' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -182,6 +182,19 @@ def test_a_slice_is_encoded_from_where_it_starts():
         assert all_records(columns.encode(table.slice(first), now_ms=0)) == expected
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_string()])
+def test_a_slice_without_nulls_is_encoded_where_it_lies(kind):
+    rows = pa.record_batch({"value": pa.array(["a", "bc", "", "def", "g"], kind)})
+    for first in range(5):
+        for count in range(1, 6 - first):
+            values = [each.value for each in all_records(columns.encode(rows.slice(first, count), now_ms=0))]
+            assert values == [b"a", b"bc", b"", b"def", b"g"][first : first + count]
+    offsets, data, _ = columns.binary_buffers(rows.slice(2), "value")
+    whole = columns.binary_buffers(rows, "value")
+    if kind != pa.large_string():
+        assert data.address == whole[1].address and offsets.address == whole[0].address + 8  # not copied
+
+
 @pytest.mark.parametrize("kind", ["s", "ms", "us", "ns"])
 def test_times_of_any_unit_are_taken(kind):
     time = pa.array([1_000, None], pa.timestamp("ms")).cast(pa.timestamp(kind))

@@ -1,0 +1,42 @@
+"""Errors of ours reach the user as a sentence: their text says what to do, a stack says nothing more."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+from ottla.errors import OttlaError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+_IN_A_WORKER = ("PYTHON_UNIX_DOMAIN_ENABLED", "PYTHON_WORKER_FACTORY_SECRET")  # set by Spark's JVM
+
+_OURS = re.compile(r"\bottla(?:\.\w+)+: (.+?)(?=\s+SQLSTATE|\n===|\n\tat |\s*$)", re.DOTALL)
+
+
+def reason(error: BaseException) -> str:
+    """What is wrong and what to do, out of all that Spark says when a query has failed."""
+    found = _OURS.search(str(error))
+    return found[1].strip() if found else str(error).partition("\n")[0]
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """PySpark leaves the stack out of what it tells the JVM if the environment says so. The process ends with the
+    error, so that the stack of another error is not left out."""
+    try:
+        yield
+    except OttlaError:
+        if any(name in os.environ for name in _IN_A_WORKER):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+def told_plainly(method: Method) -> Method:
+    @wraps(method)
+    def telling(*arguments: Any, **named: Any) -> Any:
+        with plainly():
+            return method(*arguments, **named)
+
+    return telling  # type: ignore[return-value]
