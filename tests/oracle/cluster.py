@@ -102,7 +102,8 @@ class Oracle:
 
     def prepare(self) -> None:
         """Format the folder without starting, for those who time the start."""
-        self._script("start", "--port", str(self.port), "--format-only", *self._options)
+        brokers = ["--brokers", str(self.brokers)]
+        self._script("start", "--port", str(self.port), *brokers, "--format-only", *self._options)
 
     def stop(self) -> None:
         self._script("stop")

@@ -21,6 +21,8 @@ COMMANDS = {
     "acls": ("ottla.cli.acls", "who may do what: allow, deny, list, explain"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
+    "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
     "completion": ("ottla.cli.completion", "complete commands and options in bash, zsh or fish"),
     "aliases": ("ottla.cli.aliases", "write kafka-topics.sh and the others as scripts, without Java"),

@@ -68,7 +68,8 @@ class Meta:
     directory_id: bytes
 
 
-def read_meta(disk: Disk) -> Meta | None:
+def read_meta(disk: Disk, *, missing_directory_id: bytes | None = None) -> Meta | None:
+    """`missing_directory_id` is for folders of an Apache Kafka that wrote none yet."""
     if not disk.exists(META_PROPERTIES):
         return None
     properties = _properties(disk)
@@ -78,9 +79,11 @@ def read_meta(disk: Disk) -> Meta | None:
     node_id = _property(properties, "node.id")
     if not _is_integer(node_id):
         raise DamagedFile(META_PROPERTIES, f"node.id={node_id} is not a number")
-    return Meta(
-        _property(properties, "cluster.id"), int(node_id), _uuid(_property(properties, "directory.id"))
-    )
+    if missing_directory_id is not None and "directory.id" not in properties:
+        directory_id = missing_directory_id
+    else:
+        directory_id = _uuid(_property(properties, "directory.id"))
+    return Meta(_property(properties, "cluster.id"), int(node_id), directory_id)
 
 
 def write_meta(disk: Disk, meta: Meta) -> None:

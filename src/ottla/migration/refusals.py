@@ -1,0 +1,95 @@
+"""What a cluster of Apache Kafka has and ours would not honour: an import refuses it by name, all at once."""
+
+from collections.abc import Iterator
+
+from ottla.broker.assembly import FEATURES
+from ottla.config.group import GROUP_KEYS
+from ottla.config.protection import broken_promise
+from ottla.config.settings import broker_key
+from ottla.config.topic import TOPIC_KEYS
+from ottla.errors import OttlaError, ProtocolError
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.migration.kraft_image import KraftImage
+
+METADATA_VERSION_MAX = 30  # Apache Kafka 4.3
+# What the newest release finalizes by itself. Whether share and streams groups are in use, their records tell.
+_KNOWN_FEATURES = {
+    "metadata.version": METADATA_VERSION_MAX,
+    "kraft.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    **{name: newest for name, (_, newest) in FEATURES.items()},
+}
+_SHARE_STATE_TOPIC = "__share_group_state"
+_TIERED = "remote.storage.enable"
+_SHOWN_MAX = 20
+
+
+class CannotImport(OttlaError):
+    """The source is not what an import can carry over as a whole."""
+
+
+def check(kraft: KraftImage) -> None:
+    found = [*kraft.homeless.values(), *_features(kraft), *_topics(kraft.image), *_settings(kraft.image)]
+    found += [
+        f"cordoned log folders of broker {broker_id}"
+        for broker_id, broker in kraft.brokers.items()
+        if broker.cordoned
+    ]
+    if found:
+        more = f", and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+        raise CannotImport(
+            f"Ottla would not honour these, so nothing was imported: {'; '.join(found[:_SHOWN_MAX])}{more}. "
+            "Remove them in Apache Kafka first"
+        )
+
+
+def _features(kraft: KraftImage) -> Iterator[str]:
+    for name, level in kraft.features.items():
+        newest = _KNOWN_FEATURES.get(name, 0)
+        if level > newest:
+            yield f"the feature {name} at level {level} (known up to {newest})"
+
+
+def _topics(image: Image) -> Iterator[str]:
+    for topic in image.topics.values():
+        if image.settings(TOPIC_RESOURCE, topic.name).get(_TIERED, "").lower() == "true":
+            yield f"tiered storage of the topic {topic.name}"
+    if _SHARE_STATE_TOPIC in image.topics:
+        yield f"share groups ({_SHARE_STATE_TOPIC})"
+
+
+def _settings(image: Image) -> Iterator[str]:
+    for kind, name in sorted(image.configured()):
+        for setting, value in image.settings(kind, name).items():
+            why = _why_not(kind, setting, value)
+            if why is not None:
+                yield f"{setting}={value} of {_resource(kind, name)} ({why})"
+
+
+def _why_not(kind: int, setting: str, value: str) -> str | None:
+    if kind == TOPIC_RESOURCE:
+        if setting == _TIERED:
+            return None  # told of with its topic, and harmless when it is off
+        key = TOPIC_KEYS.get(setting)
+    elif kind == GROUP_RESOURCE:
+        key = GROUP_KEYS.get(setting)
+    elif kind == BROKER_RESOURCE:
+        key = broker_key(setting)
+        if key is None:
+            return broken_promise(setting, value)  # others have no effect here, and are kept
+    else:
+        return "settings of this kind are unknown"
+    if key is None:
+        return "the setting is unknown"
+    try:
+        key.parse(value)
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
+def _resource(kind: int, name: str) -> str:
+    what = {TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", BROKER_RESOURCE: "broker", 16: "client metrics"}
+    return f"{what.get(kind, f'resource type {kind}')} {name or '(all)'}"
