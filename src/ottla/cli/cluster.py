@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "start":
         return cluster_start.run(arguments)
-    if arguments.command in ("describe", "move", "elect"):
+    if arguments.command in ("describe", "move", "drain", "balance", "elect"):
         return cluster_moves.run(arguments)
     from ottla.client import Admin
 

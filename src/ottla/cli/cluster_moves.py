@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.cli.balance import balanced, drained
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
 
@@ -25,6 +26,12 @@ def add_arguments(commands: Any) -> None:
     move.add_argument("--replicas", type=int, metavar="N", help="how many of each (default: as many as now)")
     move.add_argument("--cancel", action="store_true", help="give a move up that is under way")
     move.add_argument("--no-wait", action="store_true", help="do not wait for the end")
+    drain = add_command(commands, "drain", "move everything away from a broker, so that it can go")
+    drain.add_argument("broker", type=int)
+    balance = add_command(commands, "balance", "spread replicas and leaders evenly, after a broker came")
+    for each in (drain, balance):
+        each.add_argument("--dry-run", action="store_true", help="only show the plan")
+        each.add_argument("--no-wait", action="store_true", help="do not wait for the end")
     elect = add_command(commands, "elect", "give preferred leaders their partitions back")
     elect.add_argument("topics", nargs="*", metavar="TOPIC[:PARTITION]", help="default: all")
     elect.add_argument(
@@ -40,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _describe(admin, arguments)
         if arguments.command == "move":
             return _move(admin, arguments)
+        if arguments.command in ("drain", "balance"):
+            return _plan(admin, arguments)
         return _elect(admin, arguments)
 
 
@@ -86,6 +95,30 @@ def _move(admin: "Admin", arguments: argparse.Namespace) -> int:
         print(f"{where.topic}-{where.partition}: {_ids(now[where])} -> {_ids(replicas)}", file=sys.stderr)
     if not arguments.no_wait:
         _wait(admin, targets)
+    return 0
+
+
+def _plan(admin: "Admin", arguments: argparse.Namespace) -> int:
+    """Internal topics too: their coordinators go with them."""
+    now = _chosen(admin, list(admin.list_topics()))
+    brokers = sorted(each.id for each in admin.describe_cluster().brokers)
+    if arguments.command == "drain":
+        if arguments.broker not in brokers:
+            raise UsageError(f"there is no broker {arguments.broker}; there are {_ids(brokers)}")
+        targets = drained(now, arguments.broker, brokers)
+    else:
+        targets = balanced(now, brokers)
+    rows = [
+        (where.topic, where.partition, _ids(now[where]), _ids(replicas))
+        for where, replicas in sorted(targets.items())
+    ]
+    show(arguments, ("TOPIC", "PARTITION", "NOW", "THEN"), rows)
+    if arguments.dry_run or not targets:
+        return 0
+    admin.reassign(targets)
+    if not arguments.no_wait:
+        _wait(admin, targets)
+        admin.elect_leaders(list(targets))
     return 0
 
 

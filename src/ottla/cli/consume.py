@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--read-committed", action="store_true", help="leave out aborted and open transactions"
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="with --group: tell of every rebalance on standard error"
+    )
     parser.add_argument("--timeout-ms", type=int, help="stop when nothing came for so long")
     parser.add_argument("-u", "--unbuffered", action="store_true", help="flush after every record")
     add_client_options(parser)
@@ -110,15 +113,30 @@ def _assign(
 
 
 def _join(consumer: "Consumer", arguments: argparse.Namespace) -> "dict[TopicPartition, int] | None":
+    listeners = _told_of_rebalances() if arguments.verbose else {}
     if arguments.regex:
-        consumer.subscribe(pattern=arguments.topic[0])
+        consumer.subscribe(pattern=arguments.topic[0], **listeners)
         return None
-    consumer.subscribe(arguments.topic)
+    consumer.subscribe(arguments.topic, **listeners)
     if not arguments.exit:
         return None
     return consumer.end_offsets(
         (topic, p) for topic in arguments.topic for p in consumer.partitions_for(topic)
     )
+
+
+def _told_of_rebalances() -> dict[str, Any]:
+    """Lines on standard error, so that the records can still be piped."""
+
+    def teller(word: str) -> Callable[[Any], None]:
+        def tell(partitions: Any) -> None:
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions))
+            clock = time.strftime("%H:%M:%S")
+            print(f"{clock} {word}: {names or 'nothing'}", file=sys.stderr, flush=True)
+
+        return tell
+
+    return {"on_assigned": teller("assigned"), "on_revoked": teller("revoked"), "on_lost": teller("lost")}
 
 
 def _print(

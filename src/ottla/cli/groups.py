@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe.add_argument("--all-groups", action="store_true")
     for command in (listing, describe):
         command.add_argument("--all", action="store_true", help="also exactly-once markers of Spark queries")
+    describe.add_argument(
+        "-w", "--watch", type=float, nargs="?", const=1.0, metavar="SECONDS", help="again and again (1)"
+    )
     shown = describe.add_mutually_exclusive_group()
     shown.add_argument("--members", action="store_true", help="members instead of offsets")
     shown.add_argument("--state", action="store_true", help="state instead of offsets")
@@ -50,7 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
     from ottla.client import Admin
 
     with Admin(client_settings(arguments)) as admin:
-        return _ACTIONS[arguments.command](admin, arguments)
+        every_s = getattr(arguments, "watch", None)
+        while True:
+            status = _ACTIONS[arguments.command](admin, arguments)
+            if every_s is None:
+                return status
+            time.sleep(every_s)
+            print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
 
 
 def _list(admin: "Admin", arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ COMMANDS = {
     "produce": ("ottla.cli.produce", "send records from standard input or files"),
     "consume": ("ottla.cli.consume", "print records, from anywhere to anywhere, alone or in a group"),
     "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
+    "perf": ("ottla.cli.perf", "measure: produce, consume, latency"),
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
     "users": ("ottla.cli.users", "add, list and remove the users that log in with SCRAM"),

@@ -4,6 +4,7 @@ import argparse
 import base64
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-Z", "--null", action="store_true", help="empty values (and keys) become null")
     parser.add_argument("-z", "--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"])
     parser.add_argument("-a", "--acks", choices=["0", "1", "all", "-1"])
+    parser.add_argument("--rate", type=float, metavar="N", default=-1, help="at most N records a second")
     parser.add_argument("-T", "--tee", action="store_true", help="print the values too")
     parser.add_argument("-v", "--verbose", action="store_true", help="print where each record went")
     parser.add_argument("--json", action="store_true", help="as --verbose, in JSON lines")
@@ -52,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         if transactional:  # as kcat: all of the input is one transaction
             producer.init_transactions()
             producer.begin_transaction()
-        for record in _records(arguments):
+        for record in _at_rate(_records(arguments), arguments.rate):
             topic = record.topic or arguments.topic
             if not topic:
                 raise UsageError("which topic? name it, or read it with %t")
@@ -79,6 +81,18 @@ def run(arguments: argparse.Namespace) -> int:
     if outcome.error is not None:
         raise outcome.error
     return 0
+
+
+def _at_rate(records: "Iterator[Parsed]", rate: float) -> "Iterator[Parsed]":
+    if rate <= 0:
+        yield from records
+        return
+    began = time.monotonic()
+    for number, record in enumerate(records):
+        ahead = number / rate - (time.monotonic() - began)
+        if ahead > 0:
+            time.sleep(ahead)
+        yield record
 
 
 class _Outcome:

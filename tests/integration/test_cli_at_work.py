@@ -1,0 +1,88 @@
+"""Commands against brokers of a test: seeing a group work, measuring, draining and balancing a cluster."""
+
+import subprocess
+import sys
+
+from ottla.cli.main import main
+from ottla.testing import Broker, Cluster
+
+
+def test_perf_measures_all_three(capsys):
+    with Broker() as broker:
+        where = ["-b", broker.bootstrap]
+        assert main(["perf", "produce", "t", "-n", "2000", "-s", "50", *where]) == 0
+        assert "2000 records sent" in capsys.readouterr().out
+        assert len(broker.records("t")) == 2000
+        assert main(["perf", "consume", "t", "-n", "2000", *where]) == 0
+        assert capsys.readouterr().out.startswith("2000 records")
+        assert main(["perf", "latency", "t", "-n", "20", *where]) == 0
+        assert capsys.readouterr().out.startswith("20 records")
+
+
+def test_a_member_tells_of_its_assignments(tmp_path):
+    with Broker() as broker:
+        broker.create_topic("t", partitions=2)
+        line = [sys.executable, "-m", "ottla", "consume", "t", "-g", "g", "-v", "-u", "-b", broker.bootstrap]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+            try:
+                assert "assigned: t-0, t-1" in first.stderr.readline()
+                with subprocess.Popen(
+                    line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                ) as second:
+                    try:
+                        assert "assigned: t-" in second.stderr.readline()
+                        assert "revoked" in first.stderr.readline()
+                    finally:
+                        second.kill()
+            finally:
+                first.kill()
+
+
+def test_records_are_sent_at_a_rate(tmp_path, monkeypatch):
+    """As often as asked: the pauses are counted, not measured."""
+    from ottla.cli import produce
+
+    slept = []
+    monkeypatch.setattr(produce.time, "sleep", slept.append)
+    with Broker() as broker:
+        lines = tmp_path / "lines"
+        lines.write_text("".join(f"{number}\n" for number in range(10)))
+        assert main(["produce", "t", str(lines), "--rate", "0.5", "-b", broker.bootstrap]) == 0
+        assert len(broker.records("t")) == 10
+    assert len(slept) == 9 and all(pause + 2 > 15 for pause in slept[8:])
+
+
+def test_a_group_is_watched_until_it_is_enough(monkeypatch, capsys):
+    from ottla.cli import groups
+
+    rounds = []
+
+    def enough(_):
+        rounds.append(1)
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(groups.time, "sleep", enough)
+    with Broker() as broker:
+        broker.send("t", "x")
+        assert main(["consume", "t", "-g", "g", "-n", "1", "-b", broker.bootstrap]) == 0
+        assert main(["groups", "describe", "g", "--watch", "-b", broker.bootstrap]) == 130
+    assert capsys.readouterr().out.count("CURRENT-OFFSET") == 3
+
+
+def test_a_broker_is_drained_and_the_cluster_balanced(capsys):
+    with Cluster(brokers=3, default_replication_factor=2) as cluster:
+        cluster.create_topic("t", partitions=6, replication_factor=2)
+        cluster.send("t", "x")
+        where = ["-b", cluster.bootstrap]
+        replicas = lambda: [cluster._state("t", index).replicas for index in range(6)]  # noqa: E731
+        before = replicas()
+        assert main(["cluster", "drain", "3", "--dry-run", *where]) == 0
+        assert replicas() == before
+        assert main(["cluster", "drain", "3", *where]) == 0
+        assert all(3 not in each for each in replicas())
+        assert main(["cluster", "balance", *where]) == 0
+        assert {each: sum(each in held for held in replicas()) for each in (1, 2, 3)} == {1: 4, 2: 4, 3: 4}
+        assert [record.value for record in cluster.records("t")] == [b"x"]
+        assert main(["cluster", "drain", "9", *where]) == 1
+        assert "there is no broker 9" in capsys.readouterr().err
