@@ -131,6 +131,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     await starting
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
+    node.give_memory_back()
     pages = None if arguments.http is None else await serve_pages(node, arguments)
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
     await stop.wait()

@@ -129,8 +129,6 @@ class Node:
         await self._join(directories)
         self.broker.housekeeping.start()
         self.lag.start()
-        self._trimmer = Trimmer(self.clock, self._jobs)
-        self._trimmer.start()
         if not self.is_clustered:
             await self._serve()
 
@@ -225,6 +223,10 @@ class Node:
         from ottla.server.gate import Gate
 
         return Gate(settings, self.broker.image)
+
+    def give_memory_back(self) -> None:
+        """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
+        Trimmer(self.clock, self._jobs).start()
 
     # -- stop ------------------------------------------------------------------------------------
 

@@ -1,47 +1,59 @@
-"""Gives free memory back to the system. The C library keeps what was freed below something still in use: after a
-burst of large requests that may be a hundred megabytes, for good."""
+"""Gives free memory back to the system. The C library keeps what was freed below something still in use, and learns
+to keep more with every large buffer: after a burst of large requests that may be hundreds of megabytes, for good."""
 
 import resource
 from collections.abc import Callable
+from typing import Any
 
-from ottla.ports import Clock, Jobs, TimerHandle
+from ottla.ports import Clock, Jobs
 
 EVERY_MS = 5000
 GROWTH_BYTES = 16 << 20  # since the start; less is not worth a look
+MAPPED_FROM_BYTES = 4 << 20  # larger buffers go back at once; smaller ones are used again, which is quicker
+KEPT_BYTES = 8 << 20  # at the end of the heap of a thread
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 class Trimmer:
     def __init__(self, clock: Clock, jobs: Jobs, resident_bytes: Callable[[], int] | None = None) -> None:
         self._clock, self._jobs = clock, jobs
         self._resident_bytes = resident_bytes or resident_bytes_of_process
-        self._timer: TimerHandle | None = None
         self._base_bytes = 0
+        self._is_set = False
 
     def start(self) -> None:
         self._base_bytes = self._resident_bytes()
         self._arm()
 
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
     def _arm(self) -> None:
-        self._timer = self._clock.call_later(EVERY_MS, self._on_timer)
+        self._clock.call_later(EVERY_MS, self._on_timer)
 
     def _on_timer(self) -> None:
-        if self._resident_bytes() < self._base_bytes + GROWTH_BYTES:
-            self._arm()
+        if not self._is_set or self._resident_bytes() >= self._base_bytes + GROWTH_BYTES:
+            self._jobs.submit(trim if self._is_set else set_thresholds, lambda _: self._arm())
+            self._is_set = True
         else:
-            self._jobs.submit(trim, lambda _: self._arm())
+            self._arm()
+
+
+def set_thresholds() -> None:
+    library = _c_library()
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES)
+        library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def trim() -> None:
-    """A few milliseconds, in a thread. Nothing where the C library is another one."""
-    import ctypes  # not before it is needed: it takes its time to import
-
-    library = ctypes.CDLL(None)
+    """A few milliseconds, in a thread."""
+    library = _c_library()
     if hasattr(library, "malloc_trim"):
         library.malloc_trim(0)
+
+
+def _c_library() -> Any:
+    import ctypes  # not at the start: it takes its time to import
+
+    return ctypes.CDLL(None)
 
 
 def resident_bytes_of_process() -> int:
