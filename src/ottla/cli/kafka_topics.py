@@ -13,7 +13,7 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from ottla.client import Admin
     from ottla.client.admin.topics import EligibleLeaders
-    from ottla.client.core.cluster import Partition, Topic
+    from ottla.client.session import Partition, Topic
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 
 from ottla.broker.peers import SOFTWARE, Answer, Call, Lane, credential
+from ottla.client.connections import Connection
 from ottla.client.errors import ConnectionLost
-from ottla.client.loop.connection import Connection
 from ottla.errors import NetworkException, OttlaError
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnregistered, Endpoint, Record

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.client.core.offsets import EARLIEST, LATEST
 from ottla.client.errors import SettingError
+from ottla.client.session import EARLIEST, LATEST
 from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
 from ottla.spark.errors import OptionError
 

@@ -7,12 +7,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.client.blocking.engine import Engine
-from ottla.client.core.cluster import ZERO_ID, Cluster
-from ottla.client.core.names import missing_topic
-from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, commit, list_offsets
 from ottla.client.errors import ClientError
-from ottla.client.loop.runtime import LOOP
+from ottla.client.session import (
+    EARLIEST,
+    LATEST,
+    ZERO_ID,
+    Session,
+    by_topic,
+    commit,
+    list_offsets,
+    missing_topic,
+)
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, UnknownTopicOrPartition
@@ -32,10 +37,10 @@ class Topics:
     def __init__(self, options: ReadOptions, client: Mapping[str, Any]) -> None:
         self._options = options
         self._settings = ConsumerSettings.parse(client)
-        self._engine = Engine("spark source")
-        self._cluster = Cluster(self._settings, LOOP)
+        self._session = Session("spark source", self._settings)
+        self._cluster = self._session.cluster()
         # Long polls hold up their connection, so they have connections of their own.
-        self._polling = Cluster(self._settings, LOOP)
+        self._polling = self._session.cluster()
         self._polls: dict[int, asyncio.Task[None]] = {}
         self._committing: asyncio.Task[None] | None = None
         self._looked = float("-inf")
@@ -57,16 +62,16 @@ class Topics:
     def look(self, *, fresh: bool = False) -> None:
         """Takes note of the topics that are there now: their ids and partitions."""
         if fresh or time.monotonic() - self._looked > KNOWN_FOR_S:
-            self._engine.run(self._look())
+            self._session.run(self._look())
             self._looked = time.monotonic()
 
     def begins(self, partitions: Iterable[TopicPartition]) -> Positions:
-        return self._engine.run(self._offsets(dict.fromkeys(partitions, EARLIEST)))
+        return self._session.run(self._offsets(dict.fromkeys(partitions, EARLIEST)))
 
     def ends(self, partitions: Iterable[TopicPartition] | None = None) -> Positions:
         """Behind the last record that may be read: with read_committed the last stable offset."""
         wanted = self.partitions if partitions is None else partitions
-        return self._engine.run(self._offsets(dict.fromkeys(wanted, LATEST)))
+        return self._session.run(self._offsets(dict.fromkeys(wanted, LATEST)))
 
     def resolve(self, bound: Bound) -> Positions:
         """Offsets for what the options say of all partitions that are there."""
@@ -80,20 +85,18 @@ class Topics:
         if bound.timestamps:
             return self._at_times(exact, bound)
         special = {p: at for p, at in exact.items() if at < 0}
-        return exact | self._engine.run(self._offsets(special))
+        return exact | self._session.run(self._offsets(special))
 
     def wait(self, positions: Positions) -> None:
         """Returns when one of the partitions has more than that, or after a second."""
-        self._engine.run(self._wait(positions))
+        self._session.run(self._wait(positions))
 
     def commit(self, group: str, positions: Positions, *, wait: bool = False) -> None:
         """Shows progress to every tool that can read group offsets. It holds up a query only if asked to."""
-        self._engine.run((self._commit if wait else self._commit_soon)(group, positions))
+        self._session.run((self._commit if wait else self._commit_soon)(group, positions))
 
     def close(self) -> None:
-        if not self._engine.is_closed:
-            self._engine.run(self._close())
-            self._engine.close()
+        self._session.close()
 
     # -- on the loop -------------------------------------------------------------------------------
 
@@ -198,14 +201,10 @@ class Topics:
         except OttlaError as error:
             log.warning("the progress of group %s is not shown: %s", group, error)
 
-    async def _close(self) -> None:
-        for cluster in (self._cluster, self._polling):
-            await cluster.close()
-
     # -- times and options -------------------------------------------------------------------------
 
     def _at_times(self, wanted: Mapping[TopicPartition, int], bound: Bound) -> Positions:
-        found = self._engine.run(self._offsets(wanted))
+        found = self._session.run(self._offsets(wanted))
         late = [partition for partition, offset in found.items() if offset < 0]
         if late and bound is self._options.starting and not bound.late_is_latest:
             text = f"{late[0]} has no record as young as {wanted[late[0]]}"

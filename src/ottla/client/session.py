@@ -1,0 +1,46 @@
+"""For connectors that need more than `Producer`, `Consumer` and `Admin`: a cluster's connections, and what to ask."""
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from ottla.client.blocking.engine import Engine
+from ottla.client.core.cluster import ZERO_ID as ZERO_ID
+from ottla.client.core.cluster import Broker as Broker
+from ottla.client.core.cluster import Cluster as Cluster
+from ottla.client.core.cluster import Partition as Partition
+from ottla.client.core.cluster import Topic as Topic
+from ottla.client.core.names import missing_topic as missing_topic
+from ottla.client.core.offsets import EARLIEST as EARLIEST
+from ottla.client.core.offsets import LATEST as LATEST
+from ottla.client.core.offsets import by_topic as by_topic
+from ottla.client.core.offsets import commit as commit
+from ottla.client.core.offsets import list_offsets as list_offsets
+from ottla.client.loop.runtime import LOOP
+from ottla.client.settings import Settings
+
+T = TypeVar("T")
+
+
+class Session:
+    """Clusters on a loop in a thread of its own. `run` waits for a coroutine on that loop."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._settings = settings
+        self._engine = Engine(name)
+        self._clusters: list[Cluster] = []
+
+    def cluster(self) -> Cluster:
+        """A cluster with connections of its own: long polls hold up theirs."""
+        cluster = Cluster(self._settings, LOOP)
+        self._clusters.append(cluster)
+        return cluster
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._engine.run(work)
+
+    def close(self) -> None:
+        """Ends every task that runs on the loop, and the connections."""
+        if not (self._engine.is_closed or self._engine.is_forked):
+            for cluster in self._clusters:
+                self._engine.run(cluster.close())
+            self._engine.close()
