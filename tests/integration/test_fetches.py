@@ -9,7 +9,6 @@ import pytest
 from ottla import errors
 from ottla.broker.handlers import fetch as handler
 from ottla.broker.readers import Reader
-from ottla.broker.stepping import rest
 from ottla.replication.waiters import Waiters
 from ottla.server.node import memory_disk
 from ottla.storage.memory import MemoryFile
@@ -488,23 +487,16 @@ def test_a_partition_that_is_named_many_times_is_read_and_waited_for_once():
     run(scenario())
 
 
-def test_others_have_their_turn_while_a_fetch_of_many_partitions_is_worked_off():
+def test_a_fetch_of_far_more_partitions_than_there_are_is_refused():
     async def scenario():
-        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+        async with broker([memory_disk()]) as (node, client):
             await client.create("t")
-            with pytest.MonkeyPatch.context() as patch:
-                turns = []
-
-                async def at_rest(clock):
-                    await rest(clock)
-                    turns.append(clock)
-
-                patch.setattr(handler, "rest", at_rest)
-                answer = await client.call(a_fetch(*[(index, 0) for index in range(10_001)], max_wait_ms=0))
-                assert len(turns) == 5
-                await other.call(a_fetch(*[(index, 0) for index in range(2000)], max_wait_ms=0))
-                assert len(turns) == 5
-            assert len(found(answer)) == 10_001
+            allowed = node.broker.image.partition_count + handler.STRANGERS_MAX
+            few, many = ([(index, 0) for index in range(count)] for count in (allowed, allowed + 1))
+            assert len(found(await client.call(a_fetch(*few, max_wait_ms=0)))) == allowed
+            refused = await client.call(a_fetch(*many, session_epoch=0))
+            assert (refused.error_code, refused.responses) == (errors.InvalidRequest.code, [])
+            assert len(node.broker.sessions) == 0
 
     run(scenario())
 

@@ -16,6 +16,7 @@ from tests.compat.batches import batch
 VICTIM = "victim"
 LARGE = "large"  # a topic with more records than a client takes at once
 DUPLICATES = 10_000
+SESSION_PARTITIONS = 10_000
 BOMBS = 100
 REFUSALS = 200_000
 BOMB_BYTES = 32 << 20
@@ -109,6 +110,7 @@ class Attacker:
             (10, self._announces_and_is_silent),
             (3, self._half_a_large_frame),
             (5, self._reads_slowly),
+            (5, self._opens_sessions),
         ]
 
     def attack(self) -> None:
@@ -197,6 +199,18 @@ class Attacker:
         if len(self._readers) < SLOW_READERS:
             request = self._frame("fetch", 11, a_fetch(LARGE, wait_ms=0, bytes_min=1))
             self._readers.append(SlowReader(self._connect(), request))
+
+    def _opens_sessions(self) -> None:
+        """Fetch sessions of thousands of partitions, of which the broker has one; the connection stays."""
+        partitions = [
+            {"partition": index, "partition_max_bytes": 1000} for index in range(SESSION_PARTITIONS)
+        ]
+        session = {
+            **a_fetch(VICTIM, wait_ms=0, bytes_min=1),
+            "session_epoch": 0,
+            "topics": [{"topic": VICTIM, "partitions": partitions}],
+        }
+        self._linger(self._frame("fetch", 11, session) * self._chance.randrange(1, 4))
 
     # -- requests that want too much ----------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from ottla.broker.nearest import nearest_replica
 from ottla.broker.parked import Parked
 from ottla.broker.readers import Reader, reader_of
 from ottla.broker.sessions import Turn
-from ottla.broker.stepping import rest
 from ottla.broker.wanted import Key, Readable, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
@@ -27,11 +26,14 @@ from ottla.wire.messages.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
+    SnapshotId,
 )
 
 TOPIC_IDS_FROM = 13
-STEP_PARTITIONS = 2000  # some milliseconds
+STRANGERS_MAX = 10_000  # partitions that do not exist: more than a client with old metadata asks for
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
+# Shared by all answers: replaced where there is something to say, never changed.
+NO_EPOCH, NO_LEADER, NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
 
 
 @dataclass(slots=True)
@@ -58,14 +60,17 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     now_ms = broker.clock.monotonic_ms()
     by_id = context.api_version >= TOPIC_IDS_FROM
     reader = reader_of(request, context.api_version)
+    if _names_too_many(request, by_id, broker.image.partition_count + STRANGERS_MAX):
+        return FetchResponse(error_code=errors.InvalidRequest.code)
     try:
         turn = broker.sessions.turn(
             request, by_id=by_id, is_follower=reader.is_follower, owner=context.client, now_ms=now_ms
         )
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
+    request.topics = []  # all of it is in the turn: what may be large is not held twice
     bytes_max = _bytes_max(request, context)
-    look = await _look(turn, request.rack_id, reader, context)
+    look = _look(turn, request.rack_id, reader, context)
     if reader.is_follower:
         _acknowledge(look, reader, now_ms, context)
     if not look.urgent and (readable := look.all_readable()):
@@ -75,7 +80,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         if wait_ms > 0 and not parked.is_enough():
             turn.rest(readable)
             await parked.until(now_ms + wait_ms)
-            look = await _look(turn, request.rack_id, reader, context)
+            look = _look(turn, request.rack_id, reader, context)
     data = _read_all(look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
     told = turn.tell(data)
     turn.rest(
@@ -84,27 +89,28 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     return _response(turn, told, by_id, context)
 
 
+def _names_too_many(request: FetchRequest, by_id: bool, limit: int) -> bool:
+    """Each partition is answered, so that a few bytes of a request take hundreds here."""
+    if sum(len(topic.partitions) for topic in request.topics) <= limit:
+        return False
+    named = {
+        (topic.topic_id if by_id else topic.topic, partition.partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    return len(named) > limit
+
+
 def _bytes_max(request: FetchRequest, context: Context) -> int:
     config = context.broker.config
     limit: int = min(config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
     return min(request.max_bytes, limit)
 
 
-async def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
-    """Others have their turn between steps: a request may name a quarter of a million partitions."""
+def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
     look = _Look({}, {}, [], [])
-    _look_at(turn.wanted[:STEP_PARTITIONS], look, turn, rack, reader, context)
-    for start in range(STEP_PARTITIONS, len(turn.wanted), STEP_PARTITIONS):
-        await rest(context.broker.clock)
-        _look_at(turn.wanted[start : start + STEP_PARTITIONS], look, turn, rack, reader, context)
-    return look
-
-
-def _look_at(
-    partitions: list[Wanted], look: _Look, turn: Turn, rack: str, reader: Reader, context: Context
-) -> None:
     may_rest = turn.incremental and not rack  # the nearest replica may be another one each time
-    for wanted in partitions:
+    for wanted in turn.wanted:
         resting = wanted.resting
         if resting is not None:
             if may_rest and resting.is_quiet(reader.visible_end(resting.partition, resting.log)):
@@ -126,6 +132,7 @@ def _look_at(
         else:
             throttle = _throttle(partition, reader, context)
             look.readable[key] = Readable(wanted, partition, log, partition.state, throttle)
+    return look
 
 
 def _acknowledge(look: _Look, reader: Reader, now_ms: int, context: Context) -> None:
@@ -256,6 +263,9 @@ def _empty(log: Log, wanted: Wanted, reader: Reader) -> PartitionData:
         log_start_offset=log.log_start_offset,
         aborted_transactions=[] if reader.read_committed else None,
         records=b"",
+        diverging_epoch=NO_EPOCH,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
     )
 
 
@@ -268,6 +278,9 @@ def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> Pa
         log_start_offset=-1,
         aborted_transactions=[] if isinstance(error, UNKNOWN) else None,  # as Kafka has it
         records=b"",
+        diverging_epoch=NO_EPOCH,
+        current_leader=NO_LEADER,
+        snapshot_id=NO_SNAPSHOT,
     )
     if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):
         leader, epoch = current_leader(context, wanted.topic, wanted.partition)
