@@ -149,6 +149,7 @@ def test_metrics_and_health_over_http():
             "ottla_connections",
             "ottla_partitions",
             "ottla_loop_lag_max_seconds",
+            'ottla_request_memory_bytes{lane="peers"} 0',
             "ottla_file_handles_limit",
             "ottla_file_handles_budget",
             "ottla_log_end_offset",

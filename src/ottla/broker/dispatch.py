@@ -76,15 +76,7 @@ class Dispatcher:
         frame_bytes: int,
         size: int,
     ) -> None:
-        handler = route.handler
-        if route.by_controller and self._broker.controller.epoch is None:
-            handler = _relayed
-        if self._broker.access is not None:
-            from ottla.broker.permits import guarded, is_relayed
-
-            if not (route.by_controller and is_relayed(client, self._broker.access)):
-                handler = guarded(route.api.name, handler)
-        handler = self.observer.on_request(header, request, handler)
+        handler = self.observer.on_request(header, request, self._handler_of(route, client))
 
         def appended() -> None:
             forget_records(request)
@@ -120,11 +112,23 @@ class Dispatcher:
 
         slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
         slot.running.step()
-        if slot.is_awaited and not client.is_peer:
-            if not self.memory.takes(size):
-                close(f"{client.host}:{client.port} {header.client_id}: too many requests of its size wait")
-            else:
-                slot.on_over = self.memory.park(size)
+        if not slot.is_awaited or client.is_peer:
+            return
+        if self.memory.takes(size):
+            slot.on_over = self.memory.park(size)
+        else:
+            close(f"{client.host}:{client.port} {header.client_id}: too many requests of its size wait")
+
+    def _handler_of(self, route: Route, client: Client) -> Handler:
+        handler = route.handler
+        if route.by_controller and self._broker.controller.epoch is None:
+            handler = _relayed
+        if self._broker.access is not None:
+            from ottla.broker.permits import guarded, is_relayed
+
+            if not (route.by_controller and is_relayed(client, self._broker.access)):
+                handler = guarded(route.api.name, handler)
+        return handler
 
     def _refuse(self, route: Route, header: RequestHeader, request: Message, error: BaseException) -> Message:
         if not isinstance(error, ProtocolError):

@@ -11,6 +11,7 @@ def metrics_text(node: "Node") -> str:
     lines = node.broker.metrics.lines()
     for name, value in _gauges(node).items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]
+    lines += _request_memory(node)
     for key, partition, log in node.broker.replicas.logs():
         labels = f'{{topic="{key[0]}",partition="{key[1]}"}}'
         lines.append(f"ottla_log_end_offset{labels} {log.end_offset}")
@@ -37,6 +38,18 @@ def _gauges(node: "Node") -> dict[str, float]:
         "ottla_file_handles_budget": file_handles_wanted(node),
         "ottla_memory_max_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
+
+
+def _request_memory(node: "Node") -> list[str]:
+    budget = node.listeners[0].budget
+    lines = ["# TYPE ottla_request_memory_bytes gauge"]
+    for name, lane in budget.lanes.items():
+        lines.append(f'ottla_request_memory_bytes{{lane="{name}"}} {lane.held_bytes}')
+    lines.append("# TYPE ottla_request_memory_waiting gauge")
+    for name, lane in budget.lanes.items():
+        lines.append(f'ottla_request_memory_waiting{{lane="{name}"}} {lane.waiting}')
+    unsent = node.listeners[0].unsent.held_bytes
+    return [*lines, "# TYPE ottla_unsent_bytes gauge", f"ottla_unsent_bytes {unsent}"]
 
 
 def file_handles_wanted(node: "Node") -> int:
