@@ -25,6 +25,13 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("--zookeeper-port", type=int, default=2181, help="default: 2181")
     parser.add_argument(
+        "--zookeepers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="servers of ZooKeeper, on the ports from there on (1)",
+    )
+    parser.add_argument(
         "--zookeeper", metavar="HOST:PORT,...", help="an ensemble that is there, instead of a server of ours"
     )
     parser.add_argument(
@@ -69,7 +76,8 @@ def _zookeeper(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
         return
     from ottla.server.zookeeper.ensemble import Ensemble
 
-    ensemble = Ensemble(folder, [arguments.zookeeper_port])
+    first = arguments.zookeeper_port
+    ensemble = Ensemble(folder, list(range(first, first + arguments.zookeepers)))
     try:
         ensemble.start()
         print(f"zookeeper {ensemble.connect}", file=sys.stderr, flush=True)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ottla.client.values import TopicPartition
 
 
+MANY_PARTITIONS = 100
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     create = add_command(commands, "create", "create topics")
@@ -74,7 +77,20 @@ def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
         else:
             state = "VALID" if arguments.validate_only else "CREATED"
             rows.append((name, made.partitions, made.replication_factor, state))
+            advice = partition_advice(made.partitions)
+            if advice:
+                print(f"{name}: {advice}", file=sys.stderr)
     show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS", "STATUS"), rows)
+
+
+def partition_advice(partitions: int) -> str | None:
+    """What courses say of over-partitioning, where it is worth saying."""
+    if partitions <= MANY_PARTITIONS:
+        return None
+    return (
+        f"{partitions} partitions: each costs files, memory and time when a leader changes, and a group uses at "
+        "most as many consumers. Partitions can be added later, though keys then go elsewhere; they cannot be taken away"
+    )
 
 
 def _list(admin: "Admin", arguments: argparse.Namespace) -> None:

@@ -4,6 +4,12 @@ import argparse
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from ottla.errors import OttlaError
+
+
+class MissingExtra(OttlaError):
+    """A package is not installed that comes with an extra."""
+
 
 class Command(NamedTuple):
     module: str
@@ -34,6 +40,17 @@ def add_parsers(parsers: Any) -> None:
 
 
 def run(name: str, rest: list[str]) -> int:
+    try:
+        return _run(name, rest)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ottla"):
+            raise
+        raise MissingExtra(
+            f"`ottla homecare {name}` needs {error.name}: pip install 'ottla[spark]'"
+        ) from None
+
+
+def _run(name: str, rest: list[str]) -> int:
     command = COMMANDS[name]
     module = import_module(command.module)
     parser = argparse.ArgumentParser(prog=f"ottla homecare {name}", description=command.text)

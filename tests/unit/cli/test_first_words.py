@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from ottla.cli.main import COMMANDS, main
+from ottla.testing import Broker
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,24 @@ def test_bash_takes_the_completion():
     line = script + '_ottla; echo "${COMPREPLY[@]}"'
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["topics"], done.stderr
+
+
+def test_a_missing_extra_is_a_sentence():
+    """As in a process where the packages of the extra are not installed."""
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'numpy', 'pandas')))\n"
+        "from ottla.cli.main import main\n"
+        "sys.exit(main(['homecare', 'demo']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "pip install 'ottla[spark]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_topic_with_very_many_partitions_comes_with_advice(capsys):
+    with Broker() as broker:
+        assert main(["topics", "create", "few", "--partitions", "12", "-b", broker.bootstrap]) == 0
+        assert capsys.readouterr().err == ""
+        assert main(["topics", "create", "many", "--partitions", "200", "-b", broker.bootstrap]) == 0
+        assert "they cannot be taken away" in capsys.readouterr().err
