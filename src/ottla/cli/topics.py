@@ -89,7 +89,8 @@ def partition_advice(partitions: int) -> str | None:
         return None
     return (
         f"{partitions} partitions: each costs files, memory and time when a leader changes, and a group uses at "
-        "most as many consumers. Partitions can be added later, though keys then go elsewhere; they cannot be taken away"
+        "most as many consumers. Partitions can be added later, though keys then go elsewhere; they "
+        "cannot be taken away"
     )
 
 
