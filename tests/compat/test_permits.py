@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker.permits import PERMITS
+from ottla.broker.permits.table import PERMITS
 from ottla.broker.routes import ROUTES
 from ottla.errors import NAMES
 from ottla.testing import Broker

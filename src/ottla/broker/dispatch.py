@@ -124,7 +124,7 @@ class Dispatcher:
         if route.by_controller and self._broker.controller.epoch is None:
             handler = _relayed
         if self._broker.access is not None:
-            from ottla.broker.permits import guarded, is_relayed
+            from ottla.broker.permits.table import guarded, is_relayed
 
             if not (route.by_controller and is_relayed(client, self._broker.access)):
                 handler = guarded(route.api.name, handler)

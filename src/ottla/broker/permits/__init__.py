@@ -1,0 +1,1 @@
+"""Which right each API asks for."""
