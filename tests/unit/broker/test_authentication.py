@@ -1,9 +1,12 @@
 """SASL on a connection: who gets in, who does not, and what is answered before."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.broker.authentication import Authentication, Login
 from ottla.broker.context import Client
+from ottla.broker.routes import ROUTES
 from ottla.client.loop import security as client_side
 from ottla.security import plain, scram
 from ottla.security.mechanisms import Authenticated
@@ -223,3 +226,26 @@ def test_an_expired_credential_does_not_log_in():
 def test_garbage_closes_the_connection(connection, frame):
     assert connection.authentication.on_frame(frame, connection)
     assert len(connection.closed) == 1
+
+
+LOGIN = {ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY}
+
+
+@pytest.mark.parametrize("route", ROUTES.values(), ids=lambda route: route.api.name)
+def test_no_other_api_gets_an_answer_before_the_login(connection, route):
+    if route.api.key in LOGIN:
+        return
+    frame = bytes(request_header(route.api, route.version_max, 7, "c")[LENGTH.size :])
+    assert connection.authentication.on_frame(frame, connection)
+    assert connection.answers == [] and len(connection.closed) == 1
+
+
+@given(st.lists(st.binary(max_size=80), max_size=6))
+def test_whatever_is_sent_nobody_becomes_somebody_without_a_password(frames):
+    connection = Connection()
+    for frame in frames:
+        if connection.closed:
+            break
+        connection.authentication.on_frame(frame, connection)
+    assert connection.client.principal == "User:ANONYMOUS"
+    assert not connection.authentication.is_done

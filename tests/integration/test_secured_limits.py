@@ -1,0 +1,110 @@
+"""Before a client is known it gets little: small frames, few handshakes, no place beyond the limits."""
+
+import socket
+import ssl
+import struct
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla.testing import Broker
+
+
+def is_closed(connection: socket.socket) -> bool:
+    connection.settimeout(20)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def sends(settings) -> bool:
+    results = []
+    producer = Producer({**settings, "linger.ms": 0})
+    producer.produce("t", b"x", on_delivery=lambda error, _: results.append(error))
+    return producer.flush(20) == 0 and results == [None]
+
+
+def test_a_large_frame_before_the_login_closes_the_connection_at_once():
+    with Broker(security="SASL_PLAINTEXT", users={"alice": "x"}) as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as stranger:
+            stranger.sendall(struct.pack(">i", 600 << 10))
+            assert is_closed(stranger)
+        assert sends(broker.client_settings("alice"))
+
+
+def test_of_very_many_half_open_handshakes_the_oldest_goes_and_nobody_is_kept_out():
+    with Broker(security="SSL") as broker, ExitStack() as open_ones:
+        strangers = [
+            open_ones.enter_context(socket.create_connection(("127.0.0.1", broker.port))) for _ in range(290)
+        ]
+        assert sends(broker.client_settings())
+        assert is_closed(strangers[0])
+
+
+def test_half_open_handshakes_count_against_the_limits():
+    with Broker(security="SSL", max_connections_per_ip=50) as broker:
+        with ExitStack() as open_ones:
+            for _ in range(50):
+                open_ones.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
+            with socket.create_connection(("127.0.0.1", broker.port)) as one_more:
+                assert is_closed(one_more)
+        assert sends(broker.client_settings())
+
+
+def test_a_certificate_is_exchanged_while_clients_are_connected(tmp_path):
+    """New connections see the new one; those that are there go on."""
+    from ottla.testing.security import authority
+
+    path = tmp_path / "server.pem"
+
+    def write(name):
+        identity = authority().issue(name, "localhost", "127.0.0.1")
+        path.write_text(identity.key + identity.certificate)
+
+    def shown(port):
+        context = ssl.create_default_context(cadata=authority().pem)
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as connection,
+        ):
+            return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]
+
+    write("first")
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": path}
+    with Broker(
+        {**settings, "ssl.keystore.key": "", "ssl.keystore.certificate.chain": ""}, security="SSL"
+    ) as broker:
+        assert shown(broker.port) == "first"
+        producer = Producer(broker.client_settings())
+        producer.produce("t", b"before")
+        assert producer.flush(20) == 0
+        write("second")
+        broker.advance(seconds=11)  # the files are looked at every ten seconds
+        assert shown(broker.port) == "second"
+        path.write_text("broken")
+        broker.advance(seconds=11)
+        assert shown(broker.port) == "second"
+        producer.produce("t", b"after")
+        assert producer.flush(20) == 0
+        assert len(broker.records("t")) == 2
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_large_records_travel_whole_over_tls(protocol):
+    with Broker(security=protocol, users={"alice": "x"}, message_max_bytes=5 << 20) as broker:
+        settings = broker.client_settings("alice") | {"message.max.bytes": 5 << 20}
+        producer = Producer(settings)
+        values = [bytes([number]) * (number * 700_000 + 1) for number in range(6)]
+        for value in values:
+            producer.produce("t", value)
+        assert producer.flush(30) == 0
+        assert [record.value for record in broker.records("t")] == values
+        from confluent_kafka import Consumer
+
+        consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        read = [next(iter(lambda: consumer.poll(20), None)).value() for _ in values]
+        consumer.close()
+        assert read == values
