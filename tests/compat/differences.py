@@ -68,4 +68,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         "*at -3/*/offset",
         "the first offset that can be read; Apache Kafka names one that is deleted already",
     ),
+    Difference(
+        "named_twice",
+        "*/describe_configs v4/results",
+        "a resource that is named twice is answered once, so that repeats do not multiply the answer",
+    ),
+    Difference(
+        "named_twice",
+        "*/produce v9/*",
+        "two entries for one partition are refused; Apache Kafka keeps the last and drops the other records",
+    ),
 )

@@ -228,3 +228,33 @@ def _assigned(*partitions: int) -> list[dict[str, object]]:
 
 def _by_id(topic_id: str) -> dict[str, object]:
     return {"topics": [{"name": None, "topic_id": topic_id}], "timeout": 30_000}
+
+
+def named_twice(s: Session) -> None:
+    """One thing several times in a request."""
+    name, nobody = s.topic("named-twice", 2), s.name("named-twice-nobody")
+    s.call("metadata", s.latest("metadata"), {"topics": [{"name": name, "topic_id": None}] * 3})
+    offsets = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}] * 2
+    s.call("list_offsets", 7, {"topics": [{"name": name, "partitions": offsets}]})
+    s.call("list_offsets", 7, {"topics": [{"name": name, "partitions": offsets[:1]}] * 2}, "topic")
+    records = [{"partition_index": 0, "offset": 0}] * 2
+    s.call("delete_records", 2, {"topics": [{"name": name, "partitions": records}], "timeout": 5000})
+    alter = {"resource_type": 2, "resource_name": name, "configs": _altered("retention.ms", "1000000")}
+    s.call("incremental_alter_configs", 1, {"resources": [alter] * 2})
+    describe = {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]}
+    s.call("describe_configs", 4, {"resources": [describe]}, "afterwards")
+    s.call("describe_configs", 4, {"resources": [describe] * 2})
+    s.call("describe_topic_partitions", 0, {"topics": [{"name": name}] * 3, "response_partition_limit": 2000})
+    directories = [{"path": "/nowhere", "topics": [{"name": name, "partitions": [0, 0]}]}] * 2
+    s.call("alter_replica_log_dirs", 2, {"dirs": directories})
+    s.call(
+        "delete_topics", 6, {"topics": [{"name": nobody, "topic_id": None}] * 3, "timeout": 5000}, "nobody"
+    )
+    s.call("delete_topics", 6, {"topics": [{"name": name, "topic_id": None}] * 3, "timeout": 5000})
+    twice = [{"index": 0, "records": batches.batch([b"v"])}] * 2
+    body = {"acks": -1, "timeout": 5000, "topic_data": [{"name": name, "partition_data": twice}]}
+    s.call("produce", 9, body)
+
+
+def _altered(name: str, value: str) -> list[dict[str, object]]:
+    return [{"name": name, "config_operation": 0, "value": value}]
