@@ -57,6 +57,47 @@ def fetch_waits_for_min_bytes(s: Session) -> None:
     s.note("something came", s.raw.receive("fetch", version))
 
 
+def fetch_answers_at_once_or_waits(s: Session) -> None:
+    """What was waited for has the record that is written behind the request; what was answered at once has not."""
+    for version in (min(s.versions("fetch")), 12, s.latest("fetch")):
+        for number, (note, partitions, offset) in enumerate(
+            (
+                ("nothing", (), 0),
+                ("does not exist", (9,), 0),
+                ("does not exist, and one that does", (9, 0), 0),
+                ("out of range, and one that is not", (0, 1), 1),
+                ("the same twice", (0, 0), 0),
+            )
+        ):
+            name = s.topic(f"at-once-{version}-{number}", partitions=2)
+            topic_id = s.topic_id(name)
+            if offset:
+                s.produce(name, batch([b"before"]), 1)  # partition 0 has no such offset
+            s.raw.send(
+                "fetch",
+                version,
+                _body(name, topic_id, offset, partitions=partitions, max_wait=2000, min_bytes=1),
+            )
+            with s.connect() as writer:
+                writer.call("metadata", 9, {"topics": [{"name": name}]})  # an answer at once is on its way
+                data = [{"name": name, "partition_data": [{"index": 0, "records": batch([b"now"])}]}]
+                writer.call("produce", 9, {"acks": 1, "timeout": 1000, "topic_data": data})
+            s.note(f"v{version} {note}", s.raw.receive("fetch", version))
+
+
+def fetch_a_partition_twice(s: Session) -> None:
+    name = s.topic("twice")
+    topic_id = s.topic_id(name)
+    s.produce(name, batch([b"a"]))
+    for version in (12, s.latest("fetch")):
+        for offsets in ((0, 55), (55, 0), (0, 1)):
+            body = _body(name, topic_id, 0, partitions=(0, 0))
+            for row, offset in zip(body["topics"][0]["partitions"], offsets, strict=True):
+                row["fetch_offset"] = offset
+            s.call("fetch", version, body, f"{offsets}")
+            s.call("fetch", version, {**body, "session_epoch": 0}, f"{offsets} in a session")
+
+
 def fetch_sessions(s: Session) -> None:
     name = s.topic("session", partitions=3)
     version, topic_id = s.latest("fetch"), s.topic_id(name)
