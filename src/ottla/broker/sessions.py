@@ -88,15 +88,24 @@ class FetchSessions:
         return list(session.wanted) if session is not None else []
 
     def turn(
-        self, request: "FetchRequest", *, by_id: bool, is_follower: bool, owner: object, now_ms: int
+        self,
+        request: "FetchRequest",
+        *,
+        by_id: bool,
+        is_follower: bool,
+        owner: object,
+        now_ms: int,
+        partitions_max: int,
     ) -> Turn:
-        """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+        """`partitions_max` is for this session alone: a client need not be remembered for what does not exist.
+
+        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._continue(request, by_id, owner, now_ms)
+            return self._continue(request, by_id, owner, now_ms, partitions_max)
         self._close(request.session_id)
         wanted = _asked(request, by_id)
         session = None
-        if request.session_epoch == INITIAL_EPOCH and wanted:
+        if request.session_epoch == INITIAL_EPOCH and 0 < len(wanted) <= partitions_max:
             session = self._open(wanted, by_id, is_follower, owner, now_ms)
         return Turn(session, list(wanted.values()), incremental=False)
 
@@ -105,7 +114,9 @@ class FetchSessions:
         for session_id in list(self._by_owner.get(owner, ())):
             self._close(session_id)
 
-    def _continue(self, request: "FetchRequest", by_id: bool, owner: object, now_ms: int) -> Turn:
+    def _continue(
+        self, request: "FetchRequest", by_id: bool, owner: object, now_ms: int, partitions_max: int
+    ) -> Turn:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise errors.FetchSessionIdNotFound()
@@ -115,7 +126,7 @@ class FetchSessions:
             raise errors.FetchSessionTopicIdError()
         self._update(session, request, by_id)
         wanted = list(session.wanted.values())
-        if not wanted or self.partition_count > self._partitions_max:
+        if not 0 < len(wanted) <= partitions_max or self.partition_count > self._partitions_max:
             self._close(session.session_id)
             return Turn(None, wanted, incremental=False)
         session.epoch = session.epoch + 1 if session.epoch < 2**31 - 1 else 1

@@ -14,8 +14,9 @@ OWNER = object()
 class Sessions(FetchSessions):
     """As a consumer on one connection asks, unless a test says otherwise."""
 
-    def turn(self, request, *, by_id=False, is_follower=False, owner=OWNER, now_ms=1):
-        return super().turn(request, by_id=by_id, is_follower=is_follower, owner=owner, now_ms=now_ms)
+    def turn(self, request, **options):
+        usual = {"by_id": False, "is_follower": False, "owner": OWNER, "now_ms": 1, "partitions_max": 10_000}
+        return super().turn(request, **usual | options)
 
 
 def sessions(slots=10, partitions_max=1000, eviction_ms=120_000):
@@ -174,6 +175,14 @@ def test_a_session_that_outgrows_the_bound_is_closed_but_answered():
     turn = cache.turn(request(session_id, 1, [(index, 0) for index in range(11)]))
     assert (turn.session_id, len(turn.wanted)) == (0, 11)
     assert (len(cache), cache.partition_count) == (0, 0)
+
+
+def test_a_session_of_more_partitions_than_it_may_have_is_not_kept():
+    cache = sessions()
+    assert open_session(cache, partitions=[(0, 0), (1, 0), (2, 0)], partitions_max=2) == 0
+    session_id = open_session(cache, partitions_max=2)
+    turn = cache.turn(request(session_id, 1, [(2, 0)]), partitions_max=2)
+    assert (turn.session_id, len(turn.wanted), len(cache), cache.partition_count) == (0, 3, 0, 0)
 
 
 def test_a_connection_that_opens_one_session_after_the_other_pushes_out_its_own():

@@ -31,6 +31,7 @@ from ottla.wire.messages.fetch import (
 
 TOPIC_IDS_FROM = 13
 STRANGERS_MAX = 10_000  # partitions that do not exist: more than a client with old metadata asks for
+SESSION_STRANGERS_MAX = 100  # of those, in a fetch session
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
 # Shared by all answers: replaced where there is something to say, never changed.
 NO_EPOCH, NO_LEADER, NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
@@ -64,7 +65,12 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
         return FetchResponse(error_code=errors.InvalidRequest.code)
     try:
         turn = broker.sessions.turn(
-            request, by_id=by_id, is_follower=reader.is_follower, owner=context.client, now_ms=now_ms
+            request,
+            by_id=by_id,
+            is_follower=reader.is_follower,
+            owner=context.client,
+            now_ms=now_ms,
+            partitions_max=broker.image.partition_count + SESSION_STRANGERS_MAX,
         )
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
