@@ -4,6 +4,7 @@ import base64
 import logging
 import os
 import ssl
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -99,7 +100,9 @@ def _mechanism(name: str, settings: ListenerSettings, image: Image) -> Callable[
         return _plain(settings)
     if name in scram.MECHANISMS:
         return partial(_scram, name, image)
-    offered = ", ".join(("PLAIN", *scram.MECHANISMS))
+    if name == "OAUTHBEARER":
+        return _oauthbearer(settings)
+    offered = ", ".join(("PLAIN", *scram.MECHANISMS, "OAUTHBEARER"))
     raise InvalidConfig(
         f"listener {settings.name}: the SASL mechanism {name} (sasl.enabled.mechanisms) is not offered; "
         f"there are {offered}"
@@ -116,6 +119,26 @@ def _plain(settings: ListenerSettings) -> Callable[[], Exchange]:
         )
     check = plain.users_check(jaas.users)
     return lambda: plain.plain(check)
+
+
+def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
+    from ottla.security import oauth
+    from ottla.server.jwks import KeySet
+
+    location = settings.get("sasl.oauthbearer.jwks.endpoint.url")
+    if not location:
+        raise InvalidConfig(
+            f"listener {settings.name} offers OAUTHBEARER and knows no keys: set sasl.oauthbearer.jwks.endpoint.url"
+        )
+    audiences = settings.get("sasl.oauthbearer.expected.audience")
+    expected = oauth.Expected(
+        tuple(each.strip() for each in audiences.split(",") if each.strip()),
+        settings.get("sasl.oauthbearer.expected.issuer"),
+        settings.number("sasl.oauthbearer.clock.skew.seconds", 30),
+        settings.get("sasl.oauthbearer.sub.claim.name", "sub"),
+    )
+    keys = KeySet(location)
+    return lambda: oauth.oauthbearer(keys.key, expected, time.time)
 
 
 def _scram(mechanism: str, image: Image) -> Exchange:

@@ -1,0 +1,97 @@
+"""SASL OAUTHBEARER (RFC 7628): a signed token (JWT) says who the client is, until when.
+
+Signatures are checked by PyJWT, and only asymmetric ones: who can check a token must not be able to make one.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ottla.errors import SaslAuthenticationFailed
+from ottla.frozen import frozen
+from ottla.security.mechanisms import Authenticated, Exchange, refused, user_principal
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_FIRST = re.compile(rb"n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>.*)\x01", re.S)
+_INVALID = b'{"status":"invalid_token"}'
+
+Keys = Callable[[str | None], Any]  # the public key of this id; None if there is none
+
+
+@frozen
+class Expected:
+    """What a token must say. Empty audiences and issuer are not looked at."""
+
+    audiences: tuple[str, ...] = ()
+    issuer: str = ""
+    clock_skew_s: int = 30
+    principal_claim: str = "sub"
+
+
+def oauthbearer(keys: Keys, expected: Expected, now_s: Callable[[], float]) -> Exchange:
+    authorization_id, token = _parse((yield b""))
+    try:
+        claims = verified(token, keys, expected, now_s())
+        name = str(claims[expected.principal_claim])
+        if authorization_id not in ("", name):
+            raise refused("the authorization id is not the token's subject")
+    except SaslAuthenticationFailed as error:
+        yield _INVALID  # the client answers with a single byte, and only then is the login over
+        raise refused(f'{{"status":"invalid_token"}}: {error.message}') from None
+    return Authenticated(user_principal(name), expires_ms=int(claims["exp"]) * 1000)
+
+
+def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mapping[str, Any]:
+    """The claims of a token that is signed, for us, and not over; raises SaslAuthenticationFailed."""
+    import jwt
+
+    try:
+        header = jwt.get_unverified_header(token)
+        key = keys(header.get("kid"))
+        if key is None:
+            raise refused(f"no key {header.get('kid')!r} is known")
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key,
+            algorithms=list(ALGORITHMS),
+            audience=list(expected.audiences) or None,
+            issuer=expected.issuer or None,
+            leeway=expected.clock_skew_s,
+            options={
+                "require": ["exp", expected.principal_claim],
+                "verify_aud": bool(expected.audiences),
+                "verify_exp": False,  # by our own clock, below
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+    except (
+        jwt.PyJWTError,
+        TypeError,
+        ValueError,
+    ) as error:  # a key of another kind than the token's is a TypeError
+        raise refused(str(error)) from None
+    _check_times(claims, now_s, expected.clock_skew_s)
+    return claims
+
+
+def _check_times(claims: Mapping[str, Any], now_s: float, skew_s: int) -> None:
+    try:
+        if float(claims["exp"]) + skew_s <= now_s:
+            raise refused("the token has expired")
+        if float(claims.get("nbf", 0)) - skew_s > now_s:
+            raise refused("the token is not valid yet")
+    except (TypeError, ValueError):
+        raise refused("the token's times are not numbers") from None
+
+
+def _parse(message: bytes) -> tuple[str, str]:
+    first = _FIRST.fullmatch(message)
+    pairs = dict(part.partition(b"=")[::2] for part in first["pairs"].split(b"\x01") if part) if first else {}
+    scheme, _, token = pairs.get(b"auth", b"").partition(b" ")
+    if first is None or scheme.lower() != b"bearer" or not token:
+        raise refused("Invalid OAUTHBEARER client first message")
+    try:
+        return (first["authzid"] or b"").decode(), token.strip().decode("ascii")
+    except UnicodeDecodeError:
+        raise refused("Invalid OAUTHBEARER client first message") from None

@@ -1,0 +1,86 @@
+"""OAUTHBEARER: tokens that are signed, for us and not over, and all the others."""
+
+import json
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import SaslAuthenticationFailed
+from ottla.security.oauth import Expected, oauthbearer
+
+NOW = 1_800_000_000
+KEY, OTHER = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+EXPECTED = Expected(("kafka",), "https://issuer")
+CLAIMS = {"sub": "alice", "exp": NOW + 60, "aud": "kafka", "iss": "https://issuer"}
+
+
+def keys(key_id):
+    return KEY.public_key() if key_id == "k" else None
+
+
+def token(key=KEY, algorithm="ES256", key_id="k", **changes):
+    claims = {name: value for name, value in {**CLAIMS, **changes}.items() if value is not None}
+    return jwt.encode(claims, key, algorithm, {"kid": key_id})
+
+
+def logged_in(text, authorization_id="", expected=EXPECTED):
+    server = oauthbearer(keys, expected, lambda: NOW)
+    next(server)
+    message = f"n,{authorization_id},\x01auth=Bearer {text}\x01\x01".encode()
+    try:
+        challenge = server.send(message)
+    except StopIteration as end:
+        return end.value
+    assert json.loads(challenge) == {"status": "invalid_token"}
+    server.send(b"\x01")
+    raise AssertionError("it went on")
+
+
+def test_a_good_token_is_its_subject_until_it_expires():
+    who = logged_in(token())
+    assert (who.principal, who.expires_ms) == ("User:alice", (NOW + 60) * 1000)
+    assert logged_in(token(exp=NOW - 10)).principal == "User:alice"  # within the skew of clocks
+
+
+def test_another_claim_may_be_the_name():
+    assert logged_in(token(email="a@b"), expected=Expected(principal_claim="email")).principal == "User:a@b"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        token(OTHER),
+        token(key_id="unknown"),
+        token(exp=NOW - 60),
+        token(exp=None),
+        token(sub=None),
+        token(nbf=NOW + 600),
+        token(aud="others"),
+        token(iss="https://mallory"),
+        jwt.encode(CLAIMS, "secret-that-is-long-enough-for-hs256", "HS256", {"kid": "k"}),
+        jwt.encode(CLAIMS, None, "none", {"kid": "k"}),
+        token(rsa.generate_private_key(65537, 2048), "RS256"),
+        "not.a.token",
+        "",
+    ],
+)
+def test_a_bad_token_is_refused(bad):
+    with pytest.raises(SaslAuthenticationFailed):
+        logged_in(bad)
+
+
+def test_nobody_can_be_somebody_else():
+    with pytest.raises(SaslAuthenticationFailed, match="authorization id"):
+        logged_in(token(), authorization_id="a=admin")
+
+
+@given(st.binary(max_size=100))
+def test_garbage_is_refused(message):
+    server = oauthbearer(keys, EXPECTED, lambda: NOW)
+    next(server)
+    with pytest.raises(SaslAuthenticationFailed):
+        server.send(message)
+        server.send(b"\x01")
