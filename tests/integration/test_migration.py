@@ -202,6 +202,12 @@ def exported(data: Path, oracle: Oracle) -> str:
     return result.stdout
 
 
+def dumped(folder: Path) -> str:
+    """The exported metadata as Apache Kafka's own tool reads it."""
+    (checkpoint,) = folder.glob("__cluster_metadata-0/*.checkpoint")
+    return cluster.run_tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(checkpoint))
+
+
 def tree(path: Path) -> dict[str, bytes]:
     return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
@@ -264,6 +270,9 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
         shutil.copytree(tmp_path / "ours", tmp_path / "kept")
         exported(tmp_path / "ours", second)
         assert tree(tmp_path / "ours") == tree(tmp_path / "kept")
+        printed = dumped(second.log_folder())
+        assert printed.count('"type":"TOPIC_RECORD"') == len(seen.topics)
+        assert printed.count('"type":"PARTITION_RECORD"') == sum(count for _, count in seen.topics.values())
 
     second.start()
     seen, compacted = go_on(second.bootstrap, seen, compacted, "three")
