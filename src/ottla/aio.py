@@ -14,7 +14,7 @@ from ottla.client.core.deliveries import Batch
 from ottla.client.core.membership import Listeners
 from ottla.client.core.offsets import EARLIEST, LATEST
 from ottla.client.core.producer import Headers, Place, ProducerCore, Route, exact_offsets, member_of
-from ottla.client.core.runtime import Alone
+from ottla.client.core.runtime import Alone, Runtime
 from ottla.client.core.transactions import Transactions
 from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.loop.runtime import LOOP
@@ -58,10 +58,12 @@ class Sent(kernel.Receipt[Batch]):
 class Producer(ProducerCore[Sent]):
     """As `ottla.Producer`. `await producer.send(...)` queues; awaiting what it gives waits for the answer."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any] | None = None, /, *, runtime: Runtime = LOOP, **more: Any
+    ) -> None:
         self._room = _Room()
         parsed = ProducerSettings.parse(settings or {}, **more)
-        super().__init__(parsed, LOOP, Sent, lambda: self._room, _call_soon)
+        super().__init__(parsed, runtime, Sent, lambda: self._room, _call_soon)
         self._arrow: ArrowSender | None = None
         self._closed = False
 
@@ -201,10 +203,10 @@ class Producer(ProducerCore[Sent]):
         return self._accumulator.add(batch, 0) or None
 
     async def _until_there_is_room(self, attempt: Callable[[], Any]) -> Any:
-        deadline = LOOP.now() + self.settings.max_block_ms / 1000
+        deadline = self._runtime.now() + self.settings.max_block_ms / 1000
         while (taken := attempt()) is None:
             try:
-                async with asyncio.timeout(deadline - LOOP.now()):
+                async with asyncio.timeout(deadline - self._runtime.now()):
                     await self._room.changed()
             except TimeoutError:
                 raise self._buffer_full() from None
@@ -227,11 +229,13 @@ class Producer(ProducerCore[Sent]):
 class Consumer:
     """As `ottla.Consumer`; `async for record in consumer`. Listeners may be functions or coroutines."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any] | None = None, /, *, runtime: Runtime = LOOP, **more: Any
+    ) -> None:
         self.settings = ConsumerSettings.parse(settings or {}, **more)
         self._guard = Guard("consumer")
         self._shell = _OnTheLoop()
-        self._core = ConsumerCore(self.settings, LOOP, self._shell, None)
+        self._core = ConsumerCore(self.settings, runtime, self._shell, None)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 

@@ -210,3 +210,13 @@ def test_a_flush_waits_for_a_split_batch_until_both_halves_are_settled() -> None
         accumulator.settled(half)
     assert accumulator.wait_settled(0)
     assert accumulator.memory == 0
+
+
+def test_only_the_first_of_what_is_on_its_way_is_behind_nobody() -> None:
+    """Else a first batch that the leader refuses as out of order would be sent again and again."""
+    queue = Queue(P)
+    first, second, third = a_batch(0x7FFFFFFF), a_batch(0), a_batch(1)
+    queue.in_flight.extend([first, second])
+    queue.waiting.extend([third, a_batch(-1)])
+    queue.retrying = True
+    assert [queue.is_behind_another(batch) for batch in (first, second, third)] == [False, True, True]

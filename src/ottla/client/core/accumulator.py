@@ -46,6 +46,14 @@ class Queue(kernel.Gate[Batch]):
         self.waiting.appendleft(batch)
         self.waiting.extendleft(reversed(later))
 
+    def is_behind_another(self, batch: Batch) -> bool:
+        """Whether a batch with a lower sequence is still on its way: then this one is refused only for now."""
+        earlier = [*self.in_flight, *self.waiting]
+        return any(
+            other is not batch and other.sequence > -1 and _comes_before(other.sequence, batch.sequence)
+            for other in earlier
+        )
+
     def next_batch(self, now_ms: int, node: int, in_flight_max: int) -> Batch | None:
         """What may be sent to `node` now without endangering the order."""
         if not self.waiting or now_ms < self.not_before_ms or len(self.in_flight) >= in_flight_max:
@@ -254,6 +262,11 @@ class _LockedLane(kernel_rows_py.Lane):
     def send(self, *arguments: Any) -> Any:
         with self._monitor:
             return super().send(*arguments)
+
+
+def _comes_before(sequence: int, other: int) -> bool:
+    """Sequences begin again at 0 after 2^31 - 1."""
+    return 0 < (other - sequence) & 0x7FFFFFFF < 1 << 30
 
 
 def _memory(batch: Batch) -> int:

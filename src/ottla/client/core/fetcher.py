@@ -86,7 +86,7 @@ class Fetcher:
         wanted = set(partitions)
         for partition in set(self.places) - wanted:
             del self.places[partition]
-        for partition in wanted - set(self.places):
+        for partition in sorted(wanted - set(self.places)):
             self.places[partition] = Place(version=next(self._versions))
         for partition, place in self.places.items():
             place.end = ends.get(partition)

@@ -263,7 +263,7 @@ class Sender:
 
     def _on_error(self, queue: Queue, batch: Batch, error: OttlaError, *, moved: bool = False) -> None:
         """`moved`: the refusal has told who leads now, so the batch need not wait."""
-        behind_another = (batch in queue.in_flight and queue.in_flight.index(batch) > 0) or queue.retrying
+        behind_another = queue.is_behind_another(batch)
         if batch in queue.in_flight:
             queue.in_flight.remove(batch)
         if not moved:

@@ -49,6 +49,9 @@ class Connection:
         self._arrival_ms = self._departure_ms = 0.0
         self._correlation_id = 0
         self._incoming = b""
+        self._deaf = self._mute = (
+            False  # what comes after a lost frame is lost too, until the connection ends
+        )
         self.is_open = True
 
     def send(
@@ -62,7 +65,10 @@ class Connection:
         codec.write(request, version, frame)
         flexible = version >= api.flexible_from
         self._waiting.append((api.response(), version, flexible, answer))
+        if self._deaf:
+            return
         if self._weather.strikes(BREAKS_BEFORE):
+            self._deaf = True
             self._time.call_later(self._weather.latency_ms(), self.close)
             return
         body = bytes(frame[LENGTH.size :])
@@ -93,15 +99,23 @@ class Connection:
 
     def _write(self, buffers: Buffers) -> None:
         data = b"".join(map(bytes, buffers))
+        if self._mute:
+            return
         if self._weather.strikes(BREAKS_AFTER):
+            self._mute = True
             self._time.call_later(self._weather.latency_ms(), self.close)
             return
         self._departure_ms = max(self._departure_ms, self._time.exact_ms + self._weather.latency_ms())
         self._time.call_later(self._departure_ms - self._time.exact_ms, lambda: self._receive(data))
 
     def _receive(self, data: bytes) -> None:
-        if not self.is_open or not self._waiting:
-            return
+        """One write may carry the answers to several requests."""
+        while data and self.is_open and self._waiting:
+            end = LENGTH.size + LENGTH.unpack_from(data)[0]
+            self._take(data[:end])
+            data = data[end:]
+
+    def _take(self, data: bytes) -> None:
         kind, version, flexible, answer = self._waiting.popleft()
         position = LENGTH.size * 2
         if flexible:

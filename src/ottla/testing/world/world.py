@@ -150,9 +150,7 @@ class World:
     # -- clients -----------------------------------------------------------------------------------------
 
     def add(self, name: str, script: Script) -> Client:
-        client = Client(
-            name, script, self._connect, self.time.call_later, lambda: self.random.uniform(0.1, 5)
-        )
+        client = Client(name, script, self.connect, self.time.call_later, lambda: self.random.uniform(0.1, 5))
         self.clients.append(client)
         client.start()
         return client
@@ -186,7 +184,7 @@ class World:
         for _ in range(3):
             self.new_member()
 
-    def _connect(self, client_id: str) -> Connection | None:
+    def connect(self, client_id: str) -> Connection | None:
         if self.process is None:
             return None
         made = Connection(self.process, self.time, self.weather, client_id)
