@@ -26,13 +26,13 @@ class OttlaFormat(DataSource):
     def reader(self, schema: Any) -> Any:
         from ottla.spark.source import BatchReader
 
-        return BatchReader(ReadOptions.parse(self.options, streaming=False), schema)
+        return BatchReader(self._read_options(schema, streaming=False), schema)
 
     @told_plainly
     def streamReader(self, schema: Any) -> Any:
         from ottla.spark.source import StreamReader
 
-        return StreamReader(ReadOptions.parse(self.options, streaming=True), schema)
+        return StreamReader(self._read_options(schema, streaming=True), schema)
 
     @told_plainly
     def writer(self, schema: Any, overwrite: bool) -> Any:
@@ -50,6 +50,13 @@ class OttlaFormat(DataSource):
 
         garbage.freeze()  # Spark makes a writer twice in every micro-batch: to plan it and to commit it
         return StreamWriter(WriteOptions.parse(self.options, streaming=True), schema)
+
+    def _read_options(self, schema: Any, *, streaming: bool) -> ReadOptions:
+        from ottla.spark.record_schema import check_own
+
+        options = ReadOptions.parse(self.options, streaming=streaming)
+        check_own(schema, options)
+        return options
 
 
 def register(spark: Any) -> None:

@@ -34,6 +34,18 @@ def schema_text(options: ReadOptions) -> str:
     return ", ".join(f"`{name}` {types[name]}" for name in options.columns)
 
 
+def check_own(schema: Any, options: ReadOptions) -> None:
+    """The source decides on its schema, as Spark's own does; `.schema(...)` would only rename or lose columns."""
+    asked = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
+    own = {name: _TYPES[name].lower().replace(" ", "") for name in options.columns}
+    if options.value_schema and "value" in asked:
+        own["value"] = asked["value"]
+    if asked != own:
+        raise SchemaError(
+            "the source has a schema of its own: leave out .schema(...), and select or cast after load()"
+        )
+
+
 def columns(schema: Any, topic: str | None) -> list[str]:
     """Those that a record has; others are left out, as Spark's own sink does. `SchemaError` unless they will do."""
     found = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}

@@ -198,6 +198,22 @@ def test_all_columns_of_a_record_can_be_written():
     assert found == ["key", "value", "topic", "partition", "timestamp", "headers"]
 
 
+def test_the_source_keeps_its_own_schema():
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from ottla.spark.options import ReadOptions
+    from ottla.spark.record_schema import check_own
+
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "t", "columns": "key,value,headers"}
+    options = ReadOptions.parse(given, streaming=False)
+    headers = "headers array<struct<key:string,value:binary>>"
+    check_own(_schema(f"key binary, value binary, {headers}"), options)
+    for other in ("key string", "key binary, value string, " + headers, f"k binary, value binary, {headers}"):
+        with pytest.raises(SchemaError, match="a schema of its own"):
+            check_own(_schema(other), options)
+    decoded = ReadOptions.parse({**given, "valueFormat": "json", "valueSchema": "a INT"}, streaming=False)
+    check_own(_schema(f"key binary, value struct<a:int>, {headers}"), decoded)
+
+
 def test_columns_that_a_record_does_not_have_are_left_out():
     pytest.importorskip("pyspark", reason="needs the extra spark")
     from ottla.spark.record_schema import columns
@@ -214,6 +230,7 @@ def _schema(columns):
         "binary": t.BinaryType(),
         "int": t.IntegerType(),
         "bigint": t.LongType(),
+        "struct<a:int>": t.StructType([t.StructField("a", t.IntegerType())]),
         "timestamp": t.TimestampType(),
         "map<string,binary>": t.MapType(t.StringType(), t.BinaryType()),
         "array<struct<key:string,value:binary>>": t.ArrayType(
