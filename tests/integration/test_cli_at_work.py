@@ -1,5 +1,6 @@
 """Commands against brokers of a test: seeing a group work, measuring, draining and balancing a cluster."""
 
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,56 @@ def test_perf_measures_all_three(capsys):
         assert capsys.readouterr().out.startswith("2000 records")
         assert main(["perf", "latency", "t", "-n", "20", *where]) == 0
         assert capsys.readouterr().out.startswith("20 records")
+
+
+def test_kafkas_perf_tools_have_their_names_flags_and_output(capsys, tmp_path):
+    with Broker() as broker:
+        where = ["--bootstrap-server", broker.bootstrap, "--topic", "t"]
+        sizes = ["--num-records", "500", "--record-size", "20"]
+        assert (
+            main(
+                [
+                    "kafka-producer-perf-test",
+                    *where,
+                    *sizes,
+                    "--throughput",
+                    "-1",
+                    "--producer-props",
+                    "acks=1",
+                ]
+            )
+            == 0
+        )
+        assert re.match(
+            r"500 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency, [\d.]+ ms max latency, "
+            r"[\d.]+ ms 50th, [\d.]+ ms 95th, [\d.]+ ms 99th, [\d.]+ ms 99.9th.\n",
+            capsys.readouterr().out,
+        )
+        assert main(["kafka-consumer-perf-test", *where, "--messages", "500"]) == 0
+        head, values = capsys.readouterr().out.splitlines()
+        assert len(head.split(", ")) == len(values.split(", ")) == 10
+        assert values.split(", ")[4] == "500"
+        assert (
+            main(
+                [
+                    "kafka-e2e-latency",
+                    *where,
+                    "--num-records",
+                    "5",
+                    "--record-size",
+                    "9",
+                    "--producer-acks",
+                    "1",
+                ]
+            )
+            == 0
+        )
+        assert "Percentiles: 50th = " in capsys.readouterr().out
+        lines = tmp_path / "lines"
+        lines.write_text("one\ntwo\n")
+        file = ["--num-records", "9", "--payload-file", str(lines), "--throughput", "1000"]
+        assert main(["kafka-producer-perf-test", *where, *file]) == 0
+        assert {record.value for record in broker.records("t")[-9:]} <= {b"one", b"two"}
 
 
 def test_a_member_tells_of_its_assignments(tmp_path):

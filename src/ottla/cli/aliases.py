@@ -11,7 +11,10 @@ TOOLS = (
     "kafka-console-consumer",
     "kafka-console-producer",
     "kafka-consumer-groups",
+    "kafka-consumer-perf-test",
+    "kafka-e2e-latency",
     "kafka-get-offsets",
+    "kafka-producer-perf-test",
     "kafka-topics",
 )
 # Each course's habit: with .sh from the download, without from a package or an image.

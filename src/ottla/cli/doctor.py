@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ottla.cli.tables import GREEN, RED, painted
 from ottla.errors import OttlaError
 
 SPARE_BYTES_MIN = 1 << 30
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     bad = 0
     for well, text in _checks(arguments):
         bad += not well
-        print(f"{'ok ' if well else 'BAD'} {text}")
+        print(f"{painted('ok ', GREEN) if well else painted('BAD', RED)} {text}")
     if bad:
         print(f"{bad} problems", file=sys.stderr)
     return 1 if bad else 0

@@ -33,6 +33,9 @@ COMMANDS = {
     "kafka-consumer-groups": ("ottla.cli.kafka_consumer_groups", "as Apache Kafka's tool of this name"),
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
+    "kafka-producer-perf-test": ("ottla.cli.kafka_producer_perf_test", "as Apache Kafka's tool of this name"),
+    "kafka-consumer-perf-test": ("ottla.cli.kafka_consumer_perf_test", "as Apache Kafka's tool of this name"),
+    "kafka-e2e-latency": ("ottla.cli.kafka_e2e_latency", "as Apache Kafka's tool of this name"),
     "kafka-get-offsets": ("ottla.cli.kafka_get_offsets", "as Apache Kafka's tool of this name"),
 }
 

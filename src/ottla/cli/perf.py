@@ -2,14 +2,17 @@
 
 import argparse
 import os
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.options import UsageError, add_command, client_settings
+from ottla.frozen import frozen
 
 if TYPE_CHECKING:
-    from ottla.client import Producer
+    from ottla.client import Consumer, Producer
 
 REPORT_S = 5.0
 MEGABYTE = 1 << 20
@@ -47,31 +50,76 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _produce(arguments: argparse.Namespace) -> None:
+    chosen = client_settings(arguments, acks=arguments.acks)
+    values = payloads(arguments.record_size)
+    produce(chosen, arguments.topic, arguments.num_records, values, arguments.throughput)
+
+
+def _consume(arguments: argparse.Namespace) -> None:
+    chosen = client_settings(arguments, group_id=arguments.group or own_group(), auto_offset_reset="earliest")
+    counted = consume(chosen, arguments.topic, arguments.messages, arguments.idle)
+    rate, megabytes = counted.records / counted.seconds, counted.megabytes
+    print(
+        f"{counted.records} records, {megabytes:.2f} MB in {counted.seconds:.2f} s: {rate:.1f} records/sec, "
+        f"{megabytes / counted.seconds:.2f} MB/sec; from the first record on "
+        f"{counted.records / counted.reading_s:.1f} records/sec"
+    )
+
+
+def _latency(arguments: argparse.Namespace) -> None:
+    known = latencies(
+        client_settings(arguments, acks=arguments.acks, linger_ms=0),
+        client_settings(arguments),
+        arguments.topic,
+        arguments.num_records,
+        arguments.record_size,
+        arguments.timeout,
+    )
+    told = ", ".join(f"{name} {percentile(known, share):.2f} ms" for share, name in _SHARES)
+    print(f"{len(known)} records, average {sum(known) / len(known):.2f} ms, {told}")
+
+
+# -- measuring -----------------------------------------------------------------------------------------------
+
+
+def payloads(size: int, file: str | None = None) -> list[bytes]:
+    """What is sent: the lines of a file, or random bytes."""
+    if file is None:
+        return [os.urandom(size)]
+    lines = [line for line in Path(file).read_bytes().splitlines() if line]
+    if not lines:
+        raise UsageError(f"{file} has no lines to send")
+    return lines
+
+
+def produce(chosen: Mapping[str, Any], topic: str, count: int, values: Sequence[bytes], rate: float) -> None:
     from ottla.client import Producer
 
-    value = os.urandom(arguments.record_size)
-    latencies: list[float] = []
+    taken: list[float] = []
     failures: list[Exception] = []
-    with Producer(client_settings(arguments, acks=arguments.acks)) as producer:
+    size = 0
+    with Producer(chosen) as producer:
         began = told = time.perf_counter()
-        for number, now in paced(arguments.num_records, arguments.throughput):
-            producer.send(arguments.topic, value, callback=_timed(now, latencies, failures))
+        for number, now in paced(count, rate):
+            value = values[0] if len(values) == 1 else random.choice(values)
+            size += len(value)
+            producer.send(topic, value, callback=_timed(now, taken, failures))
             if now - told >= REPORT_S:
                 told = now
-                _tell(number + 1, arguments.record_size, now - began, latencies)
+                _tell(number + 1, size, now - began, taken)
             if failures:
-                raise failures[0]
+                break
         producer.flush()
-        _tell(arguments.num_records, arguments.record_size, time.perf_counter() - began, latencies)
     if failures:
         raise failures[0]
+    _tell(count, size, time.perf_counter() - began, taken)
 
 
-def _timed(sent: float, latencies: list[float], failures: list[Exception]) -> Any:
+def _timed(sent: float, taken: list[float], failures: list[Exception]) -> Any:
     def delivered(_: object, error: Exception | None) -> None:
         if error is not None:
             failures.append(error)
-        latencies.append((time.perf_counter() - sent) * 1000)
+        taken.append((time.perf_counter() - sent) * 1000)
 
     return delivered
 
@@ -87,68 +135,94 @@ def paced(count: int, rate: float) -> Iterator[tuple[int, float]]:
         yield number, now
 
 
-def _tell(count: int, size: int, seconds: float, latencies: list[float]) -> None:
-    rate = count / seconds if seconds else 0.0
-    parts = [f"{count} records sent, {rate:.1f} records/sec ({rate * size / MEGABYTE:.2f} MB/sec)"]
-    if latencies:
-        known = sorted(latencies)
+def _tell(count: int, size: int, seconds: float, taken: list[float]) -> None:
+    rate, megabytes = count / seconds, size / MEGABYTE / seconds
+    parts = [f"{count} records sent, {rate:.1f} records/sec ({megabytes:.2f} MB/sec)"]
+    if taken:
+        known = sorted(taken)
         parts.append(f"{sum(known) / len(known):.2f} ms avg latency, {known[-1]:.2f} ms max latency")
-        parts += [f"{_percentile(known, share):.2f} ms {name}" for share, name in _SHARES]
+        parts += [f"{percentile(known, share):.2f} ms {name}" for share, name in _SHARES]
     print(", ".join(parts) + ".", flush=True)
 
 
 _SHARES = ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
 
 
-def _percentile(known: list[float], share: float) -> float:
+def percentile(known: Sequence[float], share: float) -> float:
+    """Of sorted numbers."""
     return known[min(len(known) - 1, int(len(known) * share))]
 
 
-def _consume(arguments: argparse.Namespace) -> None:
+@frozen
+class Counted:
+    """What a consumer read. `joining_s` is the time until the first record, `reading_s` from there to the last."""
+
+    records: int
+    megabytes: float
+    began: str
+    ended: str
+    joining_s: float
+    reading_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.joining_s + self.reading_s
+
+
+def own_group() -> str:
+    return f"perf-consumer-{os.getpid()}"
+
+
+def consume(chosen: Mapping[str, Any], topic: str, count: int, idle_s: float) -> Counted:
     from ottla.client import Consumer
 
-    group = arguments.group or f"perf-consumer-{os.getpid()}"
-    settings = client_settings(arguments, group_id=group, auto_offset_reset="earliest")
-    count = size = 0
-    with Consumer(settings) as consumer:
-        consumer.subscribe([arguments.topic])
-        began = last = time.perf_counter()
-        first: float | None = None
-        while count < arguments.messages and time.perf_counter() - last < arguments.idle:
+    records = size = 0
+    with Consumer(chosen) as consumer:
+        consumer.subscribe([topic])
+        began_at = _clock()
+        began = first = last = time.perf_counter()
+        while records < count and time.perf_counter() - last < idle_s:
             for record in consumer.poll(timeout_ms=100):
-                first = first or time.perf_counter()
                 last = time.perf_counter()
-                count += 1
+                first = last if not records else first
+                records += 1
                 size += len(record.value or b"") + len(record.key or b"")
-        seconds = max(last - began, 1e-9)
-        reading = max(last - (first or last), 1e-9)
-    print(
-        f"{count} records, {size / MEGABYTE:.2f} MB in {seconds:.2f} s: {count / seconds:.1f} records/sec, "
-        f"{size / MEGABYTE / seconds:.2f} MB/sec; from the first record on {count / reading:.1f} records/sec"
+    least = 1e-9  # a division by nothing read
+    return Counted(
+        records, size / MEGABYTE, began_at, _clock(), max(first - began, least), max(last - first, least)
     )
 
 
-def _latency(arguments: argparse.Namespace) -> None:
+def _clock() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S") + f":{int(time.time() * 1000) % 1000:03d}"
+
+
+def latencies(
+    producing: Mapping[str, Any],
+    consuming: Mapping[str, Any],
+    topic: str,
+    count: int,
+    size: int,
+    timeout_s: float,
+) -> list[float]:
+    """Milliseconds from send to poll, one record at a time, sorted."""
     from ottla.client import Consumer, Producer
 
-    settings = client_settings(arguments, acks=arguments.acks, linger_ms=0)
-    latencies: list[float] = []
-    with Producer(settings) as producer, Consumer(client_settings(arguments)) as consumer:
-        _place_at_end(consumer, producer, arguments.topic)
-        for _ in range(arguments.num_records):
-            value = os.urandom(arguments.record_size)
+    taken: list[float] = []
+    with Producer(producing) as producer, Consumer(consuming) as consumer:
+        _place_at_end(consumer, producer, topic)
+        for _ in range(count):
+            value = os.urandom(size)
             began = time.perf_counter()
-            producer.send(arguments.topic, value).result()
+            producer.send(topic, value).result()
             while not any(record.value == value for record in consumer.poll(timeout_ms=1000)):
-                if time.perf_counter() - began > arguments.timeout:
-                    raise UsageError(f"a record did not come back in {arguments.timeout} s")
-            latencies.append((time.perf_counter() - began) * 1000)
-    known = sorted(latencies)
-    told = ", ".join(f"{name} {_percentile(known, share):.2f} ms" for share, name in _SHARES)
-    print(f"{len(known)} records, average {sum(known) / len(known):.2f} ms, {told}")
+                if time.perf_counter() - began > timeout_s:
+                    raise UsageError(f"a record did not come back in {timeout_s:g} s")
+            taken.append((time.perf_counter() - began) * 1000)
+    return sorted(taken)
 
 
-def _place_at_end(consumer: Any, producer: "Producer", topic: str) -> None:
+def _place_at_end(consumer: "Consumer", producer: "Producer", topic: str) -> None:
     from ottla.client.values import TopicPartition
 
     partitions = [TopicPartition(topic, index) for index in producer.partitions_for(topic)]

@@ -1,6 +1,7 @@
 """Output: tables for people, JSON for programs, progress for the patient."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,7 +29,18 @@ def show(arguments: Any, columns: Sequence[str], rows: Iterable[Sequence[Any]]) 
         names = [name.lower().replace("-", "_").replace(" ", "_") for name in columns]
         show_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print(table(columns, rows))
+        head, *lines = table(columns, rows).splitlines()
+        print("\n".join([painted(head, BOLD), *lines]))
+
+
+BOLD, RED, GREEN = 1, 31, 32
+
+
+def painted(text: str, colour: int) -> str:
+    """In colour on a terminal; plain in a pipe, or where NO_COLOR is set."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\033[{colour}m{text}\033[0m"
 
 
 def show_json(value: Any) -> None:
