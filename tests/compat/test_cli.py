@@ -16,6 +16,7 @@ import pytest
 from ottla.cli.main import main
 from ottla.client import Admin, Consumer, Producer
 from ottla.client.values import TopicPartition
+from tests.compat.clients import eventually
 from tests.conftest import Target
 
 Unique = Callable[[str], str]
@@ -66,16 +67,20 @@ def test_topics_from_creation_to_deletion(cli: Cli, unique: Unique) -> None:
     assert {"topic": topic, "partitions": 2, "replicas": 1} in cli("topics", "list", "--json").json()
 
     cli("topics", "alter", topic, "--set", "segment.ms=7200000", "--delete", "retention.ms")
+    # Apache Kafka answers before its brokers have heard of the change.
+    wanted = {"segment.ms": "7200000"}
+    eventually(lambda: cli("topics", "describe", topic, "--json").json()[0]["configs"] == wanted)
     described = cli("topics", "describe", topic, "--json").json()[0]
-    assert described["configs"] == {"segment.ms": "7200000"}
     assert [p["partition"] for p in described["partitions"]] == [0, 1]
     assert all(p["replicas"] == p["isr"] and p["log_end_offset"] == 0 for p in described["partitions"])
 
     grown = cli("topics", "add-partitions", topic, "-n", 1)
     assert grown.rows()[1] == [topic, "3", "GROWN"] and "keys" in grown.err
+    eventually(lambda: [topic, "3", "1"] in cli("topics", "list").rows())
     assert cli("topics", "add-partitions", topic, "--to", 2).code == 1
 
     assert cli("topics", "delete", topic).rows()[1] == [topic, "DELETED"]
+    eventually(lambda: topic not in cli("topics", "list").out)
     assert cli("topics", "delete", topic).code == 1
     assert cli("topics", "delete", topic, "--if-exists").code == 0
     assert topic not in cli("topics", "list").out
