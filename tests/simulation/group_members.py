@@ -21,9 +21,24 @@ class Member:
 
     def __init__(self, world: World, random: Random, name: str, topics: list[str]) -> None:
         self.world, self.random, self.name, self.topics = world, random, name, topics
+        self.member_id, self.epoch = name, 0
         self.owned: set[Partition] = set()
         self.alive = True
         self.faulty = True  # the network
+
+    def step(self) -> None:
+        """One poll of the client."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        raise NotImplementedError
+
+    def commit(self, topic: str, partition: int, offset: int) -> bool:
+        """True when it is acknowledged."""
+        code = self.world.commit(
+            offset, topic=topic, partition=partition, member_id=self.member_id, generation=self.epoch
+        )
+        return code == 0
 
     def crash(self) -> None:
         self.alive = False
@@ -47,9 +62,10 @@ class ConsumerMember(Member):
 
     def __init__(self, *args: Any, instance: str | None = None) -> None:
         super().__init__(*args)
-        self.member_id, self.epoch, self.instance = self.name, 0, instance
+        self.instance = instance
         self.stubborn = False  # keeps what it should give up
         self.unsure = False  # no answer came: it says everything once more, and is told everything
+        self.reported: set[Partition] = set()  # what the coordinator knows it owns: only a change is sent
 
     def step(self) -> None:
         if not self.alive:
@@ -59,14 +75,16 @@ class ConsumerMember(Member):
         except Lost:
             self.unsure = True
             return
-        self.unsure = False
+        self.unsure, self.reported = False, self.owned
         if answer.error_code in (e.FencedMemberEpoch.code, e.UnknownMemberId.code, e.GroupIdNotFound.code):
             self.owned, self.epoch, self.stubborn = set(), 0, False
             return
         if answer.error_code:
             assert answer.error_code == e.UnreleasedInstanceId.code, answer
             return
-        assert answer.member_epoch >= self.epoch, "an epoch went back"
+        assert answer.member_epoch >= self.epoch, (
+            f"the epoch falls from {self.epoch} to {answer.member_epoch}"
+        )
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             given = partitions_of(answer)
@@ -80,20 +98,14 @@ class ConsumerMember(Member):
         except Lost:
             return
 
-    def commit(self, topic: str, partition: int, offset: int) -> bool:
-        """True when it is acknowledged."""
-        code = self.world.commit(
-            offset, topic=topic, partition=partition, member_id=self.member_id, generation=self.epoch
-        )
-        return code == 0
-
     def _beat(self) -> Any:
         if self.epoch == 0:
             return self.world.subscribe(
                 self.member_id, self.topics, instance=self.instance, rebalance_ms=20_000
             )
         full: dict[str, Any] = {"topics": self.topics, "rebalance_ms": 20_000} if self.unsure else {}
-        return self.world.beat(self.member_id, self.epoch, owned=self.owned, instance=self.instance, **full)
+        owned = self.owned if self.unsure or self.owned != self.reported else None
+        return self.world.beat(self.member_id, self.epoch, owned=owned, instance=self.instance, **full)
 
 
 class ClassicMember(Member):
@@ -101,7 +113,7 @@ class ClassicMember(Member):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.member_id, self.generation = "", -1
+        self.member_id, self.epoch = "", -1  # a classic member's epoch is its generation
         self.waiting: Call | None = None  # the JoinGroup or SyncGroup on its way
         self.phase = "out"
 
@@ -122,12 +134,6 @@ class ClassicMember(Member):
                 self.send(lambda: self.world.leave(self.member_id))
             except Lost:
                 return
-
-    def commit(self, topic: str, partition: int, offset: int) -> bool:
-        code = self.world.commit(
-            offset, topic=topic, partition=partition, member_id=self.member_id, generation=self.generation
-        )
-        return code == 0
 
     def _join(self) -> None:
         self.owned = set()  # eager: everything is given up first
@@ -169,10 +175,10 @@ class ClassicMember(Member):
         elif answer.error_code == e.UnknownMemberId.code:
             self.member_id = ""
         elif answer.error_code == 0:
-            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.member_id, self.epoch = answer.member_id, answer.generation_id
             self.phase = "syncing"
             plan = self._plan(answer) if answer.leader == answer.member_id else {}
-            self.waiting = self._call(lambda: self.world.sync(self.member_id, self.generation, plan))
+            self.waiting = self._call(lambda: self.world.sync(self.member_id, self.epoch, plan))
 
     def _on_synced(self, answer: Any) -> None:
         self.phase = "in" if answer.error_code == 0 else "out"
@@ -189,7 +195,7 @@ class ClassicMember(Member):
 
     def _heartbeat(self) -> None:
         try:
-            code = self.send(lambda: self.world.heartbeat(self.member_id, self.generation))
+            code = self.send(lambda: self.world.heartbeat(self.member_id, self.epoch))
         except Lost:
             return
         if code:

@@ -1,4 +1,4 @@
-"""Planted bugs: each is a way to break the coordinator that the simulation must notice."""
+"""Planted bugs: each breaks one rule of the group coordinator, and the check of that rule must say so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest import MonkeyPatch
 from ottla.coordination.groups import codec, membership, reconcile
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.classic import ClassicProtocol
-from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember
+from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, State
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.decision import Decision
@@ -24,12 +24,12 @@ from ottla.coordination.groups.rebalance import Rebalance
 from ottla.coordination.groups.table import GroupTable
 
 Mutant = Callable[[MonkeyPatch], None]
-MUTANTS: dict[str, tuple[str, Mutant]] = {}  # by name: the protocols to simulate, and the bug
+MUTANTS: dict[str, tuple[str, str, Mutant]] = {}  # by name: the protocols, what the world must say, the bug
 
 
-def mutant(protocols: str) -> Callable[[Mutant], Mutant]:
+def mutant(protocols: str, pattern: str) -> Callable[[Mutant], Mutant]:
     def plant(function: Mutant) -> Mutant:
-        MUTANTS[function.__name__] = (protocols, function)
+        MUTANTS[function.__name__] = (protocols, pattern, function)
         return function
 
     return plant
@@ -42,27 +42,26 @@ def nothing(*_args: Any, **_options: Any) -> None:
 # The consumer protocol
 
 
-@mutant("consumer")
+@mutant("consumer", "has what it was not given")
 def partitions_are_free_before_they_are_given_up(patch: MonkeyPatch) -> None:
     patch.setattr(reconcile, "_still_has", lambda owned, partitions: False)
 
 
-@mutant("consumer")
+@mutant("consumer", "has two owners")
 def partitions_of_others_are_given_away(patch: MonkeyPatch) -> None:
     patch.setattr(membership._Others, "__contains__", lambda self, partition: False)
 
 
-@mutant("consumer")
-def a_member_moves_on_without_asking_what_it_has(patch: MonkeyPatch) -> None:
-    real = membership.reconcile
+@mutant("consumer", "has what it was not given")
+def silence_counts_as_giving_up(patch: MonkeyPatch) -> None:
     patch.setattr(
-        membership,
-        "reconcile",
-        lambda member, target, epoch, owned, taken: real(member, target, epoch, frozenset(), taken),
+        reconcile,
+        "_still_has",
+        lambda owned, partitions: owned is not None and not owned.isdisjoint(partitions),
     )
 
 
-@mutant("consumer")
+@mutant("consumer", "the members changed within epoch")
 def the_epoch_is_not_bumped(patch: MonkeyPatch) -> None:
     def bump(self: membership.Membership, draft: Draft, metadata_hash: int, why: str) -> None:
         value = r.ConsumerGroupMetadataValue(draft.group.epoch, metadata_hash)
@@ -71,8 +70,8 @@ def the_epoch_is_not_bumped(patch: MonkeyPatch) -> None:
     patch.setattr(membership.Membership, "bump", bump)
 
 
-@mutant("consumer")
-def the_target_is_never_made_anew(patch: MonkeyPatch) -> None:
+@mutant("consumer", "the target is of epoch")
+def the_target_is_never_made_again(patch: MonkeyPatch) -> None:
     real = membership.Membership.retarget
 
     def retarget(self: membership.Membership, draft: Draft, now_ms: int) -> None:
@@ -82,12 +81,12 @@ def the_target_is_never_made_anew(patch: MonkeyPatch) -> None:
     patch.setattr(membership.Membership, "retarget", retarget)
 
 
-@mutant("consumer")
+@mutant("consumer", "nobody has .*u-3")
 def topics_that_grow_are_not_noticed(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerProtocol, "on_topics_changed", nothing)
 
 
-@mutant("consumer")
+@mutant("consumer", "stays UNREVOKED_PARTITIONS")
 def members_that_never_give_up_are_waited_for(patch: MonkeyPatch) -> None:
     real = Decision.arm
 
@@ -98,7 +97,7 @@ def members_that_never_give_up_are_waited_for(patch: MonkeyPatch) -> None:
     patch.setattr(Decision, "arm", arm)
 
 
-@mutant("consumer")
+@mutant("consumer", "group: replay differs")
 def what_is_being_given_up_is_not_written_down(patch: MonkeyPatch) -> None:
     real = codec._write_current
     patch.setattr(
@@ -106,27 +105,27 @@ def what_is_being_given_up_is_not_written_down(patch: MonkeyPatch) -> None:
     )
 
 
-@mutant("consumer")
+@mutant("consumer", "the table of owners is not what the members have")
 def a_member_that_is_gone_keeps_its_partitions(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "_disown", nothing)
 
 
-@mutant("consumer")
-def sessions_do_not_start_anew_after_a_restart(patch: MonkeyPatch) -> None:
+@mutant("consumer", "gone, and still a member")
+def sessions_do_not_start_again_after_a_restart(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerProtocol, "on_loaded", nothing)
 
 
-@mutant("consumer")
+@mutant("consumer", "group: replay differs")
 def a_decision_changes_hard_state_at_once(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "copy", lambda self: self)
 
 
-@mutant("consumer")
+@mutant("consumer", "a commit of another epoch counts")
 def commits_are_not_checked(patch: MonkeyPatch) -> None:
     patch.setattr(ConsumerProtocol, "check_commit", lambda *args: nothing)
 
 
-@mutant("consumer")
+@mutant("consumer", "gone, and still a member")
 def what_the_log_refuses_is_not_tried_again(patch: MonkeyPatch) -> None:
     patch.setattr(GroupTable, "_is_retried", lambda self, name: False)
 
@@ -134,21 +133,24 @@ def what_the_log_refuses_is_not_tried_again(patch: MonkeyPatch) -> None:
 # The classic protocol
 
 
-@mutant("classic")
+@mutant("classic", "gone, and still a member")
 def sessions_never_end(patch: MonkeyPatch) -> None:
     patch.setattr(ClassicProtocol, "on_session_timeout", nothing)
 
 
-@mutant("classic")
-def whoever_waits_in_sync_is_forgotten(patch: MonkeyPatch) -> None:
+@mutant("classic", "wait for ever")
+def a_member_that_waits_in_sync_is_forgotten(patch: MonkeyPatch) -> None:
+    real = Rebalance._interrupt_sync
+
     def interrupt(self: Rebalance, group: ClassicGroup, decision: Decision) -> None:
         for member in group.members.values():
             member.syncing = None
+        real(self, group, decision)
 
     patch.setattr(Rebalance, "_interrupt_sync", interrupt)
 
 
-@mutant("classic")
+@mutant("classic", "wait for ever")
 def a_second_join_silences_the_first(patch: MonkeyPatch) -> None:
     def refuse(self: Rebalance, member: ClassicMember, code: int, decision: Decision) -> None:
         member.joining = member.syncing = None
@@ -156,7 +158,7 @@ def a_second_join_silences_the_first(patch: MonkeyPatch) -> None:
     patch.setattr(Rebalance, "refuse_waiting", refuse)
 
 
-@mutant("classic")
+@mutant("classic", "two assignments in one generation")
 def generations_do_not_grow(patch: MonkeyPatch) -> None:
     real = Rebalance.complete_join
 
@@ -168,38 +170,38 @@ def generations_do_not_grow(patch: MonkeyPatch) -> None:
     patch.setattr(Rebalance, "complete_join", complete)
 
 
-@mutant("classic")
+@mutant("classic", "group: replay differs")
 def the_assignment_is_not_written_down(patch: MonkeyPatch) -> None:
     real = codec._write_group
     patch.setattr(
         codec,
         "_write_group",
         lambda out, value: real(
-            out, replace(value, members=tuple(replace(each, assignment=b"") for each in value.members))
+            out, replace(value, members=tuple(replace(member, assignment=b"") for member in value.members))
         ),
     )
 
 
-@mutant("classic")
+@mutant("classic", "keeps what generation .* gave it")
 def a_rebalance_does_not_wait_for_the_others(patch: MonkeyPatch) -> None:
     real = Rebalance.prepare
 
     def prepare(self: Rebalance, group: ClassicGroup, now_ms: int, decision: Decision, why: str) -> None:
         real(self, group, now_ms, decision, why)
-        if decision.timers.get(("join", group.group_id)) is not None:
-            decision.disarm(("join", group.group_id))
-            for member in group.members.values():  # as if all were here
-                member.joining = member.joining or object()
+        if group.state is State.PREPARING and group.previous_state is not State.EMPTY:
+            for member in group.members.values():
+                member.joining = member.joining or "as if it had joined"
+            self.complete_join(group, now_ms, decision)
 
     patch.setattr(Rebalance, "prepare", prepare)
 
 
-@mutant("classic")
+@mutant("classic", "a commit of another epoch counts")
 def any_generation_may_commit(patch: MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "validate_commit", nothing)
 
 
-@mutant("classic")
+@mutant("classic", "a commit is lost: .* at -1")
 def commits_are_acknowledged_and_forgotten(patch: MonkeyPatch) -> None:
     real = Offsets.commit
 
@@ -210,7 +212,7 @@ def commits_are_acknowledged_and_forgotten(patch: MonkeyPatch) -> None:
     patch.setattr(Offsets, "commit", commit)
 
 
-@mutant("classic")
+@mutant("classic", r"a commit is lost: .* at \d+")
 def an_older_commit_wins(patch: MonkeyPatch) -> None:
     real = OffsetTable.apply
 
@@ -224,29 +226,36 @@ def an_older_commit_wins(patch: MonkeyPatch) -> None:
 # Between the protocols
 
 
-@mutant("both")
+@mutant("both", "wait for ever")
 def an_upgrade_forgets_who_waits(patch: MonkeyPatch) -> None:
-    patch.setattr(Migration, "release", nothing)
+    real = Migration.release
+
+    def release(self: Migration, classic: ClassicGroup, decision: Decision) -> None:
+        for member in classic.members.values():
+            member.joining = member.syncing = None
+        real(self, classic, decision)
+
+    patch.setattr(Migration, "release", release)
 
 
-@mutant("both")
+@mutant("both", "has what it was not given")
 def an_upgrade_forgets_what_members_have(patch: MonkeyPatch) -> None:
     patch.setattr(Migration, "_assigned", lambda self, member: frozenset())
 
 
-@mutant("both")
+@mutant("both", "stays in epoch|stays UNRELEASED_PARTITIONS")
 def classic_members_are_never_told_to_rejoin(patch: MonkeyPatch) -> None:
     from ottla.coordination.groups import mixed
 
     patch.setattr(mixed, "_must_rejoin", lambda group, member: False)
 
 
-@mutant("both")
-def classic_members_may_stay_behind_for_ever(patch: MonkeyPatch) -> None:
+@mutant("both", "stays UNREVOKED_PARTITIONS")
+def what_classic_members_gave_up_is_not_believed(patch: MonkeyPatch) -> None:
     patch.setattr(MixedProtocol, "_owned", lambda self, member, subscription: None)
 
 
-@mutant("both")
+@mutant("both", "nobody has")
 def the_way_back_forgets_to_rebalance(patch: MonkeyPatch) -> None:
     real = Decision.arm
 

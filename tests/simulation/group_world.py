@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 from ottla import errors as e
@@ -9,7 +11,7 @@ from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer_group import ConsumerGroup, MemberState
 from ottla.coordination.groups.records import GroupMetadataValue
 from ottla.coordination.groups.settings import GroupSettings
-from tests.simulation.group_members import ClassicMember, ConsumerMember, Member
+from tests.simulation.group_members import ClassicMember, ConsumerMember, Member, Partition
 from tests.unit.coordination.groups.world import World
 
 LONGEST_MS = 120_000  # more than any session or rebalance time-out here, one after the other
@@ -26,6 +28,7 @@ class Simulation:
         self.acknowledged: dict[tuple[str, int], int] = {}
         self.epoch = 0
         self.kind: type | None = None
+        self.subscriptions: dict[str, tuple[str, ...]] = {}  # what the members wanted in `epoch`
         self.offset = 0
         self.checks = self.looked_at = 0
         self.recorded: GroupMetadataValue | None = None
@@ -60,11 +63,11 @@ class Simulation:
                 self.random.choice(members).step()
             case "round":
                 for member in self.random.sample(members, len(members)):
-                    member.step()  # type: ignore[attr-defined]
+                    member.step()
             case "crash" if members:
                 self.random.choice(members).crash()
             case "leave" if members:
-                self.random.choice(members).leave()  # type: ignore[attr-defined]
+                self.random.choice(members).leave()
             case "wait":
                 self.world.clock.advance(self.random.choice([100, 1_000, 1_000, 3_000, 3_000, 30_000]))
             case "restart":
@@ -100,7 +103,7 @@ class Simulation:
         topic = self.world.topics.topic_name(topic_id)
         assert topic is not None
         self.offset += 1
-        if member.commit(topic, partition, self.offset):  # type: ignore[attr-defined]
+        if member.commit(topic, partition, self.offset):
             self.acknowledged[topic, partition] = self.offset
 
     # What must hold
@@ -110,23 +113,36 @@ class Simulation:
         self._epochs_only_grow(group)
         if isinstance(group, ConsumerGroup):
             self._one_owner(group)
+            self._owners_are_those_of_the_members(group)
+            self._nobody_has_more_than_was_assigned(group)
         elif isinstance(group, ClassicGroup):
             self._one_owner_in_a_generation(group)
+            if self.protocols == "classic":  # a group that was downgraded has not rebalanced yet
+                self._nothing_is_kept_from_an_older_generation(group)
         self.checks += 1
         if self.checks % 5 == 0:
             self._replay_equals_live()
 
     def _epochs_only_grow(self, group: ClassicGroup | ConsumerGroup | None) -> None:
         if self._ended() or type(group) is not self.kind:
-            # An empty group that changes its protocol starts anew, as in Kafka.
-            self.epoch, self.recorded = 0, None
+            # An empty group that changes its protocol starts again at the first epoch, as in Kafka.
+            self.epoch, self.recorded, self.subscriptions = 0, None, {}
         self.kind = type(group)
         if isinstance(group, ConsumerGroup):
             recorded = group.epoch
+            self._a_change_has_its_epoch(group)
         else:  # a restart may forget a generation that was never written
             recorded = getattr(getattr(group, "recorded", None), "generation", 0)
-        assert recorded >= self.epoch, "an epoch went back"
+        assert recorded >= self.epoch, f"the epoch falls from {self.epoch} to {recorded}"
         self.epoch = recorded
+
+    def _a_change_has_its_epoch(self, group: ConsumerGroup) -> None:
+        last = self.subscriptions
+        self.subscriptions = {
+            member_id: member.metadata.subscribed_topic_names for member_id, member in group.members.items()
+        }
+        if group.epoch == self.epoch:
+            assert self.subscriptions == last, f"the members changed within epoch {group.epoch}"
 
     def _ended(self) -> bool:
         """Whether the log says since the last look that the group is no more."""
@@ -139,38 +155,59 @@ class Simulation:
         )
 
     def _one_owner(self, group: ConsumerGroup) -> None:
-        held: dict[tuple[bytes, int], str] = {}
+        held: dict[Partition, str] = {}
         for member in group.members.values():
             for partition in member.assigned_partitions | member.revoking_partitions:
-                assert held.setdefault(partition, member.member_id) == member.member_id, "two owners"
-        assert held == group.owners
-        for each in self.members:
-            known = group.members.get(getattr(each, "member_id", ""))
-            epoch = getattr(each, "epoch", getattr(each, "generation", -1))
-            if each.alive and known is not None and epoch in (known.epoch, known.previous_epoch):
-                allowed = known.assigned_partitions | known.revoking_partitions
-                assert each.owned <= allowed, f"{each.name} has what it was not given"
+                owner = held.setdefault(partition, member.member_id)
+                assert owner == member.member_id, f"{self.label(partition)} has two owners"
+
+    def _owners_are_those_of_the_members(self, group: ConsumerGroup) -> None:
+        held = {
+            partition: member.member_id
+            for member in group.members.values()
+            for partition in member.assigned_partitions | member.revoking_partitions
+        }
+        assert held == group.owners, "the table of owners is not what the members have"
+
+    def _nobody_has_more_than_was_assigned(self, group: ConsumerGroup) -> None:
+        for client in self.members:
+            known = group.members.get(client.member_id)
+            if client.alive and known is not None and client.epoch in (known.epoch, known.previous_epoch):
+                surplus = client.owned - known.assigned_partitions - known.revoking_partitions
+                assert not surplus, f"{client.name} has what it was not given: {self.labels(surplus)}"
 
     def _one_owner_in_a_generation(self, group: ClassicGroup) -> None:
         last, self.recorded = self.recorded, group.recorded
         if last is not None and group.recorded is not None and last.members != group.recorded.members:
             assert last.generation != group.recorded.generation, "two assignments in one generation"
-        held: dict[tuple[bytes, int], str] = {}
-        for each in self.members:
-            known = isinstance(each, ClassicMember) and each.alive and each.member_id in group.members
-            if known and each.generation == group.generation:
-                for partition in each.owned:
-                    assert held.setdefault(partition, each.name) == each.name, "two owners"
+        held: dict[Partition, str] = {}
+        for client in self.members:
+            if not isinstance(client, ClassicMember) or not client.alive:
+                continue
+            if client.member_id in group.members and client.epoch == group.generation:
+                for partition in client.owned:
+                    owner = held.setdefault(partition, client.name)
+                    assert owner == client.name, f"{self.label(partition)} has two owners"
+
+    def _nothing_is_kept_from_an_older_generation(self, group: ClassicGroup) -> None:
+        """A generation begins when all its members have joined, and an eager member first gives up what it has."""
+        for client in self.members:
+            if client.alive and client.member_id in group.members and client.epoch < group.generation:
+                assert not client.owned, (
+                    f"{client.name} keeps what generation {client.epoch} gave it in {group.generation}"
+                )
 
     def _replay_equals_live(self) -> None:
         live, replayed = self.world.table.state, self.world.replica().state
-        assert replayed.offsets == live.offsets
+        assert replayed.offsets == live.offsets, "offsets: replay differs"
         for group_id in live.groups.keys() | replayed.groups.keys():
             mine, theirs = live.groups.get(group_id), replayed.groups.get(group_id)
             if isinstance(mine, ConsumerGroup) or isinstance(theirs, ConsumerGroup):
-                assert mine == theirs, "replay differs"
+                assert mine == theirs, "group: replay differs"
             else:
-                assert getattr(mine, "recorded", None) == getattr(theirs, "recorded", None), "replay differs"
+                assert getattr(mine, "recorded", None) == getattr(theirs, "recorded", None), (
+                    "group: replay differs"
+                )
 
     # The end: no more faults, and everything comes right
 
@@ -180,54 +217,90 @@ class Simulation:
         if self.protocols == "consumer":
             self.world.topics.grow("u", 4)
             self.world.table.on_topics_changed()
-        self._calm()
-        self._everything_is_owned()
-        survivors = [each for each in self.members if each.alive]
+        self._come_right()
+        survivors = [member for member in self.members if member.alive]
         if len(survivors) > 1:
-            survivors[0].crash()  # nobody else moves: its session alone tells
-            self._calm()
-            self._everything_is_owned()
+            survivors[0].crash()  # the others do not change: only its session tells the coordinator
+            self._come_right()
         self._replay_equals_live()
-        assert all(call.answer is not None for call in self.world.calls), "somebody waits for ever"
         self._acknowledged_is_committed()
+        self._stale_commits_are_refused()
+
+    def _come_right(self) -> None:
+        """Cause before consequence: a request without an answer, a member that is gone or one that stays behind
+        each leave partitions without an owner."""
+        self._calm()
+        self._everybody_is_answered()
+        alive = [member for member in self.members if member.alive]
+        if alive:
+            group = self.world.groups.get("g")
+            assert group is not None, "the group is gone"
+            self._those_alive_are_the_members(group, alive)
+            self._everybody_has_arrived(group)
+            self._everything_is_owned(alive)
 
     def _calm(self) -> None:
         for delay_ms in [2_000] * (LONGEST_MS // 2_000) + [500] * 20:
             for member in self.members:
-                member.step()  # type: ignore[attr-defined]
+                member.step()
             self.world.clock.advance(delay_ms)
             self.check()
 
-    def _everything_is_owned(self) -> None:
-        alive = [each for each in self.members if each.alive]
-        if not alive:
+    def _everybody_is_answered(self) -> None:
+        waiting = sum(call.answer is None for call in self.world.calls)
+        assert not waiting, f"{waiting} requests wait for ever"
+
+    def _those_alive_are_the_members(self, group: ClassicGroup | ConsumerGroup, alive: list[Member]) -> None:
+        expected, actual = {member.member_id for member in alive}, set(group.members)
+        assert not actual - expected, f"gone, and still a member: {sorted(actual - expected)}"
+        assert not expected - actual, f"alive, and not a member: {sorted(expected - actual)}"
+
+    def _everybody_has_arrived(self, group: ClassicGroup | ConsumerGroup) -> None:
+        if isinstance(group, ClassicGroup):
+            assert group.state.value == "Stable", f"the group is not stable: {group.state.value}"
             return
-        group = self.world.groups["g"]
-        names = {name for each in alive for name in each.topics}
-        owned = [partition for each in alive for partition in each.owned]
-        everything = self.world.topics.partitions(*names)
-        assert len(owned) == len(set(owned)) and set(owned) == everything, "not everything has its owner"
-        if isinstance(group, ConsumerGroup):
-            assert set(group.members) == {each.member_id for each in alive}  # type: ignore[attr-defined]
-            for member in group.members.values():
-                assert member.state is MemberState.STABLE and member.epoch == group.epoch
-                assert member.assigned_partitions == group.target_of(member.member_id)
-        else:
-            assert group.state.value == "Stable"
+        assert group.assignment_epoch == group.epoch, (
+            f"the target is of epoch {group.assignment_epoch}, the group of {group.epoch}"
+        )
+        for member in group.members.values():
+            assert member.state is MemberState.STABLE, f"{member.member_id} stays {member.state.name}"
+            assert member.epoch == group.epoch, (
+                f"{member.member_id} stays in epoch {member.epoch} of {group.epoch}"
+            )
+            assert member.assigned_partitions == group.target_of(member.member_id), (
+                f"{member.member_id} does not have its target"
+            )
+
+    def _everything_is_owned(self, alive: list[Member]) -> None:
+        owners = Counter(partition for member in alive for partition in member.owned)
+        shared = {partition for partition, count in owners.items() if count > 1}
+        assert not shared, f"in the end two members have {self.labels(shared)}"
+        everything = self.world.topics.partitions(*{name for member in alive for name in member.topics})
+        missing, surplus = everything - owners.keys(), owners.keys() - everything
+        assert not missing, f"nobody has {self.labels(missing)}"
+        assert not surplus, f"nobody asked for {self.labels(surplus)}"
 
     def _acknowledged_is_committed(self) -> None:
         for (topic, partition), offset in self.acknowledged.items():
-            assert self.world.committed(topic=topic, partition=partition) == offset, "a commit is lost"
+            committed = self.world.committed(topic=topic, partition=partition)
+            assert committed == offset, f"a commit is lost: {topic}-{partition} at {committed}, not {offset}"
+
+    def _stale_commits_are_refused(self) -> None:
         for member in self.members:
             if member.alive and member.owned:
                 topic_id, partition = min(member.owned)
-                topic = self.world.topics.topic_name(topic_id)
-                stale = getattr(member, "epoch", getattr(member, "generation", 0)) + 1
                 code = self.world.commit(
                     1,
-                    topic=topic or "",
+                    topic=self.world.topics.topic_name(topic_id) or "",
                     partition=partition,
-                    member_id=member.member_id,  # type: ignore[attr-defined]
-                    generation=stale,
+                    member_id=member.member_id,
+                    generation=member.epoch + 1,
                 )
-                assert code in (e.StaleMemberEpoch.code, e.IllegalGeneration.code), "a stale commit counts"
+                refused = (e.StaleMemberEpoch.code, e.IllegalGeneration.code)
+                assert code in refused, f"a commit of another epoch counts: {code}"
+
+    def label(self, partition: Partition) -> str:
+        return f"{self.world.topics.topic_name(partition[0])}-{partition[1]}"
+
+    def labels(self, partitions: Iterable[Partition]) -> str:
+        return ", ".join(map(self.label, sorted(partitions)))
