@@ -44,7 +44,8 @@ class Issuer:
 
     def token(self, **changes):
         ((key_id, key),) = self.keys.items()
-        claims = {"sub": "alice", "exp": int(time.time()) + 600, "aud": "kafka", **changes}
+        now_s = int(time.time())
+        claims = {"sub": "alice", "iat": now_s, "exp": now_s + 600, "aud": "kafka", **changes}
         return jwt.encode(claims, key, "ES256", {"kid": key_id})
 
 

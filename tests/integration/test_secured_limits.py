@@ -108,3 +108,21 @@ def test_large_records_travel_whole_over_tls(protocol):
         read = [next(iter(lambda: consumer.poll(20), None)).value() for _ in values]
         consumer.close()
         assert read == values
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_without_the_certificate_that_is_asked_for_is_told_so(version):
+    """Without the alert a client takes the broker for one that is down, and tries again."""
+    from ottla.testing.security import authority
+
+    context = ssl.create_default_context(cadata=authority().pem)
+    context.minimum_version = context.maximum_version = version
+    settings = {"ssl.client.auth": "required"}
+    with (
+        Broker(settings, security="SSL") as broker,
+        socket.create_connection(("127.0.0.1", broker.port), 20) as plain,
+        pytest.raises(ssl.SSLError, match="ALERT"),
+        context.wrap_socket(plain, server_hostname="localhost") as stranger,
+    ):
+        stranger.sendall(b"x" * 100_000)  # what it had to say is not in the way
+        stranger.recv(1)

@@ -3,6 +3,7 @@
 Signatures are checked by PyJWT, and only asymmetric ones: who can check a token must not be able to make one.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from ottla.errors import SaslAuthenticationFailed
 from ottla.frozen import frozen
 from ottla.security.mechanisms import Authenticated, Exchange, refused, user_principal
+
+logger = logging.getLogger("ottla.broker")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _FIRST = re.compile(rb"n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>.*)\x01", re.S)
@@ -36,8 +39,9 @@ def oauthbearer(keys: Keys, expected: Expected, now_s: Callable[[], float]) -> E
         if authorization_id not in ("", name):
             raise refused("the authorization id is not the token's subject")
     except SaslAuthenticationFailed as error:
+        logger.warning("a token is refused: %s", error.message)  # the client is not told why
         yield _INVALID  # the client answers with a single byte, and only then is the login over
-        raise refused(f'{{"status":"invalid_token"}}: {error.message}') from None
+        raise refused(_INVALID.decode()) from None
     return Authenticated(user_principal(name), expires_ms=int(claims["exp"]) * 1000)
 
 
@@ -58,7 +62,7 @@ def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mappin
             issuer=expected.issuer or None,
             leeway=expected.clock_skew_s,
             options={
-                "require": ["exp", expected.principal_claim],
+                "require": ["exp", "iat", expected.principal_claim],  # as Kafka does
                 "verify_aud": bool(expected.audiences),
                 "verify_exp": False,  # by our own clock, below
                 "verify_nbf": False,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ottla.errors import InvalidConfig
 from ottla.frozen import frozen
+from ottla.server.alerts import AlertingContext
 
 logger = logging.getLogger("ottla.server")
 
@@ -54,7 +55,7 @@ class TlsSettings:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     _set_protocols(context, settings.enabled_protocols)
     if settings.cipher_suites:
         _set_ciphers(context, settings.cipher_suites)
