@@ -1,0 +1,204 @@
+"""The same logins at Ottla and Apache Kafka, configured alike: who gets in, and how clients report a refusal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.compat.logins import (
+    SCRAM,
+    Aiokafka,
+    Client,
+    Confluent,
+    Java,
+    KafkaPython,
+    Login,
+    Papers,
+    Server,
+    servers,
+)
+from tests.oracle import programs
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.skipif(programs.why_not_java() is not None, reason=str(programs.why_not_java())),
+]
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
+MECHANISMS = ("PLAIN", *SCRAM)
+ACCEPTED = (
+    *(f"{mechanism}: right, {where}" for mechanism in MECHANISMS for where in ("plain text", "TLS")),
+    "SCRAM-SHA-256: alone on its listener",
+    "OAUTHBEARER: right",
+    "TLS: right",
+    "client certificate: right",
+)
+BAD_TOKENS = tuple(
+    f"OAUTHBEARER: {wrong}" for wrong in ("expired", "another audience", "forged", "without iat")
+)
+REFUSED = (
+    *(
+        f"{mechanism}: {wrong}"
+        for mechanism in MECHANISMS
+        for wrong in ("wrong password", "wrong password, TLS", "unknown user")
+    ),
+    *(f"{mechanism}: not offered" for mechanism in ("PLAIN", "SCRAM-SHA-512", "OAUTHBEARER")),
+    *BAD_TOKENS,
+    *(f"plain text at {listener}" for listener in ("USERS", "BOTH", "TLS")),
+    "SASL without TLS at BOTH",
+    "SASL at OPEN",
+    "TLS at USERS",
+    "TLS without SASL at BOTH",
+    "TLS: untrusted authority",
+    "TLS: expired",
+    *(f"client certificate: {wrong}" for wrong in ("none", "expired", "of another authority")),
+)
+
+
+def logins(papers: Papers) -> dict[str, tuple[str, Login]]:
+    """By the scenario's name: the listener, and what the client is told."""
+    authority, token, past_s = papers.authority, papers.token, int(time.time()) - 600
+    every: dict[str, tuple[str, Login]] = {}
+    for each in MECHANISMS:
+        in_clear, in_tls = ("SASL_PLAINTEXT", each), ("SASL_SSL", each)
+        every |= {
+            f"{each}: right, plain text": ("USERS", Login(*in_clear, "alice", "alice-secret")),
+            f"{each}: right, TLS": ("BOTH", Login(*in_tls, "alice", "alice-secret", authority=authority)),
+            f"{each}: wrong password": ("USERS", Login(*in_clear, "alice", "wrong")),
+            f"{each}: wrong password, TLS": ("BOTH", Login(*in_tls, "alice", "wrong", authority=authority)),
+            f"{each}: unknown user": ("USERS", Login(*in_clear, "nobody", "wrong")),
+        }
+    for name, each in (
+        ("alone on its listener", "SCRAM-SHA-256"),
+        ("not offered", "PLAIN"),
+        ("not offered", "SCRAM-SHA-512"),
+    ):
+        every[f"{each}: {name}"] = ("ONE", Login("SASL_PLAINTEXT", each, "alice", "alice-secret"))
+    bearer = ("SASL_PLAINTEXT", "OAUTHBEARER")
+    tokens = {
+        "right": token(),
+        "expired": token(exp=past_s, iat=past_s - 60),
+        "another audience": token(aud="others"),
+        "forged": token(forged=True),
+        "without iat": token(iat=None),
+    }
+    every |= {f"OAUTHBEARER: {name}": ("TOKENS", Login(*bearer, token=text)) for name, text in tokens.items()}
+    every["OAUTHBEARER: not offered"] = ("USERS", Login(*bearer, token=token()))
+    every |= {f"plain text at {each}": (each, Login("PLAINTEXT")) for each in ("USERS", "BOTH", "TLS")}
+    alice = ("PLAIN", "alice", "alice-secret")
+    tls = Login("SSL", authority=authority)
+    every |= {
+        "SASL without TLS at BOTH": ("BOTH", Login("SASL_PLAINTEXT", *alice)),
+        "SASL at OPEN": ("OPEN", Login("SASL_PLAINTEXT", *alice)),
+        "TLS at USERS": ("USERS", tls),
+        "TLS without SASL at BOTH": ("BOTH", tls),
+        "TLS: right": ("TLS", tls),
+        "TLS: untrusted authority": ("TLS", Login("SSL", authority=papers.another_authority)),
+        "TLS: expired": ("EXPIRED", tls),
+    }
+    certificates = {
+        "right": papers.client,
+        "none": "",
+        "expired": papers.expired_client,
+        "of another authority": papers.strange_client,
+    }
+    for name, file in certificates.items():
+        shown = Login("SSL", authority=authority, certificate=file)
+        every[f"client certificate: {name}"] = ("MUTUAL", shown)
+    return every
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    return Papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module")
+def both(papers: Papers) -> Iterator[tuple[Server, Server]]:
+    with pytest.MonkeyPatch.context() as patch:
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={Path(papers.keys).as_uri()}"
+        patch.setenv("KAFKA_OPTS", allowed)
+        with servers(papers) as running:
+            yield running
+
+
+Outcomes = dict[tuple[str, str, str], "Future[str]"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(papers: Papers, both: tuple[Server, Server]) -> Iterator[Outcomes]:
+    """By client, scenario and server. Most of a refusal is waiting: each client has a thread at each server."""
+    results: Outcomes = {}
+    every = logins(papers)
+    assert sorted(every) == sorted((*ACCEPTED, *REFUSED))
+    with ExitStack() as stack:
+        for server in both:
+            java = stack.enter_context(Java(papers))
+            clients: tuple[Client, ...] = (Confluent(), KafkaPython(), Aiokafka(), java)
+            for client in clients:
+                thread = stack.enter_context(ThreadPoolExecutor(1))
+                stack.callback(thread.shutdown, cancel_futures=True)
+                for name, (listener, login) in every.items():
+                    pending = thread.submit(client.outcome, server.at(listener), login)
+                    results[client.name, name, server.name] = pending
+        yield results
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("scenario", ACCEPTED)
+def test_who_gets_in_at_kafka_gets_in_here(outcomes: Outcomes, client: str, scenario: str) -> None:
+    assert outcomes[client, scenario, "kafka"].result() == "ok"
+    assert outcomes[client, scenario, "ottla"].result() == "ok"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("scenario", REFUSED)
+def test_a_refusal_is_reported_as_at_kafka(outcomes: Outcomes, client: str, scenario: str) -> None:
+    theirs = outcomes[client, scenario, "kafka"].result()
+    ours = outcomes[client, scenario, "ottla"].result()
+    assert theirs != "ok"
+    if client == "aiokafka" and scenario in BAD_TOKENS:
+        # It goes on as if it had logged in. Kafka answers with empty metadata before it closes the connection.
+        assert (ours, theirs) == ("KafkaConnectionError", "no brokers")
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_a_user_that_is_removed_is_out_when_its_session_ends(
+    both: tuple[Server, Server], mechanism: str
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        ours, theirs = threads.map(lambda server: removed_while_connected(server, mechanism), both)
+    assert ours == theirs == (None, "_AUTHENTICATION", "_MSG_TIMED_OUT")
+
+
+def removed_while_connected(server: Server, mechanism: str) -> tuple[str | None, str, str | None]:
+    """What became of a record before, which error the client reported, what became of a record after."""
+    user = f"carol-{mechanism.lower()}"
+    server.set_user(user, "secret", mechanism)
+    errors: list[confluent_kafka.KafkaError] = []
+    login = Login("SASL_PLAINTEXT", mechanism, user, "secret")
+    settings = Confluent().settings(server.at("BRIEF"), login)
+    producer = confluent_kafka.Producer(
+        {**settings, "error_cb": errors.append, "message.timeout.ms": 5000, "linger.ms": 0}
+    )
+    before = delivery(producer)
+    server.remove_user(user, mechanism)
+    assert not errors
+    while not errors:  # it says nothing before it has to log in again
+        producer.poll(0.1)
+    return before, str(errors[0].name()), delivery(producer)
+
+
+def delivery(producer: confluent_kafka.Producer) -> str | None:
+    """The name of the error that a record met, or None."""
+    results: list[str | None] = []
+    producer.produce("t", b"x", on_delivery=lambda error, _: results.append(error and error.name()))
+    assert producer.flush(60) == 0
+    return results[0]
