@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle.cluster import SCRIPT, why_not
 
+_CACHE = Path.home() / ".cache" / "ottla-oracle"
 _SOURCES = Path(__file__).with_name("java")
 # Without performance data: a JVM whose file for them another one looks at says so on standard output.
 _JVM = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dlog4j2.level=OFF")
@@ -26,9 +27,25 @@ def why_not_java() -> str | None:
     return why_not() or (None if _tool("javac") else "the Java programs need javac, which is not installed")
 
 
-def command(name: str, *arguments: str) -> list[str]:
-    """What starts a program; the process is the JVM itself."""
-    return [_tool("java") or "java", *_JVM, "-cp", f"{_classes()}:{_class_path()}", name, *arguments]
+def command(name: str, *arguments: str, libraries: str | None = None) -> list[str]:
+    """What starts a program; the process is the JVM itself. `libraries` are others than Apache Kafka's."""
+    class_path = f"{_classes()}:{libraries or _class_path()}"
+    return [_tool("java") or "java", *_JVM, "-cp", class_path, name, *arguments]
+
+
+@cache
+def newest_client() -> str:
+    """The class path of the newest Java client (newest/pom.xml); Maven copies it once."""
+    pom = Path(__file__).with_name("newest") / "pom.xml"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
+    folder = _CACHE / f"newest-{digest}"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        copy = ["mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
+        subprocess.run(copy, check=True, capture_output=True)
+        _take_place(made, folder)
+    return f"{folder}/*"
 
 
 def start(name: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
@@ -91,16 +108,20 @@ def _classes() -> Path:
     """Compiled into a folder named after the sources, so that it is done once and never stale."""
     sources = sorted(_SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
-    folder = Path.home() / ".cache" / "ottla-oracle" / f"programs-{digest}"
+    folder = _CACHE / f"programs-{digest}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent))
         subprocess.run([_tool("javac"), "-cp", _class_path(), "-d", made, *sources], check=True)
-        try:
-            made.rename(folder)
-        except OSError:  # another process was first
-            shutil.rmtree(made, ignore_errors=True)
+        _take_place(made, folder)
     return folder
+
+
+def _take_place(made: Path, folder: Path) -> None:
+    try:
+        made.rename(folder)
+    except OSError:  # another process was first
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _tool(name: str) -> str | None:
