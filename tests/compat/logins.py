@@ -176,7 +176,9 @@ def _settings(papers: Papers, port: int, *others: str) -> dict[str, object]:
         "listener.name.tokens.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
         "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": f"{_MODULES}.oauthbearer."
         "OAuthBearerValidatorCallbackHandler",
+        # Of the listener, and of one of its mechanisms.
         "listener.name.brief.connections.max.reauth.ms": REAUTHENTICATION_MS,
+        "listener.name.brief.plain.connections.max.reauth.ms": 2 * REAUTHENTICATION_MS,
     }
     users = 'user_alice="alice-secret" user_bob="bob-secret"'
     for name in ("users", "brief", "both"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +14,7 @@ import confluent_kafka
 import pytest
 
 from tests.compat.logins import (
+    REAUTHENTICATION_MS,
     SCRAM,
     Aiokafka,
     Client,
@@ -167,6 +170,28 @@ def test_a_refusal_is_reported_as_at_kafka(outcomes: Outcomes, client: str, scen
         assert (ours, theirs) == ("KafkaConnectionError", "no brokers")
     else:
         assert ours == theirs
+
+
+def test_a_mechanism_may_have_sessions_of_its_own_length(both: tuple[Server, Server]) -> None:
+    for server in both:
+        assert plain_session_ms(server.at("BRIEF")) == 2 * REAUTHENTICATION_MS
+        assert plain_session_ms(server.at("USERS")) == 0
+
+
+def plain_session_ms(address: str) -> int:
+    """How long the broker says that a login with PLAIN lasts."""
+    token = b"\0alice\0alice-secret"
+    requests = (
+        struct.pack(">hhihh5s", 17, 1, 1, -1, 5, b"PLAIN"),
+        struct.pack(">hhihi", 36, 1, 2, -1, len(token)) + token,
+    )
+    host, _, port = address.partition(":")
+    with socket.create_connection((host, int(port)), 60) as connection, connection.makefile("rb") as answers:
+        for request in requests:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = answers.read(struct.unpack(">i", answers.read(4))[0])
+            assert answer[4:6] == b"\0\0"
+    return int.from_bytes(answer[-8:])
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)

@@ -6,6 +6,7 @@ version 1, as bare frames after one of version 0. A client may log in again on t
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -35,6 +36,7 @@ class Login:
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
     session_ms_max: int = 0  # connections.max.reauth.ms; 0: a login lasts as long as its connection
+    session_ms_by_mechanism: Mapping[str, int] = field(default_factory=dict)  # where a mechanism has its own
     failure_delay_ms: int = 100  # connection.failed.authentication.delay.ms
 
 
@@ -170,7 +172,7 @@ class Authentication:
 
     def _lifetime_ms(self, who: Authenticated) -> int:
         """0 is without an end."""
-        longest = self._login.session_ms_max
+        longest = self._login.session_ms_by_mechanism.get(self._mechanism, self._login.session_ms_max)
         if who.expires_ms is None:
             return longest
         left_ms = who.expires_ms - self._clock.now_ms()

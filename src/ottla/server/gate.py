@@ -23,7 +23,13 @@ logger = logging.getLogger("ottla.server")
 
 HANDSHAKE_S = 10.0
 LOGIN_BYTES_MAX = 512 << 10  # sasl.server.max.receive.size
+SESSION_MS = "connections.max.reauth.ms"
 FAILURE_DELAY_MS = 100  # connection.failed.authentication.delay.ms
+CALLBACKS = "sasl.server.callback.handler.class"
+# What Kafka needs to be told to verify tokens; Ottla does so without being told.
+KAFKAS_CALLBACKS = {
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+}
 
 
 class Gate:
@@ -88,14 +94,17 @@ def _login(settings: ListenerSettings, image: Image) -> Login:
         raise InvalidConfig(
             f"listener {settings.name} speaks {settings.protocol} and has no sasl.enabled.mechanisms"
         )
+    session_ms_max = settings.number(SESSION_MS, 0)
     return Login(
         mechanisms,
-        settings.number("connections.max.reauth.ms", 0),
+        session_ms_max,
+        {name: settings.number(f"{name.lower()}.{SESSION_MS}", session_ms_max) for name in mechanisms},
         settings.number("connection.failed.authentication.delay.ms", FAILURE_DELAY_MS),
     )
 
 
 def _mechanism(name: str, settings: ListenerSettings, image: Image) -> Callable[[], Exchange]:
+    _refuse_callbacks(name, settings)
     if name == "PLAIN":
         return _plain(settings)
     if name in scram.MECHANISMS:
@@ -107,6 +116,16 @@ def _mechanism(name: str, settings: ListenerSettings, image: Image) -> Callable[
         f"listener {settings.name}: the SASL mechanism {name} (sasl.enabled.mechanisms) is not offered; "
         f"there are {offered}"
     )
+
+
+def _refuse_callbacks(mechanism: str, settings: ListenerSettings) -> None:
+    """A class of one's own would decide who gets in; without it others might."""
+    for setting in (f"{mechanism.lower()}.{CALLBACKS}", CALLBACKS):
+        if settings.get(setting) not in ("", KAFKAS_CALLBACKS.get(mechanism, "")):
+            raise InvalidConfig(
+                f"listener {settings.name}: {setting} cannot be honoured: Ottla runs no callback handlers; "
+                "remove the setting if you do not need it"
+            )
 
 
 def _plain(settings: ListenerSettings) -> Callable[[], Exchange]:

@@ -212,6 +212,15 @@ def test_a_session_ends_with_its_credential_or_before(session_ms_max, lifetime_m
     assert connection.authenticate(b"x").session_lifetime_ms == lifetime_ms
 
 
+def test_a_mechanism_may_have_sessions_of_its_own_length():
+    mechanisms = {"TOKEN": expiring(None)}
+    connection = Connection(
+        session_ms_max=60_000, session_ms_by_mechanism={"TOKEN": 5_000}, mechanisms=mechanisms
+    )
+    connection.handshake("TOKEN")
+    assert connection.authenticate(b"x").session_lifetime_ms == 5_000
+
+
 def test_an_expired_credential_does_not_log_in():
     connection = Connection(mechanisms={"TOKEN": expiring(Time().now_ms())})
     connection.handshake("TOKEN")

@@ -142,3 +142,13 @@ def test_brokers_of_a_cluster_replicate_and_fail_over_as_secured_as_their_client
         cluster.kill(cluster.leader("t").broker_id)
         assert send(settings) is None
         assert len(cluster.records("t")) == 2
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.sasl_ssl.", "listener.name.sasl_ssl.plain."])
+def test_a_callback_class_is_refused_and_not_ignored(prefix):
+    setting = f"{prefix}sasl.server.callback.handler.class"
+    with (
+        pytest.raises(errors.InvalidConfig, match=r"callback\.handler\.class cannot be honoured"),
+        Broker({setting: "org.example.OnlyEmployees"}, security="SASL_SSL", users=USERS),
+    ):
+        pass
