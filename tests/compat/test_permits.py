@@ -101,6 +101,7 @@ CASES = [
     ("create_acls", 3, {"creations": [{"resource_type": 2, "resource_name": "", "resource_pattern_type": 3, "principal": "User:x", "host": "*", "operation": 3, "permission_type": 3}]}, [(ALTER, CLUSTER, C)]),
     ("delete_acls", 3, {"filters": [{"resource_type_filter": 2, "resource_name_filter": "no-such", "pattern_type_filter": 3, "operation": 1, "permission_type": 1}]}, [(ALTER, CLUSTER, C)]),
     ("describe_client_quotas", 1, {"components": [], "strict": False}, [(DESCRIBE_CONFIGS, CLUSTER, C)]),
+    ("alter_client_quotas", 1, {"entries": [{"entity": [{"entity_type": "user", "entity_name": "a"}], "ops": [{"key": "producer_byte_rate", "value": 5.0, "remove": False}]}], "validate_only": True}, [(ALTER_CONFIGS, CLUSTER, C)]),
     ("describe_user_scram_credentials", 0, {"users": [{"name": "no-such"}]}, [(DESCRIBE, CLUSTER, C)]),
     ("alter_user_scram_credentials", 0, {"deletions": [{"name": "no-such", "mechanism": 1}]}, [(ALTER, CLUSTER, C)]),
 ]  # fmt: skip

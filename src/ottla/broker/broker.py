@@ -28,7 +28,7 @@ from ottla.metadata.decision import Decision
 from ottla.metadata.image import BROKER_RESOURCE, Image
 from ottla.metadata.internal import NewTopic, topic_by_itself
 from ottla.metadata.names import check_name, is_internal
-from ottla.metadata.records import ConfigSet, PartitionCreated, Record, TopicCreated, TopicDeleted
+from ottla.metadata.records import ConfigSet, PartitionCreated, QuotaSet, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
 from ottla.wire.compression import Scratch
@@ -38,6 +38,7 @@ logger = logging.getLogger("ottla.broker")
 
 if TYPE_CHECKING:
     from ottla.broker.access import Access
+    from ottla.security.quotas import Quotas
 
 T = TypeVar("T")
 
@@ -90,6 +91,8 @@ class Broker:
         self._on_dynamic_config()
         self.image.watch(self._on_record)
         self.supported_features: dict[str, tuple[int, int]] = {}
+        self.quotas: Quotas | None = None  # of clients; None: there are none
+        self._on_quotas()
         self.access: Access | None = None  # None: there is no authorizer, and everything is allowed
 
     @property
@@ -219,9 +222,23 @@ class Broker:
                     shard.machine.on_topics_changed()
             case ConfigSet(resource_type=kind) if kind == BROKER_RESOURCE:
                 self._on_dynamic_config()
+            case QuotaSet():
+                self._on_quotas()
             case PartitionCreated():
                 for shard in self.groups.shards.values():
                     shard.machine.on_topics_changed()
+
+    def _on_quotas(self) -> None:
+        """Counting begins with the first quota, and ends with the last."""
+        rules = self.image.security.quotas
+        if not rules:
+            self.quotas = None
+        elif self.quotas is not None:
+            self.quotas.on_changed()
+        else:
+            from ottla.security.quotas import Quotas
+
+            self.quotas = Quotas(rules)
 
     def _on_dynamic_config(self) -> None:
         image = self.image

@@ -23,6 +23,7 @@ class Client:
     token_id: str | None = None  # of the delegation token that it logged in with
     is_peer: bool = False  # another broker of the cluster, as it has proved
     work: Work = field(default_factory=Work)  # of all its requests
+    mute: Callable[[int], None] = lambda milliseconds: None  # its next request is not begun for so long
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.context import Client, Context
 from ottla.broker.memory import PLENTY, Memory, forget_records, parsed_bytes
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 log = logging.getLogger("ottla.broker")
+
+
+PRODUCE, FETCH = 0, 1
+METERED = {PRODUCE: "producer_byte_rate", FETCH: "consumer_byte_rate"}  # the APIs that have a quota of bytes
 
 
 class CloseConnection(OttlaError):
@@ -99,16 +103,21 @@ class Dispatcher:
                     return
                 response = self._refuse(route, header, request, error)
             self.observer.on_answer(header, response, frame_bytes)
+            throttle_ms = self._throttle_ms(header, response, client, frame_bytes)
             if response is None:
                 slot.answer([])
-                return
-            try:
-                buffers = encode(route.api, header.api_version, header.correlation_id, response)
-            except Exception:
-                log.exception("the answer to %s v%d is wrong", route.api.name, header.api_version)
-                close(f"{client.host}:{client.port} {header.client_id}: there is no answer to its request")
-                return
-            slot.answer(buffers)
+            else:
+                try:
+                    buffers = encode(route.api, header.api_version, header.correlation_id, response)
+                except Exception:
+                    log.exception("the answer to %s v%d is wrong", route.api.name, header.api_version)
+                    close(
+                        f"{client.host}:{client.port} {header.client_id}: there is no answer to its request"
+                    )
+                    return
+                slot.answer(buffers)
+            if throttle_ms:
+                client.mute(throttle_ms)
 
         slot.running = Running(handler(request, context), finished)  # type: ignore[arg-type]
         slot.running.step()
@@ -118,6 +127,27 @@ class Dispatcher:
             slot.on_over = self.memory.park(size)
         else:
             close(f"{client.host}:{client.port} {header.client_id}: too many requests of its size wait")
+
+    def _throttle_ms(
+        self,
+        header: RequestHeader,
+        response: Message | None,
+        client: Client,
+        frame_bytes: int,
+    ) -> int:
+        """How long the client is not heard because of its quota; the answer tells it. Brokers have none."""
+        quotas = self._broker.quotas
+        if quotas is None or header.api_key not in METERED or client.is_peer:
+            return 0
+        now_ms = self._broker.clock.monotonic_ms()
+        key, count = METERED[header.api_key], frame_bytes
+        if header.api_key == FETCH:
+            count = fetched_bytes(response)
+        throttle_ms = quotas.throttle_ms(key, client.principal, header.client_id or "", count, now_ms)
+        if throttle_ms and response is not None:
+            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+            self._broker.metrics.counts["ottla_throttled_ms_total"] += throttle_ms
+        return throttle_ms
 
     def _handler_of(self, route: Route, client: Client) -> Handler:
         handler = route.handler
@@ -162,3 +192,10 @@ def _route_of(header: RequestHeader) -> Route | None:
     if header.api_key == API_VERSIONS:
         return None
     raise CloseConnection(f"API {header.api_key} version {header.api_version} is not served")
+
+
+def fetched_bytes(response: Any) -> int:
+    """The records of a fetch's answer."""
+    if response is None:
+        return 0
+    return sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)

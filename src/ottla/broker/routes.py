@@ -104,6 +104,7 @@ _TABLE = (
     _controller("CreateAcls", "security", "create_acls"),
     _controller("DeleteAcls", "security", "delete_acls"),
     _route("DescribeClientQuotas", "security", "describe_client_quotas"),
+    _controller("AlterClientQuotas", "security", "alter_client_quotas"),
     _route("DescribeUserScramCredentials", "security", "describe_user_scram_credentials"),
     _controller("AlterUserScramCredentials", "security", "alter_user_scram_credentials"),
 )

@@ -12,13 +12,13 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import AclAdded, QuotaEntity, QuotaSet, Record, ScramRemoved, ScramSet
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ottla.security.authorizer import CLUSTER_NAME
+from ottla.security.quotas import ENFORCED
 from ottla.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_from_salted
 
 SCRAM_DIGESTS = {1: "sha256", 2: "sha512"}  # by the protocol's number of the mechanism
 SCRAM_NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 IP, USER, CLIENT_ID = "ip", "user", "client-id"
-CLIENT_QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
-CONNECTION_QUOTA = "connection_creation_rate"
+NOT_ENFORCED = ("request_percentage", "controller_mutation_rate", "connection_creation_rate")
 
 
 # -- rules ---------------------------------------------------------------------------------------------------
@@ -195,12 +195,11 @@ def _unfit_quota(change: QuotaChange) -> ProtocolError | None:
         return errors.InvalidRequest(f"Invalid client quota entity: {', '.join(kinds)}")
     if any(part.name == "" for part in change.entity):
         return errors.InvalidRequest("Empty entity name is not supported")
-    known = (CONNECTION_QUOTA,) if kinds == [IP] else CLIENT_QUOTAS
     for key, value in change.values:
-        if key not in known:
+        if key in NOT_ENFORCED and value is not None:
+            return errors.InvalidRequest(f"{key} is a quota that this broker does not enforce")
+        if key not in ENFORCED and key not in NOT_ENFORCED:
             return errors.InvalidRequest(f"Invalid configuration key {key}")
-        if value is not None and not value > 0:
+        if value is not None and not 0 < value < float("inf"):
             return errors.InvalidRequest(f"Quota {key} must be greater than 0")
-        if value is not None and key == CONNECTION_QUOTA and value != int(value):
-            return errors.InvalidRequest(f"Quota {key} must be a whole number")
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.broker.context import Client
 from ottla.broker.pipeline import Buffers, Pipeline, Slot
 from ottla.errors import OttlaError
-from ottla.ports import Buffer
+from ottla.ports import Buffer, TimerHandle
 from ottla.server.budget import Frame, Lease
 from ottla.wire.frames import LENGTH
 
@@ -31,6 +31,7 @@ class Connection(asyncio.BufferedProtocol):
         self._body: Frame | None = None  # and the frame
         self._is_waiting = False  # for such memory
         self._is_deferred = False  # to the next turn of the loop
+        self._unmuting: TimerHandle | None = None  # while its quota is used up
         self._reading = True
         self._writable = True
         self._transport: asyncio.Transport
@@ -47,7 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         # It has its time to send the first byte.
         self.last_used_ms = self.connected_ms = self._listener.clock.monotonic_ms()
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
-        self.client = Client(host, port, self._listener.name)
+        self.client = Client(host, port, self._listener.name, mute=self._mute)
         self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)
         refused = self._listener.on_connected(self) or self._pass_gate()
         if refused:
@@ -94,6 +95,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._lease is not None:
             self._lease.release()
         self._lease = self._body = self._authentication = None
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+        self._unmuting = None
+        self.client.mute = _nobody_is_muted
         self._transport = _GONE  # that of TLS keeps methods of ours
         self._listener.on_disconnected(self)
 
@@ -120,7 +125,8 @@ class Connection(asyncio.BufferedProtocol):
             del frame  # or the next one would be received while this one's memory is held
         # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
         held = self._end - self._start
-        if self._writable and held < HELD_BYTES_MAX and not self._is_waiting and not self._is_deferred:
+        is_held_up = self._is_waiting or self._is_deferred or self._unmuting is not None
+        if self._writable and held < HELD_BYTES_MAX and not is_held_up:
             self._resume()
         else:
             self._pause()
@@ -128,11 +134,29 @@ class Connection(asyncio.BufferedProtocol):
     def _may_begin(self) -> bool:
         if not self._writable or not self._pipeline.ready or self._is_waiting or self._is_deferred:
             return False
+        if self._unmuting is not None:
+            return False
         if self._listener.is_late():
             self._is_deferred = True
             self._listener.clock.call_soon(self._on_turn)
             return False
         return not self._transport.is_closing()
+
+    def _mute(self, milliseconds: int) -> None:
+        """Its next request is begun so much later; what it sends meanwhile waits, most of it in the socket."""
+        clock = self._listener.clock
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+        elif self._lease is not None:
+            self._lease.on_waiting(clock.monotonic_ms())  # it is not slow: we do not read
+        self._unmuting = clock.call_later(milliseconds, self._unmute)
+        self._pause()
+
+    def _unmute(self) -> None:
+        self._unmuting = None
+        if self._lease is not None and not self._is_waiting:
+            self._lease.on_granted(self._listener.clock.monotonic_ms())
+        self._cut()
 
     def _on_turn(self) -> None:
         self._is_deferred = False
@@ -288,3 +312,7 @@ class _Gone(asyncio.Transport):
 
 
 _GONE = _Gone()
+
+
+def _nobody_is_muted(milliseconds: int) -> None:
+    pass

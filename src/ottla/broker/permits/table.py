@@ -91,6 +91,7 @@ PERMITS: dict[str, Permit] = {
     "CreateAcls": cluster(ALTER),
     "DeleteAcls": cluster(ALTER),
     "DescribeClientQuotas": cluster(DESCRIBE_CONFIGS),
+    "AlterClientQuotas": cluster(ALTER_CONFIGS),
     "DescribeUserScramCredentials": cluster(DESCRIBE),
     "AlterUserScramCredentials": cluster(ALTER),
 }

@@ -1,0 +1,94 @@
+"""Quotas: whose bytes are counted together, and that the rate holds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.metadata.records import QuotaEntity
+from ottla.security.quotas import FETCH, PRODUCE, Meter, Quotas
+
+
+def entity(**names):
+    kinds = {"user": "user", "client_id": "client-id"}
+    parts = [QuotaEntity(kinds[kind], name) for kind, name in names.items()]
+    return tuple(sorted(parts, key=lambda part: part.kind))
+
+
+LEVELS = [
+    entity(user="alice", client_id="app"),
+    entity(user="alice", client_id=None),
+    entity(user="alice"),
+    entity(user=None, client_id="app"),
+    entity(user=None, client_id=None),
+    entity(user=None),
+    entity(client_id="app"),
+    entity(client_id=None),
+]
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)))
+def test_the_most_specific_of_eight_levels_counts(first):
+    """Each level alone, with all below it."""
+    rules = {
+        level: {PRODUCE: str(1000 * (number + 1))} for number, level in enumerate(LEVELS) if number >= first
+    }
+    _, rate = Quotas(rules)._look_up(PRODUCE, "alice", "app")
+    assert rate == 1000 * (first + 1)
+    assert Quotas(rules)._look_up(FETCH, "alice", "app") is None
+
+
+def test_clients_that_share_a_quota_are_counted_together():
+    quotas = Quotas({entity(user="alice"): {PRODUCE: "1000"}})
+    assert quotas.throttle_ms(PRODUCE, "User:alice", "one", 8000, 0) == 0
+    assert quotas.throttle_ms(PRODUCE, "User:alice", "two", 8000, 0) > 0
+    assert quotas.throttle_ms(PRODUCE, "User:bob", "one", 99_000, 0) == 0
+
+
+def test_a_quota_for_each_client_is_counted_for_each():
+    quotas = Quotas({entity(client_id=None): {FETCH: "1000"}})
+    assert quotas.throttle_ms(FETCH, "User:a", "one", 8000, 0) == 0
+    assert quotas.throttle_ms(FETCH, "User:b", "two", 8000, 0) == 0
+    assert quotas.throttle_ms(FETCH, "User:c", "two", 8000, 0) > 0
+
+
+def test_a_changed_quota_counts_at_once():
+    rules = {entity(user="a"): {PRODUCE: "1000"}}
+    quotas = Quotas(rules)
+    assert quotas.throttle_ms(PRODUCE, "User:a", "", 50_000, 0) == 40_000
+    rules[entity(user="a")] = {PRODUCE: "1000000"}
+    quotas.on_changed()
+    assert quotas.throttle_ms(PRODUCE, "User:a", "", 1, 0) == 40
+
+
+def test_the_count_of_very_many_clients_is_bounded(monkeypatch):
+    from ottla.security import quotas as module
+
+    monkeypatch.setattr(module, "METERS_MAX", 10)
+    quotas = Quotas({entity(client_id=None): {PRODUCE: "1"}})
+    for number in range(100):
+        quotas.throttle_ms(PRODUCE, "User:a", str(number), 1, 0)
+    assert len(quotas._meters) <= 10 and len(quotas._found) <= 10
+
+
+@given(
+    quota=st.integers(1_000, 1_000_000),
+    sizes=st.lists(st.integers(1, 200_000), min_size=20, max_size=60),
+    pause_ms=st.integers(0, 300),
+)
+def test_a_client_that_waits_as_told_stays_at_its_rate(quota, sizes, pause_ms):
+    """After the burst that ten quiet seconds allow: at most the quota, and one request more than it."""
+    meter, now_ms, sent = Meter(), 0, 0
+    for size in sizes:
+        sent += size
+        now_ms += meter.throttle_ms(size, quota, now_ms) + pause_ms
+    rounding = len(sizes) * quota / 1000
+    assert sent <= quota * 10 + max(sizes) + quota * now_ms / 1000 + rounding
+
+
+def test_a_busy_client_gets_its_rate_within_a_tenth():
+    meter, now_ms, sent = Meter(), 0, 0
+    quota, size = 1_000_000, 100_000
+    while now_ms < 120_000:
+        sent += size
+        now_ms += max(1, meter.throttle_ms(size, quota, now_ms))
+    assert 0.9 < (sent - 10 * quota) / (quota * now_ms / 1000) < 1.1
