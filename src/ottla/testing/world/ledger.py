@@ -184,7 +184,7 @@ class Ledger:
         """Those that are new since the last time: what is in the truth stays, other checks see to that."""
         for name, offset, value in self.acknowledged[self._checked :]:
             entries = self.truths[name].entries if name in self.truths else []
-            found = entries[offset].value if offset < len(entries) else None
+            found = entries[offset].value if 0 <= offset < len(entries) else None
             hold(found == value, f"{name}: {value!r} was acknowledged at {offset}, where {found!r} is")
         self._checked = len(self.acknowledged)
 

@@ -40,9 +40,18 @@ class RealClient:
 class ClientWorld(World):
     """As `World`, with two producers and two consumers of ours."""
 
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.loop = SimulatedLoop(self.time)
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self.loop.close()
+
     def _populate(self) -> None:
         super()._populate()
-        self.loop = SimulatedLoop(self.time)
         for _ in range(2):
             name = self.new_name("writer-real-")
             self._start(name, produce(self, name, self.random.randint(10, 60)))
@@ -90,6 +99,7 @@ async def consume(world: World, topic: str, isolation: str) -> None:
         "isolation.level": isolation,
         "max.partition.fetch.bytes": 400,
     }
+    read_committed = isolation == "read_committed"
     next_offsets = dict.fromkeys(world.partitions(topic), 0)
     async with aio.Consumer(settings, runtime=SimulatedRuntime(world, topic)) as consumer:
         await consumer.assign(next_offsets)
@@ -97,10 +107,21 @@ async def consume(world: World, topic: str, isolation: str) -> None:
             for record in await consumer.poll(0.5, max_records=10):
                 name = (record.topic, record.partition)
                 hold(record.offset >= next_offsets[name], f"{name}: our consumer got {record.offset} again")
+                _check_nothing_skipped(world, name, next_offsets[name], record.offset, read_committed)
                 next_offsets[name] = record.offset + 1
-                world.ledger.on_read(
-                    name, record.offset, record.value, read_committed=isolation == "read_committed"
-                )
+                world.ledger.on_read(name, record.offset, record.value, read_committed=read_committed)
+    for name, offset in next_offsets.items():
+        end = world.ledger.truths[name].high_watermark
+        _check_nothing_skipped(world, name, offset, end, read_committed)
+
+
+def _check_nothing_skipped(
+    world: World, name: TopicPartition, start: int, end: int, read_committed: bool
+) -> None:
+    """Only markers and, for read_committed, aborted records may be missing from `start` up to `end`."""
+    hidden = ("aborted",) if read_committed else ()
+    for offset, entry in enumerate(world.ledger.truths[name].entries[start:end], start):
+        hold(entry.marker or entry.fate in hidden, f"{name}: our consumer skipped {offset}")
 
 
 async def _is_over(world: World, consumer: aio.Consumer, names: list[TopicPartition]) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ from ottla.wire.schema import Message
 if TYPE_CHECKING:
     from ottla.testing.world.world import World
 
+CANCELLATIONS_MAX = 100  # a client that is cancelled closes itself, and each of its waits is cancelled too
+CALLBACKS_MAX = 1_000
+
 
 class SimulatedLoop:
     """Callbacks are events of the world: nothing runs by itself, and the same seed runs the same.
@@ -34,6 +38,7 @@ class SimulatedLoop:
     def __init__(self, time: Time) -> None:
         self._self: Any = self  # as asyncio's classes take it
         self._time = time
+        self._ready: dict[asyncio.Handle, None] = {}  # in order
         self._timers: dict[asyncio.TimerHandle, Event] = {}
         self.failures: list[dict[str, Any]] = []
 
@@ -44,6 +49,7 @@ class SimulatedLoop:
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self._self, context)
+        self._ready[handle] = None
         self._time.call_later(0, lambda: self._run(handle))
         return handle
 
@@ -78,6 +84,23 @@ class SimulatedLoop:
         finally:
             events._set_running_loop(before)
 
+    def close(self) -> None:
+        """Ends every task. One that was left suspended would go on when the collector finds it: in the middle of
+        anything, without a loop."""
+        self._time = Time()  # the broker and the network stand still
+        for handle in self._ready:
+            self._time.call_later(0, partial(self._run, handle))
+        for _ in range(CANCELLATIONS_MAX):
+            tasks = asyncio.all_tasks(self._self)
+            if not tasks:
+                return
+            for task in tasks:
+                self.run(task.cancel)
+            for _ in range(CALLBACKS_MAX):
+                if not self._time.next_event():
+                    break
+        raise RuntimeError(f"{len(tasks)} tasks go on although they were cancelled")
+
     def get_debug(self) -> bool:
         return False
 
@@ -98,6 +121,8 @@ class SimulatedLoop:
     def _run(self, handle: asyncio.Handle) -> None:
         if isinstance(handle, asyncio.TimerHandle):
             self._timers.pop(handle, None)
+        else:
+            del self._ready[handle]
         if not handle.cancelled():
             self.run(handle._run)
 
