@@ -158,6 +158,11 @@ class Authentication:
             return self._exchange.send(token), 0
         except StopIteration as end:
             return end.value.last_message, self._on_authenticated(end.value)
+        except SaslAuthenticationFailed:
+            raise
+        except Exception:  # a bug of ours: nobody gets in by it
+            logger.exception("%s failed with a message of %s", self._mechanism, self._address)
+            raise SaslAuthenticationFailed("Authentication failed") from None
 
     def _on_authenticated(self, who: Authenticated) -> int:
         if self._session_ends_ms is not None and who.principal != self._client.principal:

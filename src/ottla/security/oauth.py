@@ -15,6 +15,7 @@ from ottla.security.mechanisms import Authenticated, Exchange, refused, user_pri
 logger = logging.getLogger("ottla.broker")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+LATEST_S = 10**11  # in some thousand years
 _FIRST = re.compile(rb"n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>.*)\x01", re.S)
 _INVALID = b'{"status":"invalid_token"}'
 
@@ -69,11 +70,8 @@ def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mappin
                 "verify_iat": False,
             },
         )
-    except (
-        jwt.PyJWTError,
-        TypeError,
-        ValueError,
-    ) as error:  # a key of another kind than the token's is a TypeError
+    except (jwt.PyJWTError, TypeError, ValueError) as error:
+        # A key of another kind than the token's is a TypeError.
         raise refused(str(error)) from None
     _check_times(claims, now_s, expected.clock_skew_s)
     return claims
@@ -81,12 +79,15 @@ def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mappin
 
 def _check_times(claims: Mapping[str, Any], now_s: float, skew_s: int) -> None:
     try:
-        if float(claims["exp"]) + skew_s <= now_s:
-            raise refused("the token has expired")
-        if float(claims.get("nbf", 0)) - skew_s > now_s:
-            raise refused("the token is not valid yet")
-    except (TypeError, ValueError):
+        expires_s, begins_s = float(claims["exp"]), float(claims.get("nbf", 0))
+    except (TypeError, ValueError, OverflowError):
         raise refused("the token's times are not numbers") from None
+    if not expires_s < LATEST_S:  # nor infinite, nor not a number
+        raise refused("the token's expiry is beyond all time")
+    if expires_s + skew_s <= now_s:
+        raise refused("the token has expired")
+    if begins_s - skew_s > now_s:
+        raise refused("the token is not valid yet")
 
 
 def _parse(message: bytes) -> tuple[str, str]:

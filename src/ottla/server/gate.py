@@ -21,7 +21,6 @@ from ottla.server.tls import TlsSettings, server_context
 
 logger = logging.getLogger("ottla.server")
 
-HANDSHAKE_S = 10.0
 LOGIN_BYTES_MAX = 512 << 10  # sasl.server.max.receive.size
 SESSION_MS = "connections.max.reauth.ms"
 FAILURE_DELAY_MS = 100  # connection.failed.authentication.delay.ms

@@ -258,3 +258,16 @@ def test_whatever_is_sent_nobody_becomes_somebody_without_a_password(frames):
         connection.authentication.on_frame(frame, connection)
     assert connection.client.principal == "User:ANONYMOUS"
     assert not connection.authentication.is_done
+
+
+def test_a_mechanism_that_fails_lets_nobody_in():
+    def broken():
+        yield b""
+        raise ZeroDivisionError
+
+    connection = Connection(mechanisms={"BROKEN": broken})
+    connection.handshake("BROKEN")
+    connection.send(SaslAuthenticateRequest(auth_bytes=b"x"), 2)
+    connection.wait_ms(200)
+    assert connection.last(SaslAuthenticateResponse, 2).error_code == SASL_AUTHENTICATION_FAILED
+    assert len(connection.closed) == 1 and not connection.authentication.is_done
