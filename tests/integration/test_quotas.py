@@ -100,3 +100,27 @@ def test_quotas_survive_a_restart_and_librdkafka_lives_with_them(broker):
             break
     assert len(broker.records("t")) == 4
     assert any(throttled)
+
+
+def test_quotas_by_command(broker, capsys):
+    from ottla.cli.main import main
+
+    where = ["-b", broker.bootstrap]
+    assert main(["quotas", "set", "--user", "alice", "--produce", "1.5M", "--consume", "500k", *where]) == 0
+    assert main(["quotas", "set", "--client-id", "default", "--produce", "10k", *where]) == 0
+    capsys.readouterr()
+    assert main(["quotas", "list", *where]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sorted(rows) == [
+        ["-", "default", "producer_byte_rate", "10000"],
+        ["alice", "-", "consumer_byte_rate", "500000"],
+        ["alice", "-", "producer_byte_rate", "1500000"],
+    ]
+    assert main(["quotas", "remove", "--user", "alice", "--consume", *where]) == 0
+    assert main(["quotas", "remove", "--client-id", "default", *where]) == 0
+    capsys.readouterr()
+    assert main(["quotas", "list", *where]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["quotas", "set", "--produce", "1M", *where]) == 1
+    assert main(["quotas", "set", "--user", "a", "--produce", "much", *where]) == 1
+    assert "write 500k, 10M or 1G" in capsys.readouterr().err

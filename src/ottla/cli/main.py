@@ -20,6 +20,7 @@ COMMANDS = {
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
     "users": ("ottla.cli.users", "add, list and remove the users that log in with SCRAM"),
     "acls": ("ottla.cli.acls", "who may do what: allow, deny, list, explain"),
+    "quotas": ("ottla.cli.quotas", "how many bytes a second users and clients may send and be sent"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),

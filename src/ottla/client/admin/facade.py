@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.admin import brokers, configs, groups, security, topics, transactions
+from ottla.client.admin import brokers, configs, groups, quotas, security, topics, transactions
 from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Broker, Cluster, Topic
@@ -237,6 +237,14 @@ class Admin:
 
     def remove_user(self, name: str, mechanisms: Iterable[str]) -> None:
         self._run(security.remove_user(self.cluster, name, mechanisms))
+
+    def describe_quotas(self) -> list[quotas.Quota]:
+        """Of all users and clients."""
+        return self._run(quotas.describe(self.cluster))
+
+    def alter_quotas(self, entity: quotas.Entity, values: Mapping[str, float | None]) -> None:
+        """`alter_quotas({"user": "alice"}, {"producer_byte_rate": 1e6})`; None removes a quota."""
+        self._run(quotas.alter(self.cluster, entity, values))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(work)
