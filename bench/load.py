@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 
-def produce(bootstrap: str, topic: str, count: int, size: int, partitions: int, codec: str = "none") -> float:
-    """Write `count` records, acks=all, and give the seconds until the last is acknowledged."""
+def produce(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    size: int,
+    partitions: int,
+    codec: str = "none",
+    client: Mapping[str, str] | None = None,
+) -> float:
+    """Write `count` records, acks=all, and give the seconds until the last is acknowledged. `client` is what it
+    takes to get in, where that is more than an address."""
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **(client or {"bootstrap.servers": bootstrap}),
             "log_level": 0,
             "acks": "all",
             "linger.ms": 5,
@@ -38,11 +48,13 @@ def produce(bootstrap: str, topic: str, count: int, size: int, partitions: int, 
     return time.perf_counter() - begun
 
 
-def consume(bootstrap: str, topic: str, count: int, partitions: int) -> float:
+def consume(
+    bootstrap: str, topic: str, count: int, partitions: int, client: Mapping[str, str] | None = None
+) -> float:
     """Read `count` records from the start and give the seconds."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **(client or {"bootstrap.servers": bootstrap}),
             "log_level": 0,
             "group.id": "bench",
             "enable.auto.commit": False,

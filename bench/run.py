@@ -19,11 +19,13 @@ import traceback
 from pathlib import Path
 
 import ottla
-from bench import broker, coordinators, document, homecare, testing
+from bench import broker, coordinators, document, homecare, testing, tls
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
 
-BENCHMARKS = broker.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
+BENCHMARKS = (
+    broker.BENCHMARKS + tls.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
+)
 _HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target")
 _INTRO = """Apache Kafka {version} and Ottla, one broker each, Ottla compiled as pip compiles it. The
 ratio is Ottla divided by Apache Kafka."""
