@@ -59,6 +59,8 @@ LISTENERS = {
 }
 _MODULES = "org.apache.kafka.common.security"
 _LOGIN_S = 60
+_REASON_S = 5
+_LOST = ("_TRANSPORT", "_ALL_BROKERS_DOWN")  # librdkafka's words for a connection that ended
 _AUDIENCE = "kafka"
 
 
@@ -227,7 +229,17 @@ class Confluent:
         answer = admin.describe_cluster(request_timeout=_LOGIN_S)
         while not errors and not answer.done():
             admin.poll(0.05)
-        return str(errors[0].name()) if errors else "ok" if answer.result() else "nothing"
+        # A lost connection says less than its reason, which may be reported after it.
+        deadline = time.monotonic() + _REASON_S
+        while errors and self._reason(errors) is None and time.monotonic() < deadline:
+            admin.poll(0.05)
+        if errors:
+            return self._reason(errors) or str(errors[0].name())
+        return "ok" if answer.result() else "nothing"
+
+    @staticmethod
+    def _reason(errors: list[confluent_kafka.KafkaError]) -> str | None:
+        return next((str(each.name()) for each in errors if each.name() not in _LOST), None)
 
     def settings(self, bootstrap: str, login: Login) -> dict[str, Any]:
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "security.protocol": login.protocol}
