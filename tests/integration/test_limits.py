@@ -158,7 +158,7 @@ def test_of_clients_that_do_not_read_only_those_that_are_stuck_are_cut_off(caplo
             ours = before[slow.writer.get_extra_info("sockname")[1]]
             for _ in range(15):
                 now = ours.unsent_bytes
-                while ours.unsent_bytes == now:
+                while now and ours.unsent_bytes == now:
                     await slow.reader.read(1 << 16)
                     await asyncio.sleep(0)
                 node.clock.advance(1000)
@@ -181,7 +181,7 @@ def test_a_client_that_reads_slowly_is_not_idle():
             (ours,) = node.listeners[0].connections
             for _ in range(6):
                 now = ours.unsent_bytes
-                while ours.unsent_bytes == now:
+                while now and ours.unsent_bytes == now:
                     await slow.reader.read(1 << 16)
                     await asyncio.sleep(0)
                 node.clock.advance(10_001)
