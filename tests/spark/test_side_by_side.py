@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.spark import jvm, side_by_side
@@ -10,6 +12,11 @@ from tests.spark.connectors import World
 pytest.importorskip("pyspark", reason="needs the extra spark")
 if (reason := jvm.why_not()) is not None:
     pytest.skip(reason, allow_module_level=True)
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("OTTLA_SIDE_BY_SIDE"),
+    reason="both connectors side by side need a quiet machine: set OTTLA_SIDE_BY_SIDE=1",
+)
 
 
 @pytest.fixture(scope="module")
