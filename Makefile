@@ -4,16 +4,17 @@ BIN := .venv/bin
 SETUP := .venv/.set-up
 PART ?= kills
 SEED ?= 1
+WORLD ?= scripted
 NAMES ?=
 
-.PHONY: help setup demo test coverage tools lint messages bench soak sim clean
+.PHONY: help setup demo test test-kerberos coverage tools lint messages bench soak sim clean
 .DEFAULT_GOAL := setup
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: $(SETUP)  ## the environment in .venv, with everything that development needs
-$(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*.h)
+$(SETUP): pyproject.toml setup.py $(wildcard src/ottla/wire/*.c src/ottla/wire/*.h src/ottla/pipelines/state/*.c)
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet --editable . --group dev
@@ -27,6 +28,11 @@ LIMIT_S ?= 1500
 
 test: setup  ## everything but the long runs; TESTS="tests/unit" for a part, LIMIT_S seconds for each folder
 	$(BIN)/python -m tests.run --limit-s $(LIMIT_S) $(TESTS)
+
+test-kerberos: setup  ## logins with tickets of a real KDC; installs the KDC and compiles the extra `kerberos`
+	tools/install krb5kdc kadmin.local kinit krb5-config
+	$(BIN)/pip install --quiet "gssapi>=1.8"
+	$(BIN)/python -m pytest -q -ra tests/kerberos tests/unit/security/test_gssapi.py
 
 coverage: setup  ## which lines the unit and property tests reach: build/coverage/index.html
 	$(BIN)/coverage run -m pytest -q tests/unit tests/property
@@ -53,8 +59,8 @@ bench: setup  ## beside Apache Kafka; NAMES="start produce" for some of them
 soak: setup  ## a long run: make soak PART=kills
 	$(BIN)/python -m tests.soak $(PART) --write
 
-sim: setup  ## one seed of the simulated world: make sim SEED=7
-	$(BIN)/python -m ottla.testing.world --seed $(SEED)
+sim: setup  ## one seed of the simulated world: make sim SEED=7; WORLD=client has our own client in it
+	$(BIN)/python -m ottla.testing.world --world $(WORLD) --seed $(SEED)
 
 clean:  ## remove the environment and what was built
 	rm -rf .venv build dist src/*.egg-info

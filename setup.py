@@ -1,4 +1,4 @@
-"""Only the optional C kernel; everything else about the package is in pyproject.toml."""
+"""Only the optional C parts; everything else about the package is in pyproject.toml."""
 
 import sys
 from pathlib import Path
@@ -6,18 +6,26 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
-# Without a compiler the package works all the same, in plain Python: see ottla.wire.kernel.
-kernel = Extension(
+
+def optional(name: str, sources: list[str], depends: list[str] | None = None) -> Extension:
+    """Without a compiler the package works all the same, in plain Python: see ottla.wire.kernel."""
+    return Extension(
+        name,
+        sources=sources,
+        depends=depends or [],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")],
+        py_limited_api=True,
+        optional=True,
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"],
+    )
+
+
+kernel = optional(
     "ottla.wire._kernel",
-    sources=[
-        f"src/ottla/wire/{name}.c" for name in ("_kernel", "_kernel_crc", "_kernel_columns", "_kernel_rows")
-    ],
-    depends=["src/ottla/wire/_kernel.h"],
-    define_macros=[("Py_LIMITED_API", "0x030B0000")],
-    py_limited_api=True,
-    optional=True,
-    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"],
+    [f"src/ottla/wire/{name}.c" for name in ("_kernel", "_kernel_crc", "_kernel_columns", "_kernel_rows")],
+    ["src/ottla/wire/_kernel.h"],
 )
+table = optional("ottla.pipelines.state._table", ["src/ottla/pipelines/state/_table.c"])
 
 
 class Wheel(bdist_wheel):
@@ -31,7 +39,7 @@ class Wheel(bdist_wheel):
 
 
 setup(
-    ext_modules=[kernel],
+    ext_modules=[kernel, table],
     cmdclass={"bdist_wheel": Wheel},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench import document
+from bench import conditions, document
 from bench.measure import make_topic
 from tests.oracle.ottla import Ottla
 
@@ -48,7 +48,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
     figures = {name: (Figures(), Figures()) for name in options.clients}
-    with Ottla(options=["--memory"]) as server:
+    conditions.prepare()
+    with conditions.watched() as others, Ottla(options=["--memory"]) as server:
         for turn in range(options.rounds):
             for name in options.clients:
                 topic = f"bench-{list(CLIENTS).index(name)}-{turn}"
@@ -61,7 +62,7 @@ def main() -> None:
                     kept.costs.append((time.process_time() - begun) / records)
     rows = [_row(name, *measured) for name, measured in figures.items()]
     print(document.table(_HEAD, rows))
-    if options.write:
+    if options.write and conditions.may_write(others, options.rounds):
         intro = _INTRO.format(
             size=options.size, partitions=PARTITIONS, rounds=options.rounds, records=options.records
         )

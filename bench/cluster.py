@@ -4,7 +4,7 @@
 
 Every round starts a new cluster; the peers alternate. Replication factor 3, min.insync.replicas 2, acks=all, the
 defaults of both. A silence is the time between two acknowledgements of a partition, as confluent-kafka sees it.
-`--write` puts the lines into docs/benchmarks.md (not those of a quick run).
+`--write` puts the lines into docs/benchmarks.md that were measured in three rounds without load of others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import sys
 import time
 import traceback
 
-from bench import document
+from bench import conditions, document
 from bench.cluster_measures import LOAD_BYTES, LOAD_RATE, MEASURES, Figure, Measure, Measured, Round
 from bench.cluster_peers import KafkaCluster, OttlaCluster
+from bench.conditions import may_publish
 from tests.oracle import cluster
 
 PEERS = {"kafka": KafkaCluster, "ottla": OttlaCluster}
@@ -54,10 +55,13 @@ def main() -> int:
         print(f"without Apache Kafka: {reason}", file=sys.stderr)
         options.peers.remove("kafka")
     chosen = [each for each in MEASURES if not options.only or each.name in options.only]
+    conditions.prepare()
     figures, failures = _run_all(chosen, options)
-    rows = [_row(figure, by_peer) for figure, by_peer in figures.items()]
-    print(document.table(_HEAD, rows))
+    print(document.table(_HEAD, [_row(figure, by_peer) for figure, by_peer in figures.items()]))
     if options.write and not options.quick:
+        rows = [
+            _row(figure, by_peer) for figure, by_peer in figures.items() if may_publish(figure.name, by_peer)
+        ]
         intro = _INTRO.format(version=document.kafka_version(), rate=LOAD_RATE, size=LOAD_BYTES)
         document.write("cluster", intro, _HEAD, rows)
     return 1 if failures else 0
@@ -79,7 +83,7 @@ def _run_all(chosen: list[Measure], options: argparse.Namespace) -> tuple[Figure
 def _run_one(measure: Measure, peer: str, round: Round) -> Measured | None:
     begun = time.monotonic()
     try:
-        with PEERS[peer](measure.brokers) as started:
+        with conditions.watched() as others, PEERS[peer](measure.brokers) as started:
             measured = measure.run(started, round)
     except Exception:
         print(f"{measure.name} on {peer} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
@@ -87,7 +91,7 @@ def _run_one(measure: Measure, peer: str, round: Round) -> Measured | None:
     print(f"[{time.monotonic() - begun:5.1f} s] {peer}", file=sys.stderr)
     for figure, value in measured.items():
         print(f"    {figure.name}: {_number(value)} {figure.unit}", file=sys.stderr, flush=True)
-    return measured
+    return measured if others.are_quiet or round.quick else {}
 
 
 def _row(figure: Figure, by_peer: dict[str, list[float]]) -> tuple[str, ...]:

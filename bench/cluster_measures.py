@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench import load
+from bench import conditions, load
 from bench.cluster_peers import (
     Cluster,
     controller,
@@ -24,6 +25,7 @@ from bench.cluster_peers import (
     written,
 )
 from bench.cluster_probe import At, Probe
+from bench.direct_probe import DirectProbe
 
 PROBED = 12
 PROBE_RATE = 2000.0
@@ -31,6 +33,7 @@ LOAD_RATE, LOAD_BYTES = 5000.0, 1000
 PAIRS = [(1, 2), (2, 1), (2, 3), (3, 2), (3, 1), (1, 3)]
 BUSY_PROCESSES = 8
 _AFTER_S = 2.0
+_DIRECT_PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Measure:
     name: str
     run: Callable[[Cluster, Round], Measured]
     brokers: int = 3
-    rounds: int = 1
+    rounds: int = conditions.ROUNDS_MIN
 
 
 # -- a leader goes -----------------------------------------------------------------------------------
@@ -144,6 +147,40 @@ def _come_back(cluster: Cluster, broker_id: int, probe: Probe) -> None:
     give_back(cluster)
     probe.until_flowing()
     time.sleep(_AFTER_S)
+
+
+# -- a clean stop, without what clients wait for themselves ----------------------------------------
+
+
+def stop_with(partitions: int, target: str) -> Callable[[Cluster, Round], Measured]:
+    """Every broker is stopped cleanly once. A client that asks the next leader at once sees what brokers cost."""
+    label = f"clean stop, {partitions:,} partitions"
+    probed = range(min(partitions, PROBED))
+
+    def run(cluster: Cluster, round: Round) -> Measured:
+        create(cluster, "t", spread(partitions))
+        calm, silences = 0.0, []
+        for victim in (1, 2, 3):
+            with DirectProbe(cluster.bootstrap, "t", probed, _DIRECT_PAUSE_S) as probe:
+                since = time.monotonic()
+                time.sleep(round.seconds(5))
+                calm = max(calm, *(probe.silence(index, since) for index in probed))
+                led = [index for index in probed if describe(cluster, "t")[index].leader == victim]
+                began = time.monotonic()
+                cluster.end(victim, signal.SIGTERM)
+                probe.until_flowing()
+                time.sleep(_AFTER_S)
+                silences += [probe.silence(index, began) for index in led]
+            cluster.start(victim)
+            until_in_sync(cluster, "t")
+            give_back(cluster)
+        return {
+            Figure(f"{label}: those it led, direct client", "s", target): statistics.median(silences),
+            Figure(f"{label}: those it led, direct client, worst", "s", target, "most"): max(silences),
+            Figure(f"{label}: nothing happens, direct client", "s"): calm,
+        }
+
+    return run
 
 
 # -- throughput --------------------------------------------------------------------------------------
@@ -265,8 +302,10 @@ def _busy(count: int) -> Iterator[None]:
 
 
 MEASURES = (
-    Measure("failover", failover_with(10), rounds=3),
-    Measure("throughput", throughput, rounds=3),
+    Measure("failover", failover_with(10)),
+    Measure("stop", stop_with(10, "<= 0.05")),
+    Measure("stop-1000", stop_with(1000, "<= 0.5")),
+    Measure("throughput", throughput),
     Measure("failover-1000", failover_with(1000)),
     Measure("rolling", rolling),
     Measure("joining", joining, brokers=4),

@@ -21,12 +21,12 @@ from typing import Any
 import ottla.spark
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale, percentile
 from ottla.homecare import topics
-from ottla.homecare.jobs import JOBS
+from ottla.homecare.pipelines import NAMES, stage
 from ottla.homecare.simulator import simulate
 from ottla.homecare.stream import Settings, run
 from ottla.homecare.world import Plan
 
-_TARGETS = {"technician": ">= 500,000", "nurse": ">= 200,000", "billing": ">= 100,000"}
+_TARGETS = {"technician": ">= 1,000,000", "nurse": ">= 500,000", "billing": ">= 200,000"}
 _LATENCY_S = 20
 _WARM_UP_S = 6.0
 _TIMEOUT_S = 240.0
@@ -48,19 +48,18 @@ def throughput(devices: int) -> Callable[[Peer, Scale], Measured]:
     def measure(peer: Peer, scale: Scale) -> Measured:
         found: Measured = {}
         with peer.running() as server:
-            topics.create(server.bootstrap, 4)
+            topics.create({"bootstrap.servers": server.bootstrap}, 4)
             begun = time.perf_counter()
-            world = simulate(
-                server.bootstrap, _plan(devices, scale(2_000_000)), lambda _: None, flat_out=True
-            )
+            client = {"bootstrap.servers": server.bootstrap}
+            world = simulate(client, _plan(devices, scale(2_000_000)), lambda _: None, flat_out=True)
             rate = sum(world.sent.values()) / (time.perf_counter() - begun)
             found[Metric(f"home care: simulator, {devices:,} devices", "messages/s", target=">= 500,000")] = (
                 rate
             )
-            for name in JOBS:
+            for name in NAMES:
                 count = sum(
                     world.sent[topic]
-                    for topic in JOBS[name](world.plan.rules).reads
+                    for topic in stage(name, world.plan.rules).inputs
                     if topic != topics.ROSTER
                 )
                 metric = Metric(f"home care: {name}, {devices:,} devices", "events/s", target=_TARGETS[name])
@@ -96,9 +95,9 @@ def latency(devices: int, messages_s: int = 5_000) -> Callable[[Peer, Scale], Me
             devices=devices, rate=messages_s / devices, seconds=scale(_LATENCY_S, 15) + 15,
             billing_every_s=devices / 1_000, late_share=0, repeated_share=0, silent_share=0, with_truth=False,
         )  # fmt: skip
-        for name in JOBS:
+        for name in NAMES:
             with peer.running() as server:
-                topics.create(server.bootstrap, 4)
+                topics.create({"bootstrap.servers": server.bootstrap}, 4)
                 ages = _ages(server.bootstrap, name, plan)
             for share, word in ((0.5, "p50"), (0.99, "p99")):
                 metric = Metric(
@@ -122,7 +121,7 @@ def _ages(bootstrap: str, name: str, plan: Plan) -> list[float]:
                 ages.extend(said["ages"])
 
     def send() -> None:
-        simulate(bootstrap, plan, lambda _: None)
+        simulate({"bootstrap.servers": bootstrap}, plan, lambda _: None)
         over.set()
 
     threading.Thread(target=send, daemon=True).start()
@@ -141,7 +140,7 @@ def _run(
     deadline = time.monotonic() + _TIMEOUT_S
     with tempfile.TemporaryDirectory(prefix="ottla-bench-homecare-", ignore_cleanup_errors=True) as folder:
         settings = {"trigger": "0 seconds", **settings}
-        chosen = Settings(bootstrap, Path(folder), plan.rules, **settings)
+        chosen = Settings({"bootstrap.servers": bootstrap}, Path(folder), plan.rules, **settings)
         run(
             ottla.spark.session("bench"),
             [name],

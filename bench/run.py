@@ -4,27 +4,30 @@
 
 Others' load moves the figures of a shared machine by a third and more: only the ratio within one run counts,
 the peers alternate, and a median of at least three rounds is taken. `--write` puts the lines into
-docs/benchmarks.md.
+docs/benchmarks.md, those that were measured in three rounds without load of others (see conditions.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import compileall
 import fnmatch
 import statistics
 import sys
 import time
 import traceback
-from pathlib import Path
 
-import ottla
-from bench import broker, coordinators, document, homecare, testing, tls
+from bench import acls, broker, conditions, coordinators, document, homecare, testing, tls
+from bench.conditions import may_publish
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
 
 BENCHMARKS = (
-    broker.BENCHMARKS + tls.BENCHMARKS + coordinators.BENCHMARKS + testing.BENCHMARKS + homecare.BENCHMARKS
+    broker.BENCHMARKS
+    + tls.BENCHMARKS
+    + acls.BENCHMARKS
+    + coordinators.BENCHMARKS
+    + testing.BENCHMARKS
+    + homecare.BENCHMARKS
 )
 _HEAD = ("measure", "unit", "Apache Kafka", "Ottla", "ratio", "target")
 _INTRO = """Apache Kafka {version} and Ottla, one broker each, Ottla compiled as pip compiles it. The
@@ -56,12 +59,13 @@ def main() -> int:
     if "kafka" in options.peers and (reason := cluster.why_not()) is not None:
         print(f"without Apache Kafka: {reason}", file=sys.stderr)
         options.peers.remove("kafka")
-    # As pip does when it installs: a checkout may have no bytecode, and a start would compile the source each time.
-    compileall.compile_dir(Path(ottla.__file__).parent, quiet=2)
+    conditions.prepare()
     figures, failures = _run_all(chosen, options)
-    rows = [_row(metric, measured) for metric, measured in figures.items()]
-    print(document.table(_HEAD, rows))
+    print(document.table(_HEAD, [_row(metric, measured) for metric, measured in figures.items()]))
     if options.write and not options.quick:
+        rows = [
+            _row(metric, by_peer) for metric, by_peer in figures.items() if may_publish(metric.name, by_peer)
+        ]
         document.write("broker", _INTRO.format(version=document.kafka_version()), _HEAD, rows)
     return 1 if failures else 0
 
@@ -86,7 +90,8 @@ def _run_all(chosen: list[Benchmark], options: argparse.Namespace) -> tuple[Figu
 def _run_one(benchmark: Benchmark, name: str, scale: Scale) -> Measured | None:
     peer, begun = Peer(name), time.monotonic()
     try:
-        measured = benchmark.run(peer, scale)
+        with conditions.watched() as others:
+            measured = benchmark.run(peer, scale)
     except Exception:
         print(f"{benchmark.name} on {name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
         return None
@@ -94,7 +99,7 @@ def _run_one(benchmark: Benchmark, name: str, scale: Scale) -> Measured | None:
         peer.clean()
     shown = "; ".join(f"{metric.name} {_number(value)} {metric.unit}" for metric, value in measured.items())
     print(f"[{time.monotonic() - begun:5.1f} s] {name}: {shown}", file=sys.stderr, flush=True)
-    return measured
+    return measured if others.are_quiet or scale.factor < 1 else {}
 
 
 def _row(metric: Metric, measured: dict[str, list[float]]) -> tuple[str, ...]:

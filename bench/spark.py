@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import document
+from bench import conditions, document
 from bench.measure import make_topic, percentile
 from ottla.client.columnar import ColumnarProducer, ColumnarReader, Range
 from tests.oracle.cluster import Oracle
@@ -348,7 +348,8 @@ def main() -> int:
     failures = 0
     from ottla.spark import session
 
-    with Oracle(heap="1G") as kafka, Ottla() as ottla:
+    conditions.prepare()
+    with conditions.watched() as others, Oracle(heap="1G") as kafka, Ottla() as ottla:
         spark = session(cores=2, settings={"spark.jars": jvm.jars()}, archive=False)
         spark.sparkContext.setLogLevel("OFF")
         bench = Bench(
@@ -386,7 +387,7 @@ def main() -> int:
             bench.note("start to the first result", "s", "<= 0.5 x", PEERS[1], start_seconds(_OURS))
     rows = [_row(*measure, by_peer) for measure, by_peer in bench.figures.items()]
     print(document.table(_HEAD, rows))
-    if options.write and not options.quick:
+    if options.write and not options.quick and conditions.may_write(others, rounds):
         document.write("spark", _INTRO, _HEAD, rows)
     return 1 if failures else 0
 

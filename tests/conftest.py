@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ottla.wire import kernel
@@ -26,6 +27,13 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": 1000,
 }
 _names = itertools.count()
+
+
+# An example may have to wait for the processor: how long it takes says nothing about the code.
+hypothesis.settings.register_profile(
+    "ottla", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("ottla")
 
 
 def pytest_configure() -> None:

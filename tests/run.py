@@ -24,7 +24,15 @@ from pathlib import Path
 # The first two lists run side by side, each from left to right; then the rest, one by one: those measure time, or
 # fill both cores and a good part of the memory (JVMs, Spark).
 BESIDE = (
-    ("tests/unit", "tests/property", "tests/simulation", "tests/testing", "examples"),
+    (
+        "tests/unit",
+        "tests/property",
+        "tests/simulation",
+        "tests/testing",
+        "tests/pipelines",
+        "tests/streams",
+        "examples",
+    ),
     ("tests/compat", "tests/course"),
 )
 ALONE = ("tests/integration", "tests/cluster", "tests/spark", "tests/homecare", "tests/soak")

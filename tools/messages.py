@@ -23,8 +23,6 @@ LEFT_OUT = (
     "quorum_epoch",
     "snapshot",
     "vote",
-    "delegation",
-    "envelope",
     "assign_replicas",
     "broker_heartbeat",
     "registration",

@@ -3,8 +3,9 @@
 They are imported when first used, so that `import ottla` costs nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ottla.lazy import names_of
 
 if TYPE_CHECKING:
     from ottla import aio as aio
@@ -36,6 +37,9 @@ _HOMES = {
     "Producer": "ottla.client.producer",
     "RecordMetadata": "ottla.client.values",
     "TopicPartition": "ottla.client.values",
+    "aio": "ottla.aio",
+    "errors": "ottla.errors",
+    "testing": "ottla.testing",
 }
 
 __all__ = [
@@ -55,19 +59,15 @@ __all__ = [
     "errors",
     "testing",
 ]
-_MODULES = ("aio", "errors", "testing")
+_lookup = names_of(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return import_module(f"ottla.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("ottla")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _lookup(name)
 
 
 def __dir__() -> list[str]:

@@ -1,17 +1,35 @@
 """What a state machine wants to happen: it decides, a `Shard` carries it out."""
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ottla.frozen import frozen
+
+R = TypeVar("R")
+
+
+class AnyToken:
+    """A request that waits for its answer."""
+
+    __slots__ = ()
+
+
+class Token(AnyToken, Generic[R]):
+    """A request that waits for an answer of the type R. A machine keeps it until it answers: `reply_to`."""
+
+    __slots__ = ()
 
 
 @frozen
 class Reply:
-    """The answer to the request behind `token`: a value, or an exception to answer with."""
+    """The answer to the request behind `token`; made by `reply_to`, which knows the answer's type."""
 
-    token: Hashable
-    answer: Any
+    token: AnyToken
+    answer: object
+
+
+def reply_to(token: Token[R], answer: R) -> Reply:
+    return Reply(token, answer)
 
 
 @frozen
@@ -28,7 +46,8 @@ class Effects:
     timers to arm.
 
     `sends` are messages to others (transaction markers). `producer` is (producer id, epoch) when the records
-    belong to a transaction of that producer.
+    belong to a transaction of that producer. If the log refuses the records, all of this does not happen, and the
+    timers of `if_refused` are armed instead.
     """
 
     records: tuple[Any, ...] = ()
@@ -36,6 +55,7 @@ class Effects:
     timers: tuple[Timer, ...] = ()
     sends: tuple[Any, ...] = ()
     producer: tuple[int, int] | None = None
+    if_refused: tuple[Timer, ...] = ()
 
     def __add__(self, other: "Effects") -> "Effects":
         if self.producer != other.producer and self.records and other.records:
@@ -46,7 +66,13 @@ class Effects:
             self.timers + other.timers,
             self.sends + other.sends,
             self.producer if self.records else other.producer,
+            self.if_refused + other.if_refused,
         )
 
 
 NOTHING = Effects()
+
+
+def answer_to(token: Token[R], answer: R) -> Effects:
+    """Nothing but the answer."""
+    return Effects(replies=(reply_to(token, answer),))

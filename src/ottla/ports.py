@@ -20,6 +20,10 @@ class Clock(Protocol):
         """Never goes back; for deadlines and session time-outs."""
         ...
 
+    def stopwatch_ms(self) -> float:
+        """Exact, from any beginning: for how long something took."""
+        ...
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle: ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:

@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 QUIET = {"log_level": 0}
 
 
-def create(bootstrap, name="t", partitions=3, replicas=3, **config):
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+def create(bootstrap, name="t", partitions=3, replicas=3, login=None, **config):
+    """`login` is what a client sets besides the address."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET, **(login or {})})
     wanted = NewTopic(name, partitions, replicas, config={k.replace("_", "."): v for k, v in config.items()})
     admin.create_topics([wanted])[name].result(60)
     return admin
@@ -19,7 +20,8 @@ def create(bootstrap, name="t", partitions=3, replicas=3, **config):
 class Load:
     """`with Load(bootstrap) as load: ...`; the numbers 0, 1, 2... go to each partition in turn."""
 
-    def __init__(self, bootstrap, topic="t", partitions=3, pause_s=0.001, **settings):
+    def __init__(self, bootstrap, topic="t", partitions=3, pause_s=0.001, login=None, **settings):
+        self._login = login or {}
         self.bootstrap, self.topic, self.partitions, self.pause_s = bootstrap, topic, partitions, pause_s
         self.acknowledged = {index: [] for index in range(partitions)}
         self.failed = []
@@ -37,6 +39,7 @@ class Load:
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 200,
                 **QUIET,
+                **self._login,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
@@ -87,7 +90,7 @@ class Load:
     def check(self, isolation="read_committed"):
         """What was acknowledged is there, once, in order, where it was said to be."""
         assert not self.failed, self.failed[:3]
-        found = read_all(self.bootstrap, self.topic, self.partitions, isolation)
+        found = read_all(self.bootstrap, self.topic, self.partitions, isolation, login=self._login)
         for index, acknowledged in self.acknowledged.items():
             values = [value for _, value in found[index]]
             assert values == sorted(set(values)), f"partition {index}: twice or out of order"
@@ -99,7 +102,7 @@ class Load:
             assert not wrong, f"partition {index}: offsets {wrong[:5]} hold something else"
 
 
-def read_all(bootstrap, topic, partitions, isolation="read_committed", timeout=120.0):
+def read_all(bootstrap, topic, partitions, isolation="read_committed", timeout=120.0, login=None):
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -108,6 +111,7 @@ def read_all(bootstrap, topic, partitions, isolation="read_committed", timeout=1
             "enable.partition.eof": True,
             "isolation.level": isolation,
             **QUIET,
+            **(login or {}),
         }
     )
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])

@@ -1,14 +1,14 @@
-"""Brokers of one cluster in this process, over the in-process metadata log: real sockets, disks in memory."""
+"""Brokers of one cluster in this process, over the in-process metadata log: real sockets, disks in memory.
 
-import asyncio
-import threading
+Unlike `ottla.testing.Cluster` all of them run on one loop: a test looks into several of them at once, and holds one up
+by closing a part of it."""
+
 import time
-
-import uvloop
 
 from ottla.config.settings import Config
 from ottla.metadata.shared import Shared
 from ottla.server.node import Node, memory_disk
+from ottla.testing.background import Background
 
 
 class LocalCluster:
@@ -29,11 +29,9 @@ class LocalCluster:
         self.disks = {}
         self.ports = {}
         self._ids = range(1, brokers + 1)
-        self._loop = uvloop.new_event_loop()  # as `ottla start` does
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._background = Background("ottla-local-cluster")
 
     def __enter__(self):
-        self._thread.start()
         for broker_id in self._ids:
             self.start(broker_id)
         return self
@@ -41,32 +39,17 @@ class LocalCluster:
     def __exit__(self, *_):
         for broker_id in list(self.nodes):
             self.kill(broker_id)
-        self.run(self._rest())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _rest(self):
-        """Whatever is on its way out gets out."""
-        await asyncio.sleep(0.02)
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)
+        self._background.close()
 
     @property
     def bootstrap(self):
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
-    def run(self, coroutine, timeout=20):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout)
+    def run(self, coroutine, timeout=60):
+        return self._background.run(coroutine, timeout)
 
     def call(self, function, *arguments):
-        async def called():
-            return function(*arguments)
-
-        return self.run(called())
+        return self._background.call(lambda: function(*arguments))
 
     def start(self, broker_id, **settings):
         disk = self.disks.setdefault(broker_id, memory_disk())

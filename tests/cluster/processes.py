@@ -1,18 +1,16 @@
 """A cluster of processes: ZooKeeper, brokers, a proxy before each, and signals for all of them."""
 
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 from ottla.client import Admin
-from ottla.server.zookeeper.ensemble import Ensemble
+from ottla.ensemble import Ensemble
 from tests.cluster.proxy import Proxies
 from tests.oracle.ports import free_ports
+from tests.oracle.process import start_broker
 
 
 class ProcessCluster:
@@ -29,7 +27,7 @@ class ProcessCluster:
         self.zookeepers = Ensemble(
             self.folder, ports[:zookeepers], ports[zookeepers : zookeepers * 3] if zookeepers > 1 else ()
         )
-        self._zookeeper_ports = ports[:zookeepers]
+        self._zookeeper_ports = ports[:zookeepers]  # where brokers connect
         rest = ports[zookeepers * 3 :]
         self.ids = list(range(1, brokers + 1))
         self.ports = dict(zip(self.ids, rest[:brokers], strict=True))
@@ -74,36 +72,29 @@ class ProcessCluster:
     def bootstrap(self):
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
+    @property
+    def client(self):
+        """What a client of the brokers has to set."""
+        return {"bootstrap.servers": self.bootstrap}
+
+    def listeners(self, broker_id, inside):
+        """With the port at which the brokers talk to each other."""
+        return f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},INSIDE://127.0.0.1:{inside}"
+
     def start(self, broker_id, timeout=90):
-        """Takes a second of the processor, for which it may have to wait on a busy machine."""
         connect = self.zookeepers.connect
         if self._proxied:
             connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
         inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
         settings = self.settings | {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},"
-            f"INSIDE://127.0.0.1:{self._inside[broker_id]}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},"
-            f"INSIDE://127.0.0.1:{inside}",
+            "listeners": self.listeners(broker_id, self._inside[broker_id]),
+            "advertised.listeners": self.listeners(broker_id, inside),
         }
-        with (self.folder / f"broker-{broker_id}.log").open("ab") as output:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "ottla", "start", "--broker-id", str(broker_id)),
-                    *("--zookeeper", connect, "--data", str(self.folder / f"broker-{broker_id}")),
-                    *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=output,
-                text=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
-        self.processes[broker_id] = process
-        timer = threading.Timer(timeout, process.kill)
-        timer.start()
-        line = process.stdout.readline()
-        timer.cancel()
-        assert line.startswith("ready"), (self.folder / f"broker-{broker_id}.log").read_text()[-2000:]
+        options = ["--broker-id", str(broker_id), "--zookeeper", connect]
+        options += ["--data", str(self.folder / f"broker-{broker_id}")]
+        options += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        log = self.folder / f"broker-{broker_id}.log"
+        self.processes[broker_id], _ = start_broker(options, log, timeout_s=timeout)
 
     def kill(self, broker_id, number=signal.SIGKILL):
         process = self.processes.pop(broker_id)
@@ -157,14 +148,14 @@ class ProcessCluster:
     # What clients see
 
     def describe(self, topic="t"):
-        with Admin(bootstrap_servers=self.bootstrap) as admin:
+        with Admin(self.client) as admin:
             return admin.describe_topics([topic])[topic].partitions
 
     def leader(self, topic="t", partition=0):
         return self.describe(topic)[partition].leader
 
     def controller(self):
-        with Admin(bootstrap_servers=self.bootstrap) as admin:
+        with Admin(self.client) as admin:
             return admin.describe_cluster().controller
 
     def until_in_sync(self, topic="t", count=3, timeout=90.0):

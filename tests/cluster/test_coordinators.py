@@ -97,7 +97,7 @@ def test_a_group_goes_on_with_its_offsets_when_its_coordinator_is_lost(cluster):
 
 
 def assert_read(consumer):
-    for _ in range(200):
+    for _ in range(600):
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             return
@@ -159,8 +159,8 @@ def test_a_request_for_many_coordinators_asks_once_for_the_missing_topic():
     with LocalCluster(2) as cluster:
         broker = cluster.nodes[1].broker
         asked = []
-        create = broker.create_topics_quietly
-        broker.create_topics_quietly = lambda names: asked.append(names) or create(names)
+        create = broker.metadata.create_topics_quietly
+        broker.metadata.create_topics_quietly = lambda names: asked.append(names) or create(names)
         request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[str(n) for n in range(1000)])
         response = cluster.run(on_loop(ask(broker, request)))
         codes = {each.error_code for each in response.coordinators}

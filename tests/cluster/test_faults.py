@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.server.zookeeper.ensemble import why_not
+from ottla.ensemble import why_not
 from ottla.server.zookeeper.paths import unpack_entry
 from ottla.server.zookeeper.session import Options, Session
 from tests.cluster.faults import Faults

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.broker.peers import SOFTWARE, credential
+from ottla.broker.cluster.peers import SOFTWARE, credential
 from ottla.wire import batch
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -1,5 +1,6 @@
 """Moving replicas and leaders, reading from the nearest replica, a broker more."""
 
+import asyncio
 import time
 
 import pytest
@@ -8,7 +9,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.cli.main import main
 from ottla.client import Admin
 from ottla.client.admin.topics import NewTopic
+from ottla.client.connections import Connection
+from ottla.client.settings import Settings
 from ottla.client.values import TopicPartition as At
+from ottla.errors import NotLeaderOrFollower
+from ottla.server import membership
+from ottla.wire.batch import build
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.records import Record
 from tests.cluster.load import QUIET, Load, create
 from tests.cluster.local import LocalCluster
 from tests.oracle.cluster import run_tool, why_not
@@ -83,7 +91,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack():
         )
         consumer.assign([TopicPartition("t", 0, 0)])
         found = []
-        for _ in range(100):
+        for _ in range(600):
             found += [each for each in consumer.consume(100, 0.1) if each.error() is None]
             if len(found) == 100:
                 break
@@ -189,3 +197,33 @@ def test_a_partition_without_a_leader_gets_one_when_unclean_election_is_allowed(
         with Admin(bootstrap_servers=f"127.0.0.1:{cluster.ports[1]}") as admin:
             admin.alter_configs("topic", "t", set_={"unclean.leader.election.enable": "true"})
         cluster.until(lambda: cluster.any().image.partition("t", 0).leader == 3)
+
+
+def test_a_broker_that_stops_names_the_next_leader_before_it_closes_connections(monkeypatch):
+    """A client whose connection is closed waits before it asks again."""
+    monkeypatch.setattr(membership, "HINT_S", 3.0)
+    with LocalCluster(3) as cluster:
+        create(cluster.bootstrap)
+        victim = cluster.leader()
+        told = cluster.run(_produced_while_it_stops(cluster, victim))
+        cluster.nodes.pop(victim)
+        assert told.responses[0].partition_responses[0].error_code == NotLeaderOrFollower.code
+        leader = told.responses[0].partition_responses[0].current_leader.leader_id
+        assert leader == cluster.leader() != victim
+        assert [(node.node_id, node.port) for node in told.node_endpoints] == [
+            (leader, cluster.ports[leader])
+        ]
+
+
+async def _produced_while_it_stops(cluster, victim):
+    node = cluster.nodes[victim]
+    connection = await Connection.open("127.0.0.1", cluster.ports[victim], Settings())
+    stopping = asyncio.create_task(node.stop())
+    while node.broker.image.partition("t", 0).leader == victim:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.1)  # longer than it looks for its own lead to end
+    data = PartitionProduceData(index=0, records=build([Record(0, 0, None, b"v")]))
+    topic = TopicProduceData(name="t", partition_data=[data])
+    told = await connection.send(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic]), 12)
+    await stopping
+    return told

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from ottla.ensemble import why_not
 from ottla.metadata.log import Deposed, Outrun
-from ottla.server.zookeeper.ensemble import why_not
 from tests.cluster.zookeeper_home import OneServer, ZooKeeperHome
 from tests.unit.metadata.test_log_port import Reader, a_record, append
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from ottla.server.zookeeper.ensemble import Ensemble
+from ottla.ensemble import Ensemble
 from ottla.server.zookeeper.log import ZooKeeperLog
 from ottla.server.zookeeper.session import Options
 from tests.oracle.ports import free_ports
@@ -85,9 +85,9 @@ class Settled:
             self._home.run(self._do(self._log.close))
 
     async def _answered(self, call, *arguments):
-        *arguments, done = arguments
+        *before, done = arguments
         answered = asyncio.get_running_loop().create_future()
-        call(*arguments, answered.set_result)
+        call(*before, answered.set_result)
         done(await answered)
         await self._settle()
 

@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]
 
     @property
     def is_control(self) -> bool:

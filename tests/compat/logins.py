@@ -10,7 +10,7 @@ import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,7 +41,7 @@ from ottla.security.certificates import Authority, Identity
 from tests.oracle import programs
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
-from tests.oracle.ports import Block
+from tests.oracle.ports import free_block
 
 SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 REAUTHENTICATION_MS = 3000
@@ -58,6 +58,7 @@ LISTENERS = {
     "EXPIRED": "SSL",  # the server's certificate is over
 }
 _MODULES = "org.apache.kafka.common.security"
+_CONTROLLER = 100  # its port, from the first listener's
 _LOGIN_S = 60
 _REASON_S = 5
 _LOST = ("_TRANSPORT", "_ALL_BROKERS_DOWN")  # librdkafka's words for a connection that ended
@@ -88,7 +89,7 @@ class Papers:
         public = RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True) | {"kid": "k", "alg": "RS256"}
         self.keys = self._file("keys.json", json.dumps({"keys": [public]}))
 
-    def token(self, *, forged: bool = False, **claims: object) -> str:
+    def token(self, *, forged: bool = False, **claims: Any) -> str:
         now_s = int(time.time())
         every = {"sub": "alice", "aud": _AUDIENCE, "iat": now_s, "exp": now_s + 600, **claims}
         used = {name: value for name, value in every.items() if value is not None}
@@ -129,27 +130,39 @@ class Server:
 
     def _alter(self, change: UserScramCredentialAlteration) -> None:
         admin = AdminClient({"bootstrap.servers": self.at("OPEN")})
-        for answer in admin.alter_user_scram_credentials([change]).values():
-            answer.result(_LOGIN_S)
+        for answer in admin.alter_user_scram_credentials([change], request_timeout=_LOGIN_S).values():
+            answer.result()  # librdkafka says what it waited for; a time-out of our own would say nothing
 
 
 @contextmanager
 def servers(papers: Papers) -> Iterator[tuple[Server, Server]]:
     """Ottla and Apache Kafka with the users alice and bob, whose passwords are their names and `-secret`."""
-    ours, theirs = Block(), Block()
-    controller = f"CONTROLLER://127.0.0.1:{theirs.base + 100}"
-    try:
+    listeners = range(len(LISTENERS))
+    with closing(free_block(listeners)) as ours, closing(free_block([*listeners, _CONTROLLER])) as theirs:
+        controller = f"CONTROLLER://127.0.0.1:{theirs.base + _CONTROLLER}"
         with (
-            Oracle(theirs.base, settings=_settings(papers, theirs.base, controller), heap="512M"),
-            Ottla(ours.base, settings=_settings(papers, ours.base)),
+            Oracle(
+                theirs.base, settings=_settings(papers, theirs.base, controller), heap="512M"
+            ) as apache_kafka,
+            Ottla(ours.base, settings=_settings(papers, ours.base)) as ottla,
         ):
             both = Server("ottla", ours.base), Server("kafka", theirs.base)
-            for server in both:
-                server.set_user("alice", "alice-secret", *SCRAM)
+            for server, process in zip(both, (ottla, apache_kafka), strict=True):
+                with _explained(server, process):  # type: ignore[arg-type]
+                    server.set_user("alice", "alice-secret", *SCRAM)
             yield both
-    finally:
-        ours.close()
-        theirs.close()
+
+
+@contextmanager
+def _explained(server: Server, process: Ottla | Oracle) -> Iterator[None]:
+    """A set-up that fails shows what the broker has logged."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(
+            f"{server.name}, port by port {[*LISTENERS]} from {server.at('OPEN')}; {process.log_tail()}"
+        )
+        raise
 
 
 def _settings(papers: Papers, port: int, *others: str) -> dict[str, object]:

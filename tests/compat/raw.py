@@ -143,9 +143,9 @@ def served(bootstrap: str, api: str) -> list[int]:
 
 def build(kind: type[Any], fields: Mapping[str, Plain]) -> Any:
     """A message of this class from a dict; what the class does not have is dropped."""
-    known = _field_types(kind)
+    known = _field_types(kind)  # type: ignore[arg-type]
     values = {name: _convert(known[name], value) for name, value in fields.items() if name in known}
-    return kind(**{**_zeros(kind), **values})
+    return kind(**{**_zeros(kind), **values})  # type: ignore[arg-type]
 
 
 def plain(value: Any) -> Plain:
@@ -180,7 +180,7 @@ def _field_types(kind: type[Any]) -> dict[str, tuple[Any, str]]:
 def _zeros(kind: type[Any]) -> dict[str, Any]:
     """The protocol's implicit defaults, for fields whose schema names none."""
     return {
-        each.name: _zero(*_field_types(kind)[each.name])
+        each.name: _zero(*_field_types(kind)[each.name])  # type: ignore[arg-type]
         for each in dataclasses.fields(kind)
         if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
     }

@@ -44,10 +44,10 @@ def cli(target: Target, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcom
 
     def run(*arguments: object, stdin: bytes = b"") -> Outcome:
         out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([str(each) for each in arguments])
-        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
         return Outcome(code, *texts)
 
     return run

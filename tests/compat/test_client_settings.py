@@ -11,7 +11,11 @@ from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
 from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, WITHOUT_EFFECT
 from tests.oracle import programs
 
-CLASSES = {"producer": ProducerSettings, "consumer": ConsumerSettings, "admin": Settings}
+CLASSES: dict[str, type[Settings]] = {
+    "producer": ProducerSettings,
+    "consumer": ConsumerSettings,
+    "admin": Settings,
+}
 NO_DEFAULT = "?"
 # Defaults that differ on purpose: docs/api.md says so.
 OWN_DEFAULTS = {

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Target
+from tests.soak import suites
 
 _SOURCES = Path(__file__).with_name("go")
 CLIENTS = ("sarama", "watermill", "kafka-go")
@@ -69,3 +70,17 @@ def test_go_clients_tell_the_same_on_both_servers(
     }
     told = {name: each.communicate() for name, each in running.items()}
     assert {name: out for name, (out, _) in told.items()} == dict.fromkeys(CLIENTS, STORY), told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("bits", [256, 512])
+def test_franz_gos_own_tests_of_scram_pass(bits: int) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("franz-go needs go, which is not installed")
+    try:
+        report = suites.franz_gos_scram(bits)
+    except (KeyError, ValueError):  # the download has told no folder
+        pytest.skip("franz-go cannot be downloaded")
+    assert report.is_clean, report
+    assert (report.passed, report.skipped) == (2, 0)

@@ -62,7 +62,7 @@ def test_kafka_consumer_groups_prints_the_same(
         for partition in range(2):
             client.produce(topic, [Row(b"%d" % i) for i in range(10)], partition)
         with group_of(ConfluentMember(server.bootstrap, group, [topic], **settings)) as (member,):
-            wait_until(lambda m=member: len(m.read) == 20, "everything read")
+            wait_until(lambda m=member: len(m.read) == 20, "everything read")  # type: ignore[misc]
             printed[name] = _run(server, LIVE, topic, group)
         printed[name] += _run(server, EMPTY, topic, group)
     if len(printed) == 2:

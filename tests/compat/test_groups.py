@@ -43,7 +43,7 @@ FLAVOURS: dict[str, Flavour] = {
 }
 
 
-@pytest.fixture(params=FLAVOURS.values(), ids=FLAVOURS.keys())
+@pytest.fixture(params=list(FLAVOURS.values()), ids=list(FLAVOURS))
 def flavour(request: pytest.FixtureRequest) -> Flavour:
     made: Flavour = request.param
     return made
@@ -88,7 +88,7 @@ def test_more_members_than_partitions_leaves_some_idle(target: Target, unique: U
         with group_of(
             *(ConfluentMember(target.bootstrap, own, [topic], **settings) for _ in range(4))
         ) as members:
-            wait_until(lambda m=members: sorted(len(each.owned) for each in m) == [0, 0, 1, 1], "two idle")
+            wait_until(lambda m=members: sorted(len(each.owned) for each in m) == [0, 0, 1, 1], "two idle")  # type: ignore[misc]
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def _java(server: Target, *lines: str) -> list[str]:
 def _ottla(server: Target, *arguments: str) -> str:
     program = Path(sys.executable).with_name("ottla")
     command = [program, "transactions", *arguments, "--bootstrap", server.bootstrap]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # type: ignore[arg-type]
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import select
 import socket
 import struct
+import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Protocol
 
+import aiokafka
+import aiokafka.errors
 import confluent_kafka
+import kafka
 import pytest
 
 from tests.compat.logins import (
@@ -27,6 +36,7 @@ from tests.compat.logins import (
     servers,
 )
 from tests.oracle import programs
+from tests.oracle.cluster import start_tool
 
 pytestmark = [
     pytest.mark.oracle,
@@ -227,3 +237,143 @@ def delivery(producer: confluent_kafka.Producer) -> str | None:
     producer.produce("t", b"x", on_delivery=lambda error, _: results.append(error and error.name()))
     assert producer.flush(60) == 0
     return results[0]
+
+
+class Sender(Protocol):
+    """A producer that has logged in; `send` raises if its record was refused, or not acknowledged."""
+
+    def send(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class KafkaPythonSender:
+    def __init__(self, bootstrap: str, login: Login) -> None:
+        patience = {"max_block_ms": 4000, "request_timeout_ms": 3000, "delivery_timeout_ms": 4000}
+        self._producer = kafka.KafkaProducer(
+            **KafkaPython().settings(bootstrap, login), **patience, enable_idempotence=False, linger_ms=0
+        )
+
+    def send(self) -> None:
+        self._producer.send("t", b"x").get(10)
+
+    def close(self) -> None:
+        self._producer.close(0)
+
+
+class AiokafkaSender:
+    def __init__(self, bootstrap: str, login: Login) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._producer = self._loop.run_until_complete(self._started(bootstrap, login))
+
+    async def _started(self, bootstrap: str, login: Login) -> aiokafka.AIOKafkaProducer:
+        settings = {**Aiokafka().settings(login), "request_timeout_ms": 3000}
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, **settings)
+        await producer.start()
+        return producer
+
+    def send(self) -> None:
+        self._loop.run_until_complete(asyncio.wait_for(self._producer.send_and_wait("t", b"x"), 10))
+
+    def close(self) -> None:
+        with suppress(TimeoutError, aiokafka.errors.KafkaError):
+            self._loop.run_until_complete(asyncio.wait_for(self._producer.stop(), 5))
+        self._loop.close()
+
+
+class Refused(Exception):
+    """With the name of Java's exception."""
+
+
+class JavaSender:
+    """Java's console producer: a line is a record; what it says of one that failed is the error."""
+
+    def __init__(self, bootstrap: str, login: Login) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        settings = Java(None).settings(bootstrap, login) | {
+            "max.block.ms": "4000",
+            "request.timeout.ms": "3000",
+            "delivery.timeout.ms": "4000",
+            "linger.ms": "0",
+        }
+        config = Path(self._folder.name) / "producer.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        words = ("--bootstrap-server", bootstrap, "--topic", "t", "--command-config", str(config), "--sync")
+        self._process = start_tool(
+            "kafka-console-producer",
+            *words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def send(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write("x\n")
+        self._process.stdin.flush()
+        while select.select([self._process.stdout], [], [], 0.3)[0]:
+            line = self._process.stdout.readline()
+            found = re.search(r"errors\.(\w+)Exception", line)
+            if found is not None:
+                raise Refused(found[1])
+            assert line, "the console producer has ended"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+SENDERS: dict[str, Callable[[str, Login], Sender]] = {
+    "kafka-python": KafkaPythonSender,
+    "aiokafka": AiokafkaSender,
+    "java": JavaSender,
+}
+
+
+@pytest.mark.parametrize("client", SENDERS)
+def test_every_client_of_a_removed_user_is_out_when_its_session_ends(
+    both: tuple[Server, Server], client: str
+) -> None:
+    """Some of them never log in again on a connection: theirs is closed, and the next login is refused."""
+    with ThreadPoolExecutor(2) as threads:
+        ours, theirs = threads.map(lambda server: sends_until_refused(server, client), both)
+    assert ours == theirs
+
+
+def sends_until_refused(server: Server, client: str) -> str:
+    """How the client reports it; then no record of it arrives any more."""
+    user = f"dave-{client}"
+    server.set_user(user, "secret", "SCRAM-SHA-256")
+    sender: Sender = SENDERS[client](
+        server.at("BRIEF"), Login("SASL_PLAINTEXT", "SCRAM-SHA-256", user, "secret")
+    )
+    try:
+        sender.send()
+        server.remove_user(user, "SCRAM-SHA-256")
+        error = first_error(sender)
+        end = end_offset(server)
+        with pytest.raises(Exception):  # noqa: B017
+            sender.send()
+        assert end_offset(server) == end
+        return error
+    finally:
+        sender.close()
+
+
+def first_error(sender: Sender) -> str:
+    deadline = time.monotonic() + 20 * REAUTHENTICATION_MS / 1000
+    while time.monotonic() < deadline:
+        try:
+            sender.send()
+        except Exception as error:
+            return str(error) if isinstance(error, Refused) else type(error).__name__
+        time.sleep(0.1)
+    raise AssertionError("the client of a removed user goes on")
+
+
+def end_offset(server: Server) -> int:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": server.at("OPEN"), "group.id": "ends"})
+    _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition("t", 0), timeout=30)
+    consumer.close()
+    return int(end)

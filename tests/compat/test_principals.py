@@ -1,4 +1,4 @@
-"""Distinguished names and mapping rules beside Java's: the same certificate, the same principal."""
+"""Names and rules beside Java's: the same certificate or Kerberos principal, the same user."""
 
 import base64
 import datetime
@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ottla.errors import InvalidConfig
+from ottla.security.kerberos_names import LocalNames, NoLocalName
 from ottla.security.principals import MappingRules, NoPrincipal, distinguished_name
 from tests.oracle import programs
 
@@ -69,7 +71,7 @@ def subject(der):
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(ssl.DER_cert_to_PEM_cert(der))
         file.flush()
-        return ssl._ssl._test_decode_cert(file.name)["subject"]
+        return ssl._ssl._test_decode_cert(file.name)["subject"]  # type: ignore[attr-defined]
 
 
 def mapped(rules, of):
@@ -89,3 +91,53 @@ def test_names_and_principals_are_those_of_java():
     theirs = [tuple(line.split("\t")) for line in done.stdout.splitlines()]
     ours = [(distinguished_name(subject(der)), mapped(rules, subject(der))) for rules, der in asked]
     assert ours == theirs
+
+
+KERBEROS = [
+    "alice@CARE.TEST",
+    "Alice@ELSEWHERE",
+    "kafka/host.care.test@CARE.TEST",
+    "hdfs/nn1@ELSEWHERE",
+    "bob",
+    "a@b@c",
+]
+KERBEROS += ["a/b/c@CARE.TEST", "@CARE.TEST", "/x@CARE.TEST", "x.y-z_1@CARE.TEST", "aXbXc@CARE.TEST"]
+LOCAL_RULES = [
+    "DEFAULT",
+    "RULE:[1:$1]",
+    "RULE:[1:$1@$0](.*@CARE.TEST)s/@.*//",
+    "RULE:[2:$1;$2](^.*;host.*$)s/;.*$//,DEFAULT",
+    "RULE:[2:$2.$1.$0]/L",
+    "RULE:[1:$1]/U,RULE:[2:$1]/L",
+    "RULE:[1:$1]s/X/-/,RULE:[2:$1]s/(k)(a)/$2$1/g",
+    "RULE:[1:$1]s/X/-/g/U",
+    "RULE:[1:$1]s/(a)(X)/$2$1$9/,DEFAULT",
+    "RULE:[1:$1@$0]",
+    "RULE:[1:$2],DEFAULT",
+    "RULE:[1:$]",
+    "RULE:[:$0]",
+    "RULE:[2:$1]L",
+    "RULE:[1:$1](alice)s/a/b/g/L , DEFAULT",
+    "RULE:[1:fixed]",
+    "RULE",
+    "RULE:[1:$1](a,b),DEFAULT",
+]
+
+
+def local(rules, principal):
+    try:
+        return LocalNames(rules, "CARE.TEST").name(principal)
+    except (NoLocalName, InvalidConfig):
+        return "-"
+
+
+def test_kerberos_principals_are_the_users_that_kafka_makes_of_them():
+    asked = [(rules, principal) for rules in LOCAL_RULES for principal in KERBEROS]
+    text = "".join(f"{rules}\t{principal}\n" for rules, principal in asked)
+    done = subprocess.run(
+        programs.command("KerberosNames"), input=text, capture_output=True, text=True, timeout=60, check=True
+    )
+    theirs = dict(zip(asked, done.stdout.splitlines(), strict=True))
+    ours = {one: local(*one) for one in asked}
+    assert {one: (name, theirs[one]) for one, name in ours.items() if name != theirs[one]} == {}
+    assert {"alice", "kafka", "-"} <= set(theirs.values())

@@ -14,8 +14,7 @@ from tests.conftest import Target
 MODULES = (connection, topics, produce, fetch, configs, cluster)
 # What Apache Kafka 4.3 has for clients and Ottla does not serve, as the design says.
 NOT_SERVED = {
-    "sasl_handshake", "sasl_authenticate", "create_delegation_token", "renew_delegation_token",
-    "expire_delegation_token", "describe_delegation_token", "alter_client_quotas",
+    "sasl_handshake", "sasl_authenticate",
     "alter_user_scram_credentials", "update_features", "unregister_broker", "get_telemetry_subscriptions",
     "push_telemetry", "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat",
     "streams_group_describe", "create_acls", "delete_acls", "describe_quorum",

@@ -101,7 +101,7 @@ def test_java_writes_and_reads(target: Target, java: None, settings: dict[str, s
     if settings["acks"] == "0":
         settings = {**settings, "enable_idempotence": "false"}
     rows = [Row(b"value-%d" % i, b"key-%d" % i) for i in range(30)]
-    tools.produce(topic, rows, **settings)
+    tools.produce(topic, rows, **settings)  # type: ignore[arg-type]
     back = tools.consume(topic, 25, 5)
     assert [(row.key, row.value, row.offset) for row in back] == [
         (rows[i].key, rows[i].value, i) for i in range(5, 30)

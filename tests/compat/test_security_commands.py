@@ -10,6 +10,7 @@ import pytest
 from ottla.cli.main import main
 from ottla.testing import Broker
 from tests.oracle.cluster import run_tool, why_not
+from tests.oracle.programs import Commands
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
@@ -36,6 +37,54 @@ STEPS = (
     "kafka-configs --describe --entity-type users",
 )
 
+# Arguments of kafka-configs.
+QUOTAS = """\
+--alter --entity-type clients --entity-name c --add-config producer_byte_rate=1024,consumer_byte_rate=2048
+--alter --entity-type clients --entity-default --add-config request_percentage=50.5
+--alter --entity-type users --entity-name u --add-config producer_byte_rate=1000
+--alter --entity-type users --entity-default --add-config consumer_byte_rate=1000
+--alter --entity-type users --entity-name u --entity-type clients --entity-name c --add-config producer_byte_rate=10
+--alter --entity-type users --entity-name u --entity-type clients --entity-default --add-config producer_byte_rate=11
+--alter --entity-type clients --entity-name c --entity-type users --entity-default --add-config producer_byte_rate=12
+--alter --user u2 --client c2 --add-config producer_byte_rate=13,controller_mutation_rate=2.5
+--alter --user-defaults --client-defaults --add-config producer_byte_rate=14000000
+--alter --user u2 --add-config SCRAM-SHA-256=[password=x]
+--alter --user u3 --add-config SCRAM-SHA-256=[password=x],producer_byte_rate=7
+--alter --ip 10.0.0.1 --add-config connection_creation_rate=5
+--alter --entity-type ips --entity-default --add-config connection_creation_rate=6
+--describe --entity-type clients
+--describe --entity-type clients --entity-name c
+--describe --entity-type clients --entity-default
+--describe --entity-type clients --entity-name nobody
+--describe --entity-type users
+--describe --entity-type users --entity-name u
+--describe --entity-type users --entity-name u2
+--describe --entity-type users --entity-default
+--describe --entity-type users --entity-name nobody
+--describe --entity-type users --entity-type clients
+--describe --entity-type users --entity-name u --entity-type clients
+--describe --user u --client c
+--describe --user u --client-defaults
+--describe --user-defaults --client c
+--describe --ip 10.0.0.1
+--describe --ip-defaults
+--describe --entity-type ips
+--describe --entity-type ips --entity-name 10.9.9.9
+--alter --entity-type clients --entity-name c --delete-config consumer_byte_rate
+--alter --entity-type clients --entity-name c --delete-config consumer_byte_rate
+--alter --ip 10.0.0.1 --delete-config connection_creation_rate
+--alter --entity-type clients --entity-name c --add-config nonsense=1
+--alter --entity-type clients --entity-name c --add-config producer_byte_rate=abc
+--alter --entity-type clients --entity-name c --add-config producer_byte_rate=-1
+--alter --entity-type ips --entity-name nonsense --add-config connection_creation_rate=6
+--alter --entity-type clients --add-config producer_byte_rate=1
+--alter --ip 10.0.0.1 --user u --add-config connection_creation_rate=6
+--alter --entity-type users --entity-name u --add-config connection_creation_rate=6
+--alter --user u --delete-config producer_byte_rate --add-config consumer_byte_rate=5
+--describe --user u
+--describe --entity-type clients --entity-name c
+""".splitlines()
+
 
 def lines(text: str) -> list[str]:
     """Without order: Java's sets have none."""
@@ -51,6 +100,18 @@ def test_our_commands_do_and_print_what_javas_do(capsys):
             java = run_tool(tool, "--bootstrap-server", theirs.bootstrap, *arguments)
             assert main([tool, "--bootstrap-server", ours.bootstrap, *arguments]) == 0
             assert lines(capsys.readouterr().out) == lines(java), step
+
+
+@needs_java
+@pytest.mark.oracle
+def test_quotas_by_our_kafka_configs_and_by_javas(capsys):
+    with Broker() as theirs, Broker() as ours, Commands() as java:
+        for step in QUOTAS:
+            there = ["--bootstrap-server", theirs.bootstrap, *step.split()]
+            expected = java.run("kafka.admin.ConfigCommand", there)
+            here = ["--bootstrap-server", ours.bootstrap, *step.split()]
+            assert main(["kafka-configs", *here]) == expected.status, step
+            assert lines(capsys.readouterr().out) == lines(expected.out), step
 
 
 def test_rules_are_explained(capsys):

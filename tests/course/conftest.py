@@ -21,7 +21,7 @@ HURRY = {
     "log.cleaner.backoff.ms": 200,
     "log.initial.task.delay.ms": 500,
 }
-FACES = {"ottla-api": Ours, "confluent": Confluent}
+FACES: dict[str, type[Ours] | type[Confluent]] = {"ottla-api": Ours, "confluent": Confluent}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

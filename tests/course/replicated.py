@@ -77,7 +77,7 @@ class Sender:
     def __init__(self, client: str, bootstrap: str, **more: Any) -> None:
         self.client = client
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "retry.backoff.ms": 20, **more}
-        self._producers = {
+        self._producers: dict[str, Any] = {
             acks: (ottla.Producer if client == "ottla" else _confluent)({**settings, "acks": acks})
             for acks in ACKS
         }

@@ -292,7 +292,7 @@ def ours(tool: str, words: list[str], stdin: str) -> Printed:
         except SystemExit as ended:
             status = int(ended.code or 0)
         out.flush()
-        return Printed(status, out.buffer.getvalue().decode())  # type: ignore[attr-defined]
+        return Printed(status, out.buffer.getvalue().decode())
 
 
 def differences(sides: Sides, script: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,16 @@ def test_kills_of_broker_and_driver_change_nothing_about_the_verdict(tmp_path: P
     said = _demo(tmp_path, "--chaos", "--seed", "11")
     assert "kill -9 of the broker" in said and "kill -9 of the driver" in said
     assert "verdict: all right" in said
+
+
+@pytest.mark.slow
+def test_a_demo_over_tls_with_logins_ends_with_the_right_verdict(
+    tmp_path: Path,
+) -> None:
+    said = _demo(tmp_path, "--secure", "--seed", "12")
+    assert "all connections are SASL_SSL" in said
+    assert "verdict: all right" in said
+    settings = (tmp_path / "secure" / "broker-1.properties").read_text().splitlines()
+    (listeners,) = (line for line in settings if line.startswith("listeners="))
+    assert listeners.startswith("listeners=SASL_SSL://") and "," not in listeners
+    assert stat.S_IMODE((tmp_path / "secure").stat().st_mode) == 0o700

@@ -1,6 +1,7 @@
 """What one request may cost the others: work in steps, answers within bounds, each partition its own true answer."""
 
 import asyncio
+import contextlib
 import struct
 import time
 
@@ -19,15 +20,16 @@ from ottla.errors import (
 )
 from ottla.server.node import memory_disk
 from ottla.storage.log import Log
-from ottla.wire import batch, compression
+from ottla.wire import batch, compression, records
 from ottla.wire.batch import assemble, read_header
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
 from tests.integration.nodes import broker, connected, run
@@ -285,7 +287,7 @@ def test_a_foreign_producers_batch_does_not_slip_in_beside_a_verified_one(versio
             mixed = await send((0, of_producer(foreign)), (1, of_producer(ours)))
             assert mixed == [InvalidProducerIdMapping.code] * 2
             assert await client.bounds("t", 0) == (0, 0)
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             assert not log.producers.open_transactions
 
     run(scenario())
@@ -296,7 +298,7 @@ def test_refused_transactional_batches_leave_nothing_behind():
         async with broker([memory_disk()]) as (node, client):
             await client.create("t")
             ours = await a_transaction(client, "ours")
-            gate = node.broker.transactions.gate(("t", 0), ours[0])[0]
+            gate = node.broker.transactions.gates.of(("t", 0), ours[0])[0]
             for at in range(20):
                 request = a_request(
                     (0, of_producer((ours[0] + 1_000 + at, 0))), transactional_id=f"nobody-{at}"
@@ -333,7 +335,7 @@ def test_a_search_over_many_batches_of_one_timestamp_lets_others_have_their_turn
     async def scenario():
         async with broker([memory_disk()]) as (node, client), connected(node) as other:
             await client.create("t")
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             same = a_batch(b"v", timestamp=base)
             for _ in range(40_000):
                 log.append(same, leader_epoch=0, now_ms=base)
@@ -345,12 +347,14 @@ def test_a_search_over_many_batches_of_one_timestamp_lets_others_have_their_turn
             timestamp = asked if asked < 0 else base + asked
             search = asyncio.create_task(client.call(offsets_at(timestamp), 7))
             turns = 0
+            await other.call(MetadataRequest(topics=[]))
+            assert not search.done()
             while not search.done():
-                await other.call(MetadataRequest(topics=[]))
+                await asyncio.sleep(0)
                 turns += 1
             answer = (await search).topics[0].partitions[0]
             assert (answer.error_code, answer.offset) == (0, 0 if asked == -3 else 40_000)
-            assert turns > 5
+            assert turns > 15
 
     run(scenario())
 
@@ -448,6 +452,101 @@ def test_batches_that_are_each_within_a_step_are_worked_off_in_steps():
                 turns += 1
             assert {answer.error_code for answer in await attack} == {0}
             assert turns > 5
+
+    run(scenario())
+
+
+def a_large_fetch(partitions, topic="nobody"):
+    wanted = [FetchPartition(partition=index, partition_max_bytes=1000) for index in range(partitions)]
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=topic, partitions=wanted)],
+    )
+
+
+def a_large_list_offsets(partitions):
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="nobody", partitions=wanted)])
+
+
+def a_large_metadata(topics):
+    named = [MetadataRequestTopic(name=f"nobody-{number}") for number in range(topics)]
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+
+
+@pytest.mark.parametrize(
+    "large, least", [(a_large_fetch, 90), (a_large_list_offsets, 50), (a_large_metadata, 50)]
+)
+def test_a_request_with_very_many_elements_is_read_worked_off_and_answered_in_steps(large, least):
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            request = large(10_000)
+            answer = asyncio.create_task(client.call(request))
+            turns = 0
+            while not answer.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert not getattr(await answer, "error_code", 0)
+            assert turns > least
+
+    run(scenario())
+
+
+def test_a_client_with_fifty_thousand_partitions_is_answered_for_each():
+    async def scenario():
+        async with broker([memory_disk()]) as (_, client):
+            listed = await client.call(a_large_list_offsets(50_000))
+            assert len(listed.topics[0].partitions) == 50_000
+
+    run(scenario())
+
+
+def test_however_many_connections_want_much_others_wait_for_few_steps():
+    """Each turn of the loop is for one step of one of them."""
+
+    async def scenario():
+        async with broker([memory_disk()]) as (node, client), contextlib.AsyncExitStack() as stack:
+            attackers = [await stack.enter_async_context(connected(node)) for _ in range(20)]
+            attacks = [
+                asyncio.create_task(attacker.call(a_large_list_offsets(10_000))) for attacker in attackers
+            ]
+            answered_while = 0
+            while not all(attack.done() for attack in attacks):
+                await client.call(MetadataRequest(topics=[]))
+                answered_while += 1
+            assert answered_while > 100
+            for attack in attacks:
+                assert len((await attack).topics[0].partitions) == 10_000
+
+    run(scenario())
+
+
+def test_a_fetch_of_many_megabytes_of_one_partition_is_read_in_pieces():
+    values = [b"%d" % at + bytes(700_000) for at in range(15)]
+
+    async def scenario():
+        async with broker([memory_disk()], message_max_bytes=4 * MIB) as (_node, client):
+            await client.create("t")
+            for at, value in enumerate(values):
+                assert (await produced(client, (0, a_batch(value))))[0].error_code == 0
+                if at == 10:  # a batch that is larger than a piece
+                    assert (await produced(client, (0, a_batch(bytes(3 * MIB)))))[0].error_code == 0
+            fetched = asyncio.create_task(client.fetch("t", max_bytes=32 * MIB))
+            turns = 0
+            while not fetched.done():
+                await asyncio.sleep(0)
+                turns += 1
+            data = bytes((await fetched).records)
+            found = [
+                record.value for position, _ in batch.headers(data) for record in records.read(data, position)
+            ]
+            assert found == [*values[:11], bytes(3 * MIB), *values[11:]]
+            assert turns > 10
+            short = bytes((await client.fetch("t", max_bytes=2 * MIB)).records)
+            assert len(list(batch.headers(short))) == 2
 
     run(scenario())
 

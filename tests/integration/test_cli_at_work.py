@@ -91,10 +91,9 @@ def test_a_member_tells_of_its_assignments(tmp_path):
 
 def test_records_are_sent_at_a_rate(tmp_path, monkeypatch):
     """As often as asked: the pauses are counted, not measured."""
-    from ottla.cli import produce
 
     slept = []
-    monkeypatch.setattr(produce.time, "sleep", slept.append)
+    monkeypatch.setattr("ottla.cli.produce.time.sleep", slept.append)
     with Broker() as broker:
         lines = tmp_path / "lines"
         lines.write_text("".join(f"{number}\n" for number in range(10)))
@@ -104,7 +103,6 @@ def test_records_are_sent_at_a_rate(tmp_path, monkeypatch):
 
 
 def test_a_group_is_watched_until_it_is_enough(monkeypatch, capsys):
-    from ottla.cli import groups
 
     rounds = []
 
@@ -113,7 +111,7 @@ def test_a_group_is_watched_until_it_is_enough(monkeypatch, capsys):
         if len(rounds) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(groups.time, "sleep", enough)
+    monkeypatch.setattr("ottla.cli.groups.time.sleep", enough)
     with Broker() as broker:
         broker.send("t", "x")
         assert main(["consume", "t", "-g", "g", "-n", "1", "-b", broker.bootstrap]) == 0

@@ -236,7 +236,7 @@ def test_a_partition_without_records_moves_with_its_offsets(records):
             if records:
                 await client.produce("t", b"v")
                 await client.delete_before("t", 1)
-                node.broker.partition("t", 0).log.roll_if_due(1 << 50)
+                node.broker.replicas.partition("t", 0).log.roll_if_due(1 << 50)
             source = node.broker.replicas.home(("t", 0)).path
             target = "memory-1" if source == "memory-0" else "memory-0"
             assert await client.move("t", target) == 0
@@ -366,7 +366,7 @@ def test_flush_ms_syncs_without_further_appends():
         async with running([disk], crash=True) as node, connected(node) as client:
             await client.create("t", flush_ms=1)
             await client.produce("t", b"v")
-            await until(lambda: node.broker.partition("t", 0).log.recovery_point == 1)
+            await until(lambda: node.broker.replicas.partition("t", 0).log.recovery_point == 1)
             cut = power_cut(disk.copy())
         async with broker([cut]) as (_, client):
             assert await client.read_all("t") == [b"v"]
@@ -414,7 +414,7 @@ def test_retention_rolling_and_compaction_follow_settings_changed_while_running(
             await client.create("t", file_delete_delay_ms=60_000)
             for number in range(20):
                 await client.produce("t", b"%d" % number + bytes(2000), key=b"k%d" % (number % 2))
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             assert len(log.segments) == 1
 
             # Rolled by time, although nobody appends any more.
@@ -447,7 +447,7 @@ def test_records_older_than_retention_ms_go_with_a_shorter_one_set_while_running
         async with broker([MemoryDisk()]) as (node, client):
             await client.create("t")
             await client.produce("t", b"old", timestamp=1_000)
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             await client.configure(TOPIC, "t", retention_ms=-1)
             node.clock.advance(310_000)
             assert log.log_start_offset == 0
@@ -523,7 +523,9 @@ def test_what_is_synced_in_the_old_place_alone_is_not_acknowledged_when_a_partit
     async def scenario():
         disks, held = [MemoryDisk(), MemoryDisk()], []
         node = Node(
-            Config(SETTINGS), disks=disks, make_jobs=lambda loop: held.append(HeldJobs(loop)) or held[0]
+            Config(SETTINGS),
+            disks=list(disks),
+            make_jobs=lambda loop: held.append(HeldJobs(loop)) or held[0],
         )
         await node.start()
         async with connected(node) as client, connected(node) as other:
@@ -549,7 +551,7 @@ def test_what_is_synced_in_the_old_place_alone_is_not_acknowledged_when_a_partit
             done(None)
             await next_sync_of_the_copy()  # the last one
             late = asyncio.create_task(client.produce("t", b"late"))
-            await until(lambda: node.broker.partition("t", 0).log.end_offset == 3)
+            await until(lambda: node.broker.replicas.partition("t", 0).log.end_offset == 3)
             for _ in range(20):
                 await asyncio.sleep(0.001)
             told = late.done()

@@ -67,13 +67,19 @@ async def leaders_are_throttled_at_this_rate(node, client):
 
 
 async def producers_are_forgotten_after_this(node, client):
-    assert node.broker.partition("t", 0).log.config.producer_id_expiration_ms == 1000
+    assert node.broker.replicas.partition("t", 0).log.config.producer_id_expiration_ms == 1000
+
+
+async def connections_wait_for_their_turn(node, client):
+    listener = node.listeners[0]
+    assert any(listener._admission.admit(listener.name, "10.0.0.1").wait_ms for _ in range(100))
 
 
 EFFECTS = {
     "max.connections": ("1", a_second_client_is_refused),
     "max.connections.per.ip": ("1", a_second_client_is_refused),
     "max.connections.per.ip.overrides": ("127.0.0.1:1", a_second_client_is_refused),
+    "max.connection.creation.rate": ("1", connections_wait_for_their_turn),
     "log.cleaner.backoff.ms": ("15000", a_shorter_pause_of_the_cleaner_is_felt_at_once),
     "log.cleaner.dedupe.buffer.size": (str(1 << 21), the_next_compaction_has_this_much_memory),
     "follower.replication.throttled.rate": ("1000", followers_are_throttled_at_this_rate),
@@ -103,7 +109,7 @@ def test_the_defaults_of_topics_change_under_open_logs():
     async def scenario():
         async with broker([MemoryDisk()]) as (node, client):
             await client.create("t")
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             for name in sorted(LENT):
                 before = log.config
                 other = OTHER_BY_NAME.get(name) or OTHER[BROKER_KEYS[name].type]

@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from ottla import errors
+from ottla.broker.fetching.readers import Reader
 from ottla.broker.handlers import fetch as handler
-from ottla.broker.readers import Reader
 from ottla.replication.waiters import Waiters
 from ottla.server.node import memory_disk
+from ottla.storage import rolling
 from ottla.storage.memory import MemoryFile
 from ottla.wire import batch
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -59,7 +60,7 @@ def reads():
 async def parked(node, client, request, *, waiters, topic="t", index=0):
     """The fetch, once it waits in the partition as the `waiters`th."""
     task = asyncio.create_task(client.call(request))
-    await until(lambda: task.done() or len(node.broker.partition(topic, index).committed) == waiters)
+    await until(lambda: task.done() or len(node.broker.replicas.partition(topic, index).committed) == waiters)
     assert not task.done(), task.result()
     return task
 
@@ -85,7 +86,7 @@ def test_parked_fetches_read_nothing_until_there_is_enough_and_then_once():
                 ]
                 for _ in range(9):
                     await writer.produce("t", VALUE)
-                await until(lambda: len(node.broker.partition("t", 0).committed) == len(readers))
+                await until(lambda: len(node.broker.replicas.partition("t", 0).committed) == len(readers))
                 assert not any(task.done() for task in tasks)
                 assert counted == []
                 await writer.produce("t", VALUE)
@@ -106,7 +107,7 @@ def test_bytes_of_several_partitions_count_together():
             request = a_fetch((0, 0), (1, 0), (2, 0), min_bytes=3000)
             task = await parked(node, reader, request, waiters=1)
             await writer.produce("t", VALUE, partition=1)
-            await until(lambda: len(node.broker.partition("t", 1).committed) == 1)
+            await until(lambda: len(node.broker.replicas.partition("t", 1).committed) == 1)
             assert not task.done()
             await writer.produce("t", VALUE, partition=2)
             assert found(await task) == {("t", index): (0, True) for index in range(3)}
@@ -131,12 +132,12 @@ def test_bytes_count_across_segments():
     async def scenario():
         async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
             await writer.create("t", segment_bytes=1 << 20)
-            log = node.broker.partition("t", 0).log
+            log = node.broker.replicas.partition("t", 0).log
             await writer.produce("t", VALUE)
             task = await parked(node, reader, a_fetch((0, 0), min_bytes=3000), waiters=1)
-            log._guarded_roll(log.end_offset, 0)
+            rolling.guarded_roll(log, log.end_offset, 0)
             await writer.produce("t", VALUE)
-            await until(lambda: len(node.broker.partition("t", 0).committed) == 1)
+            await until(lambda: len(node.broker.replicas.partition("t", 0).committed) == 1)
             assert not task.done()
             await writer.produce("t", VALUE)
             assert found(await task) == {("t", 0): (0, True)}
@@ -177,7 +178,7 @@ def test_a_fetch_whose_time_is_up_gets_what_there_is():
             task = await parked(node, reader, a_fetch((0, 0), min_bytes=5000, max_wait_ms=10_000), waiters=1)
             node.clock.advance(10_001)
             assert found(await task) == {("t", 0): (0, True)}
-            assert len(node.broker.partition("t", 0).committed) == 0
+            assert len(node.broker.replicas.partition("t", 0).committed) == 0
 
     run(scenario())
 
@@ -186,7 +187,7 @@ def test_a_fetch_of_a_client_that_went_leaves_nothing_behind_even_when_it_was_ju
     async def scenario():
         async with broker([memory_disk()]) as (node, writer):
             await writer.create("t")
-            partition = node.broker.partition("t", 0)
+            partition = node.broker.replicas.partition("t", 0)
             async with connected(node) as reader:
                 task = await parked(node, reader, a_fetch((0, 0), min_bytes=5000), waiters=1)
             with pytest.raises(asyncio.IncompleteReadError):
@@ -279,17 +280,16 @@ def test_a_follower_is_given_the_record_that_its_own_progress_set_off():
         async with broker([memory_disk()]) as (node, client):
             await client.create("t")
             await client.produce("t", VALUE)
-            partition = node.broker.partition("t", 0)
+            partition = node.broker.replicas.partition("t", 0)
             partition.on_state(partition.state._replace(replicas=[1, 2], isr=[1, 2]))
             await client.produce("t", VALUE, acks=1)
             assert partition.log.high_watermark == 1
             next_record = (await client.fetch("t")).records
 
             def append_next():
-                partition.on_committed = None
                 partition.append(bytearray(next_record), acks=1, now_ms=node.clock.now_ms())
 
-            partition.on_committed = append_next
+            partition.committed.add(2, append_next)
             answer = await client.call(a_fetch((0, 2), replica_id=2))
             assert partition.log.high_watermark == 2
             assert found(answer) == {("t", 0): (0, True)}
@@ -303,12 +303,12 @@ def test_the_progress_of_a_follower_in_one_partition_is_seen_by_those_asked_befo
             await client.create("t", partitions=2)
             for index in (0, 1):
                 await client.produce("t", VALUE, partition=index)
-            first, last = (node.broker.partition("t", index) for index in (0, 1))
+            first, last = (node.broker.replicas.partition("t", index) for index in (0, 1))
             last.on_state(last.state._replace(replicas=[1, 2], isr=[1, 2]))
             first.on_state(first.state._replace(replicas=[1, 2], isr=[1, 2]))
             await client.produce("t", VALUE, partition=1, acks=1)
             record = (await client.fetch("t")).records
-            last.on_committed = lambda: first.append(bytearray(record), acks=1, now_ms=node.clock.now_ms())
+            last.committed.add(2, lambda: first.append(bytearray(record), acks=1, now_ms=node.clock.now_ms()))
             answer = await client.call(a_fetch((0, 1), (1, 2), replica_id=2))
             assert found(answer) == {("t", 0): (0, True), ("t", 1): (0, False)}
 
@@ -387,7 +387,7 @@ def test_a_session_is_told_all_that_a_fetch_without_one_is_told(seed):
         async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
             await writer.create("t", partitions=6)
             session = Fetching(reader, 6, replica_id=2 if seed % 2 else -1)
-            partitions = [node.broker.partition("t", index) for index in range(6)]
+            partitions = [node.broker.replicas.partition("t", index) for index in range(6)]
             for partition in partitions:
                 partition.on_state(partition.state._replace(replicas=[1, 2, 3], isr=[1, 3]))
             for _ in range(120):
@@ -430,7 +430,7 @@ def test_a_parked_fetch_of_a_session_hears_of_a_new_leader():
             await session.fetch()
             await session.fetch()
             task = await parked(node, reader, session.request(max_wait_ms=FOREVER_MS), waiters=1)
-            partition = node.broker.partition("t", 1)
+            partition = node.broker.replicas.partition("t", 1)
             partition.on_state(partition.state._replace(leader=-1))
             assert session.take(await task) == {1}
 
@@ -447,7 +447,7 @@ def test_a_fetch_whose_session_goes_while_it_waits_is_answered():
             closing = a_fetch(session_id=session._session_id, session_epoch=-1)
             assert (await writer.call(closing)).error_code == 0
             await task
-            assert len(node.broker.partition("t", 0).committed) == 0
+            assert len(node.broker.replicas.partition("t", 0).committed) == 0
 
     run(scenario())
 
@@ -456,7 +456,7 @@ def test_what_a_session_listens_to_goes_with_it():
     async def scenario():
         async with broker([memory_disk()]) as (node, writer):
             await writer.create("t", partitions=3)
-            waiting = [node.broker.partition("t", index).committed for index in range(3)]
+            waiting = [node.broker.replicas.partition("t", index).committed for index in range(3)]
             async with connected(node) as reader:
                 session = Fetching(reader, 3)
                 await session.fetch()
@@ -480,7 +480,7 @@ def test_a_partition_that_is_named_many_times_is_read_and_waited_for_once():
     async def scenario():
         async with broker([memory_disk()]) as (node, writer), connected(node) as reader:
             await writer.create("t")
-            task = await parked(node, reader, a_fetch(*[(0, 0)] * 100_000), waiters=1)
+            task = await parked(node, reader, a_fetch(*[(0, 0)] * 90_000), waiters=1)
             await writer.produce("t", VALUE)
             assert [len(topic.partitions) for topic in (await task).responses] == [1]
 

@@ -52,7 +52,7 @@ async def _joined(client, protocol):
         joined = await client.call(a_join("g"), 3)
         member = MemberIdentity(member_id=joined.member_id)
         return LeaveGroupRequest(group_id="g", members=[member]), 3
-    beat = {"group_id": "g", "member_id": "m", "topic_partitions": [], "subscribed_topic_names": ["t"]}
+    beat: dict = {"group_id": "g", "member_id": "m", "topic_partitions": [], "subscribed_topic_names": ["t"]}
     first = ConsumerGroupHeartbeatRequest(member_epoch=0, rebalance_timeout_ms=1000, **beat)
     assert (await client.call(first, 1)).error_code == 0
     return ConsumerGroupHeartbeatRequest(member_epoch=-1, **beat), 1
@@ -71,7 +71,10 @@ def test_a_member_that_leaves_is_out_at_once_and_answered_a_little_later(protoco
             call_later = node.clock.call_later
 
             def hold(delay_ms, callback):
-                return held.append(callback) if delay_ms == GOODBYE_MS else call_later(delay_ms, callback)
+                if delay_ms != GOODBYE_MS:
+                    return call_later(delay_ms, callback)
+                held.append(callback)
+                return call_later(3_600_000, lambda: None)
 
             node.clock.call_later = hold
             left = asyncio.ensure_future(client.call(goodbye, version))

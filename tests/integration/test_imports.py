@@ -1,8 +1,12 @@
 """How much a start imports: what is not needed before the first record is acknowledged has to wait.
 
-Time is not measured here, it would depend on the machine: the lists below are what keeps a start short.
+Time is not measured here, it would depend on the machine: the list below is what keeps a start short. A module is on
+it if importing it takes more than a millisecond (`python -X importtime`) or goes with one that does. Only for what is
+on the list does a module that a start loads import inside a function.
 """
 
+import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -15,32 +19,62 @@ from ottla.wire import kernel
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 
-# Packages and modules, with all that is below them.
+# Packages and modules, with everything below them.
 NOT_FOR_A_BROKER = {
-    # of others
+    # of Python
     *(
-        "cramjam",
+        "ctypes",
         "difflib",
         "hashlib",
+        "hmac",
         "http",
         "importlib.metadata",
+        "importlib.util",
         "json",
-        "kio",
-        "lz4",
-        "numpy",
         "pathlib",
     ),
-    *("platform", "pyarrow", "pyspark", "re2", "shutil", "tempfile", "urllib", "uuid", "zstandard"),
+    *("ipaddress", "platform", "shutil", "tempfile", "urllib", "uuid"),
+    # of others
+    *("cramjam", "kio", "lz4", "numpy", "pyarrow", "pyspark", "re2", "zstandard"),
     # for a cluster
-    *("ottla.broker.pump", "ottla.replication.fetcher", "ottla.server.peers", "ottla.server.watch"),
-    *("ottla.metadata.partitions", "ottla.metadata.reassignment", "ottla.server.zookeeper"),
+    *("ottla.broker.cluster.envelopes", "ottla.broker.cluster.pump", "ottla.replication.fetcher"),
+    *("ottla.metadata.partitions", "ottla.metadata.reassignment"),
+    *("ottla.server.links", "ottla.server.peers", "ottla.server.watch", "ottla.server.zookeeper"),
+    # for logins, rights and quotas
+    *("ottla.broker.permits.access", "ottla.broker.permits.guards", "ottla.broker.permits.table"),
+    *("ottla.broker.requests.authentication", "ottla.broker.requests.metering"),
+    *(
+        "ottla.config.jaas",
+        "ottla.security.tokens",
+        "ottla.server.gate",
+        "ottla.server.handshakes",
+        "ottla.server.plugins",
+    ),
     # for groups and transactions
-    *("ottla.broker.markers", "ottla.coordination.groups", "ottla.coordination.transactions.machine"),
+    *(
+        "ottla.broker.transactions.elsewhere",
+        "ottla.broker.transactions.markers",
+        "ottla.coordination.groups",
+    ),
+    "ottla.coordination.transactions.machine",
+    *("ottla.coordination.transactions.records", "ottla.coordination.transactions.settings"),
     # for later
     *("ottla.server.gauges", "ottla.server.http", "ottla.storage.cleaner", "ottla.storage.compaction"),
     *("ottla.storage.move", "ottla.storage.rewrite"),
     # for others
-    *("ottla.client", "ottla.homecare", "ottla.spark", "ottla.wire.columns"),
+    *("ottla.cli.kafka_options", "ottla.client", "ottla.homecare", "ottla.spark", "ottla.wire.columns"),
+}
+MESSAGES = {"api_versions", "metadata", "produce"}
+# Used by every start, but not before it has to: handlers come with their first request.
+WHEN_FIRST_USED = {
+    *(
+        "ottla.broker.handlers",
+        "ottla.broker.requests.parts",
+        "ottla.cli.suggestions",
+        "ottla.server.node",
+        "ottla.wire.kernel",
+        "uvloop",
+    ),
 }
 COMPILED = {"ottla.wire.kernel_columns_py", "ottla.wire.kernel_py", "ottla.wire.kernel_rows_py"}
 # Where the standard library's frozen dataclasses are left: they take five times as long to make as `@frozen`.
@@ -50,7 +84,7 @@ SLOW = {"ottla.coordination.transactions.gate", "ottla.storage.flush", "ottla.st
 def test_a_broker_imports_for_its_first_record_only_what_that_needs(tmp_path):
     imported = modules_of_a_start(tmp_path)
     assert not of(imported, NOT_FOR_A_BROKER | {"ottla.storage.memory", "ottla.testing"})
-    assert messages(imported) == {"api_versions", "metadata", "produce"}
+    assert messages(imported) == MESSAGES
 
 
 def test_the_testing_kit_imports_for_a_broker_only_what_that_needs():
@@ -76,6 +110,45 @@ for name, module in list(sys.modules.items()):
 """
     found = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True).stdout
     assert set(re.findall(r"^slow (\S+)$", found, re.MULTILINE)) <= SLOW
+
+
+def test_a_module_of_the_start_imports_inside_a_function_only_what_is_on_the_list(tmp_path):
+    imported = modules_of_a_start(tmp_path)
+    may_wait = NOT_FOR_A_BROKER | COMPILED | WHEN_FIRST_USED | {"ottla.storage.memory"}
+    for module in sorted(each for each in imported if each.startswith("ottla")):
+        late = imports_inside_functions(module)
+        late -= of(late, may_wait) | {each for each in late if messages([each]) - MESSAGES}
+        assert not late, f"{module} imports {late} inside a function: list it, or import it at the top"
+
+
+def imports_inside_functions(module):
+    source = Path(importlib.util.find_spec(module).origin)
+    if source.suffix != ".py":
+        return set()
+    functions = [
+        node
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return {name for function in functions for node in ast.walk(function) for name in imported_by(node)}
+
+
+def imported_by(node):
+    """`from package import module` counts as the module."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        names = {f"{node.module}.{alias.name}" for alias in node.names}
+        submodules = {each for each in names if is_module(each)}
+        return submodules or {node.module}
+    return set()
+
+
+def is_module(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def modules_of_a_start(folder):

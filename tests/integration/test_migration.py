@@ -3,14 +3,14 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from ottla.server.zookeeper.ensemble import Ensemble
-from ottla.server.zookeeper.ensemble import why_not as no_zookeeper
+from ottla.ensemble import Ensemble
+from ottla.ensemble import why_not as no_zookeeper
 from tests.integration.test_start import ottla
 from tests.oracle import cluster
 from tests.oracle.cluster import Oracle
@@ -63,7 +63,7 @@ def create(bootstrap: str) -> None:
         assert changed.returncode == 0, changed.stderr
 
 
-def produce(bootstrap: str, topic: str, rows: list[tuple[str, bytes | None]], **settings: object) -> None:
+def produce(bootstrap: str, topic: str, rows: list[tuple[str, bytes | None]], **settings: Any) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for at, (key, value) in enumerate(rows):
         producer.produce(topic, value, key=key, headers={"h": b"x"}, partition=at % 2)
@@ -236,7 +236,7 @@ def go_on(bootstrap: str, before: Seen, compacted: dict[object, object], tag: st
             record[3]
             for at in (0, 1)
             for record in before.records["positions", at, "read_committed"]
-            if record[0] >= before.offsets[group].get(("positions", at), 0)
+            if record[0] >= before.offsets[group].get(("positions", at), 0)  # type: ignore[operator]
         ]
         assert set(consumed) <= set(behind), "a record was read twice, or skipped"
     write(bootstrap, tag)
@@ -290,7 +290,7 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
 
 # Three brokers
 
-REPLICATED = {"plain": {"min.insync.replicas": "2"}, "positions": {}}
+REPLICATED = {"plain": {"min.insync.replicas": "2"}, "positions": {}, "transactional": {}}
 
 
 class ThreeOttlas:
@@ -324,13 +324,35 @@ class ThreeOttlas:
             assert broker.stop() == 0
 
 
-def replicated(bootstrap: str) -> dict[tuple[str, int], list[tuple[object, ...]]]:
-    return {(name, at): read(bootstrap, name, at, "read_committed") for name in REPLICATED for at in (0, 1)}
+def replicated(bootstrap: str) -> dict[tuple[str, int, str], list[tuple[object, ...]]]:
+    return {
+        (name, at, isolation): read(bootstrap, name, at, isolation)
+        for name in REPLICATED
+        for at in (0, 1)
+        for isolation in ("read_committed", "read_uncommitted")
+    }
 
 
 def write_replicated(bootstrap: str, tag: str) -> None:
-    for name in REPLICATED:
+    for name in ("plain", "positions"):
         produce(bootstrap, name, [(f"{tag}-{at}", f"{tag}-{at}".encode()) for at in range(50)], acks="all")
+    transact(bootstrap, f"{tag}-done", tag, "commit", "abort", "commit")
+    transact(bootstrap, f"{tag}-open", tag, "leave")
+
+
+def end_open(bootstrap: str, left_by: str, tag: str) -> None:
+    """The next producer of the id aborts what the one before the migration left open."""
+    held_back = (f"{left_by}-0-leave", f"{tag}-0-commit")
+    assert not set(held_back) & transactional(bootstrap, "read_committed")
+    assert held_back[0] in transactional(bootstrap, "read_uncommitted")
+    transact(bootstrap, f"{left_by}-open", tag, "commit")
+    seen = transactional(bootstrap, "read_committed")
+    assert held_back[0] not in seen and held_back[1] in seen
+
+
+def transactional(bootstrap: str, isolation: str) -> set[str]:
+    rows = [row for at in (0, 1) for row in read(bootstrap, "transactional", at, isolation)]
+    return {bytes(value).decode() for _, _, _, value, _ in rows if isinstance(value, bytes)}
 
 
 @pytest.mark.skipif(no_zookeeper() is not None, reason=no_zookeeper() or "")
@@ -360,6 +382,7 @@ def test_three_brokers_of_kafka_then_of_ottla_then_of_kafka(tmp_path):
         with ThreeOttlas(tmp_path / "ours", connect) as ours:
             assert replicated(ours.bootstrap) == seen
             assert offsets_of(admin(ours.bootstrap), "classic-group") == offsets
+            end_open(ours.bootstrap, "one", "two")
             write_replicated(ours.bootstrap, "two")
             consume(ours.bootstrap, "classic-group", 6)
             seen = replicated(ours.bootstrap)
@@ -387,6 +410,7 @@ def test_three_brokers_of_kafka_then_of_ottla_then_of_kafka(tmp_path):
         second.start()
         assert replicated(second.bootstrap) == seen
         assert offsets_of(admin(second.bootstrap), "classic-group") == offsets
+        end_open(second.bootstrap, "two", "three")
         write_replicated(second.bootstrap, "three")
         consume(second.bootstrap, "classic-group", 6)
         assert not [stray for at in (1, 2, 3) for stray in second.log_folder(at).glob("*-stray")]

@@ -69,7 +69,7 @@ def test_a_certificate_is_exchanged_while_clients_are_connected(tmp_path):
             socket.create_connection(("127.0.0.1", port)) as raw,
             context.wrap_socket(raw, server_hostname="localhost") as connection,
         ):
-            return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]
+            return dict(pair[0] for pair in connection.getpeercert()["subject"])["commonName"]  # type: ignore[misc]
 
     write("first")
     settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": path}

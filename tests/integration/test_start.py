@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from ottla.client import Admin, Producer
+from tests.oracle.ottla import Ottla
+from tests.oracle.ports import free_ports
+from tests.oracle.process import start_broker
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 
@@ -21,11 +25,10 @@ class Process:
     """A started broker; `ready` has been seen."""
 
     def __init__(self, *options, memory=True):
-        command = [sys.executable, OTTLA, "start", "--port", "0", *(["--memory"] if memory else []), *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        assert line.startswith("ready "), self.process.communicate()
-        self.address = line.split()[1]
+        self._folder = tempfile.TemporaryDirectory(prefix="ottla-start-")
+        self._log = Path(self._folder.name) / "log"
+        where = ["--port", "0", *(["--memory"] if memory else [])]
+        self.process, self.address = start_broker([*where, *options], self._log)
 
     def __enter__(self):
         return self
@@ -34,15 +37,35 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+        self._folder.cleanup()
+
+    def http(self):
+        """Where it says that its metrics are."""
+        return next(line for line in self._log.read_text().splitlines() if line.startswith("http ")).split()[
+            1
+        ]
 
     def stop(self, number=signal.SIGTERM):
         """Exit code, what it wrote to stderr. Far longer than a stop takes, far shorter than what clients wait for."""
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, errors
+        self.process.communicate(timeout=60)
+        return self.process.returncode, self._log.read_text()
 
 
-def ottla(*arguments, timeout=30):
+def connections(broker):
+    with urllib.request.urlopen(f"http://{broker.http()}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("ottla_connections"))
+
+
+def wait_until(condition, what, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
+        time.sleep(0.02)
+
+
+def ottla(*arguments, timeout=60):
     return subprocess.run(
         [sys.executable, OTTLA, *arguments], capture_output=True, text=True, timeout=timeout
     )
@@ -59,7 +82,7 @@ def test_a_signal_stops_it_cleanly_and_soon_whatever_clients_are_doing(number):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(0.5)
+        wait_until(lambda: connections(broker) > len(silent), "the consumer to connect")
         code, errors = broker.stop(number)
         parked.kill()
         parked.wait()
@@ -101,7 +124,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_1():
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "by which clients reach this broker"),
         ("advertised.listeners=OUTSIDE://host:9092", "not in listeners"),
         ("listeners=SSL://127.0.0.1:0", "listener SSL: a TLS listener needs ssl.keystore.location"),
-        ("authorizer.class.name=org.example.Rules", "authorizer.class.name cannot be honoured"),
+        ("authorizer.class.name=org.example.Rules", "there is no such Python class"),
     ],
 )
 def test_a_wrong_setting_is_explained_in_one_line(setting, said):
@@ -134,10 +157,7 @@ def test_set_wins_over_options_and_these_over_the_file(tmp_path):
 def test_metrics_and_health_over_http():
     command = ["--http", "0", "--set", "num.partitions=2"]
     with Process(*command) as broker:
-        line = ""
-        while not line.startswith("http "):
-            line = broker.process.stderr.readline()
-        base = f"http://{line.split()[1]}"
+        base = f"http://{broker.http()}"
         with Producer({"bootstrap.servers": broker.address}) as producer:
             producer.send("t", b"v")
             producer.flush()
@@ -190,6 +210,33 @@ def test_the_doctor_explains_an_advertised_address_that_clients_cannot_reach():
         assert result.returncode == 1
         assert "told to clients as 127.0.0.1:1" in result.stdout
         assert "Set advertised.listeners" in result.stdout
+
+
+def test_the_doctor_says_what_a_running_broker_leaves_open(tmp_path):
+    port = free_ports(1)[0]
+    settings = {
+        "listeners": f"PLAINTEXT://0.0.0.0:{port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+    }
+    with Ottla(port, settings=settings) as broker:
+        result = ottla("doctor", "--bootstrap", broker.bootstrap)
+    assert result.returncode == 1
+    assert (
+        f"broker 1: open: PLAINTEXT://0.0.0.0:{port}: everybody who reaches this address gets in"
+        in result.stdout
+    )
+    assert "broker 1: open: no authorizer.class.name" in result.stdout
+
+
+def test_the_doctor_says_what_a_property_file_leaves_open(tmp_path):
+    assert ottla("secure", "init", str(tmp_path / "secure")).returncode == 0
+    path = tmp_path / "secure" / "broker.properties"
+    result = ottla("doctor", "--config", str(path))
+    assert f"{path}: nothing is open to other machines without a login" in result.stdout
+    path.write_text(path.read_text().replace("SASL_SSL", "SASL_PLAINTEXT"))
+    result = ottla("doctor", "--config", str(path))
+    assert result.returncode == 1
+    assert "and so do the passwords of PLAIN" in result.stdout
 
 
 def test_the_doctor_says_when_nobody_listens():

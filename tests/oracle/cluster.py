@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.ports import Block
+from tests.oracle.ports import free_block
 
 SCRIPT = Path(__file__).with_name("kafka")
 # The tools live for a second: compiling them well would cost more than it gains.
@@ -76,7 +76,9 @@ class Oracle:
     ) -> None:
         self._own_data = data is None
         self.data = data or Path(tempfile.mkdtemp(prefix="ottla-oracle-"))
-        self._block = None if port else _free_block(brokers)
+        # What the script uses: clients' ports, those of a secured preset's plain text, controllers'.
+        used = [part + broker for part in (0, 50, 100) for broker in range(brokers)]
+        self._block = None if port else free_block(used)
         self.port = self._block.base if self._block else port
         self.brokers = brokers
         self.bootstrap = ",".join(f"127.0.0.1:{self.port + i}" for i in range(brokers))
@@ -87,7 +89,11 @@ class Oracle:
             self._options += ["--set", f"{name}={value}"]
 
     def __enter__(self) -> Oracle:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()  # or a broker that became ready too late would keep its port, and its folder
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,6 +137,14 @@ class Oracle:
     def log_folder(self, broker: int = 1) -> Path:
         return self.data / f"broker-{broker}"
 
+    def log_tail(self, lines: int = 30) -> str:
+        """The ends of the brokers' logs."""
+        tails = []
+        for log in sorted(self.data.glob("broker-*.log")):
+            last = log.read_text(errors="replace").splitlines()[-lines:]
+            tails.append("\n".join([f"{log.name} ends with:", *last]))
+        return "\n".join(tails)
+
     def run(self, tool: str, *args: str, stdin: str | None = None, check: bool = True) -> str:
         """A Java tool against this cluster."""
         return run_tool(tool, "--bootstrap-server", self.bootstrap, *args, stdin=stdin, check=check)
@@ -138,21 +152,8 @@ class Oracle:
     def _script(self, *args: str, check: bool = True) -> None:
         done = subprocess.run([SCRIPT, *args, "--data", self.data], capture_output=True, text=True)
         if check and done.returncode:
-            raise RuntimeError(f"kafka {args[0]}: {done.stderr.strip() or done.stdout.strip()}")
-
-
-def _free_block(brokers: int) -> Block:
-    """Ports of which those that the script uses are free."""
-    tried = []
-    try:
-        while True:
-            block = Block()
-            if block.are_free(*(part + broker for part in (0, 50, 100) for broker in range(brokers))):
-                return block
-            tried.append(block)
-    finally:
-        for each in tried:
-            each.close()
+            said = done.stderr.strip() or done.stdout.strip()
+            raise RuntimeError(f"kafka {args[0]}: {said}\n{self.log_tail()}")
 
 
 def signal_oracle(oracle: Oracle, number: signal.Signals, broker: int = 1) -> None:

@@ -15,12 +15,7 @@ from pathlib import Path
 
 from tests.oracle.cluster import run_tool
 from tests.oracle.ports import free_ports
-
-_READY = "ready "
-
-
-class StartFailed(RuntimeError):
-    """The broker ended, or said nothing, before it was ready."""
+from tests.oracle.process import log_tail, start_broker
 
 
 class Ottla:
@@ -49,7 +44,11 @@ class Ottla:
         self.log = self.data.with_name(self.data.name + ".log")
 
     def __enter__(self) -> Ottla:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -62,19 +61,13 @@ class Ottla:
     def prepare(self) -> None:
         """Nothing to do before the first start."""
 
-    def start(self, timeout_s: float = 60) -> None:
-        command = [sys.executable, *self._python, str(Path(sys.executable).with_name("ottla")), "start"]
-        command += ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
+    def start(self, timeout_s: float = 90) -> None:
+        options = ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
         if "--memory" not in self._options:
-            command += ["--data", str(self.data)]
+            options += ["--data", str(self.data)]
         for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
-        with self.log.open("ab") as log:
-            # A group of its own: Ctrl-C at the terminal ends the test, which then ends the broker.
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
-        self._wait_ready(timeout_s)
+            options += ["--set", f"{name}={value}"]
+        self._process, _ = start_broker(options, self.log, python=self._python, timeout_s=timeout_s)
 
     def stop(self, timeout_s: float = 60) -> int:
         """SIGTERM, as an operator would; gives the exit code."""
@@ -107,7 +100,7 @@ class Ottla:
         return self.data
 
     def log_tail(self, lines: int = 30) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return log_tail(self.log, lines)
 
     def run(self, tool: str, *args: str, stdin: str | None = None, check: bool = True) -> str:
         """One of Apache Kafka's Java tools against this broker."""
@@ -124,19 +117,3 @@ class Ottla:
             process.stdout.close()
         self._process = None
         return code
-
-    def _wait_ready(self, timeout_s: float) -> None:
-        process = self._running()
-        assert process.stdout is not None
-        deadline = time.monotonic() + timeout_s
-        line = b""
-        while not (line.endswith(b"\n") and line.startswith(_READY.encode())):
-            if line.endswith(b"\n"):
-                line = b""  # something else it had to say
-            readable, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = os.read(process.stdout.fileno(), 1) if readable else b""
-            if not chunk:
-                process.kill()
-                self._gone(process, 30)
-                raise StartFailed(f"no ready line; its log ends with:\n{self.log_tail()}")
-            line += chunk

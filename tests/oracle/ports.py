@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 _BLOCK = 200
@@ -32,11 +32,23 @@ class Block:
                 self._guard.close()
         raise RuntimeError("every block of ports is in use")
 
-    def are_free(self, *offsets: int) -> bool:
+    def are_free(self, offsets: Iterable[int]) -> bool:
         return all(_is_free(self.base + each) for each in offsets)
 
     def close(self) -> None:
         self._guard.close()
+
+
+def free_block(offsets: Iterable[int]) -> Block:
+    """A block in which nobody listens on these ports: a server of a test run that was killed may have outlived it."""
+    offsets, tried = list(offsets), list[Block]()
+    try:
+        while not (block := Block()).are_free(offsets):
+            tried.append(block)
+        return block
+    finally:
+        for each in tried:
+            each.close()
 
 
 def free_ports(count: int) -> list[int]:

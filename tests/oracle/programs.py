@@ -42,7 +42,15 @@ def newest_client() -> str:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent))
-        copy = ["mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={made}"]
+        copy: list[str | Path] = [
+            "mvn",
+            "-B",
+            "-q",
+            "-f",
+            pom,
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={made}",
+        ]
         subprocess.run(copy, check=True, capture_output=True)
         _take_place(made, folder)
     return f"{folder}/*"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.config.log import LogConfig
 from ottla.ports import Disk
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 class DirtyLog:
     """Segments written as a log writes them, and what compaction asks of a log."""
 
-    disk: Disk = field(default_factory=MemoryDisk)
+    disk: Any = field(default_factory=MemoryDisk)  # a Disk that may crash
     config: LogConfig = field(
         default_factory=lambda: LogConfig(compact=True, delete=False, delete_retention_ms=100)
     )

@@ -9,7 +9,7 @@ from ottla.security.acls import Acl, Operation, PatternType, Permission, Questio
 from ottla.security.authorizer import StandardAuthorizer
 from tests.oracle import programs
 
-WORLDS, QUESTIONS = 400, 25
+SAMPLES, QUESTIONS = 400, 25
 TYPES = [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID]
 OPERATIONS = [each for each in Operation if each not in (Operation.ANY, Operation.ALL)]
 # Names that are prefixes of each other, so that rules meet.
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-class World:
+class RulesAndQuestions:
     def __init__(self, chance: random.Random) -> None:
         self.super_users = chance.choice([(), ("User:admin",)])
         self.allow_unruled = chance.random() < 0.5
@@ -85,8 +85,8 @@ def a_question(chance):
     return Question(client(chance), host(chance), chance.choice(OPERATIONS), chance.choice(TYPES), name)
 
 
-def kafkas_answers(worlds):
-    text = "".join("\t".join(line) + "\n" for world in worlds for line in world.lines())
+def kafkas_answers(samples):
+    text = "".join("\t".join(line) + "\n" for sample in samples for line in sample.lines())
     done = subprocess.run(
         programs.command("Acls"), input=text, capture_output=True, text=True, timeout=120, check=True
     )
@@ -95,18 +95,18 @@ def kafkas_answers(worlds):
 
 def test_random_rules_decide_as_kafkas_authorizer_does():
     chance = random.Random(20261116)
-    worlds = [World(chance) for _ in range(WORLDS)]
-    ours = [answer for world in worlds for answer in world.answers()]
-    theirs = kafkas_answers(worlds)
-    assert len(ours) == len(theirs) == WORLDS * QUESTIONS * 2
+    samples = [RulesAndQuestions(chance) for _ in range(SAMPLES)]
+    ours = [answer for sample in samples for answer in sample.answers()]
+    theirs = kafkas_answers(samples)
+    assert len(ours) == len(theirs) == SAMPLES * QUESTIONS * 2
     different = [i for i, (our, their) in enumerate(zip(ours, theirs, strict=True)) if our != their]
     assert not different, _shown(
-        worlds[different[0] // (2 * QUESTIONS)], different[0] % (2 * QUESTIONS), theirs[different[0]]
+        samples[different[0] // (2 * QUESTIONS)], different[0] % (2 * QUESTIONS), theirs[different[0]]
     )
     assert 0.1 < sum(ours) / len(ours) < 0.9  # both answers are asked for
 
 
-def _shown(world, number, theirs):
-    asked = (world.questions + world.by_type)[number]
-    rules = list(map(str, world.acls))
-    return f"Kafka says {theirs} to {asked} under {world.super_users} {world.allow_unruled} {rules}"
+def _shown(sample, number, theirs):
+    asked = (sample.questions + sample.by_type)[number]
+    rules = list(map(str, sample.acls))
+    return f"Kafka says {theirs} to {asked} under {sample.super_users} {sample.allow_unruled} {rules}"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.context import Client
-from ottla.broker.pipeline import Pipeline
+from ottla.broker.requests.client import Client
+from ottla.broker.requests.pipeline import Pipeline
 from ottla.broker.routes import ROUTES
 from ottla.server.node import memory_disk
 from ottla.wire import batch, codec
@@ -50,7 +50,7 @@ class Broker:
     async def _start(self):
         await self.node.start()
         handler = logging.Handler(logging.ERROR)
-        handler.emit = self.failures.append
+        handler.emit = self.failures.append  # type: ignore[method-assign, assignment]
         logging.getLogger("ottla").addHandler(handler)
         self._handler = handler
         client = await Connection.connect(self.node.listeners[0].port)

@@ -27,7 +27,7 @@ from ottla.storage import checkpoints
 from ottla.storage.cleanable import assess
 from ottla.storage.compaction import Cleaning, run_all
 from ottla.storage.files import LOG, SEGMENT_KINDS, FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire import records
 from tests.oracle import cluster
@@ -165,12 +165,10 @@ def cleaned(disk: MemoryDisk, partition: int, dirty: int | None) -> tuple[int, l
     config = LogConfig(compact=True, delete=False, delete_retention_ms=0, index_interval_bytes=300)
     now_ms = int(time.time() * 1000)
     log = Log.open(
-        disk,
-        f"{TOPIC}-{partition}",
+        Location(disk, f"{TOPIC}-{partition}", FileCache()),
         config,
-        files=FileCache(),
+        LastRun(clean=False),
         now_ms=now_ms,
-        clean=False,
         report=pytest.fail,
     )
     log.advance_high_watermark(log.end_offset)

@@ -148,7 +148,7 @@ def test_encoding_refuses_the_same_records(record):
 
 def test_encoding_takes_every_kind_of_buffer():
     kinds = (b"abc", bytearray(b"abc"), memoryview(b"abc"))
-    records = [Record(-1, 5, kind, kind, [["h", kind]]) for kind in kinds]  # lists are fine as headers, too
+    records = [Record(-1, 5, kind, kind, [["h", kind]]) for kind in kinds]  # type: ignore[arg-type]  # lists are fine as headers, too
     both("encode", records, 0, 0)
     assert _kernel.index(_kernel.encode(records)[0], 3) == kernel_py.index(kernel_py.encode(records)[0], 3)
 

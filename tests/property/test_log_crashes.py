@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.config.log import LogConfig
-from ottla.storage import opening, recovery
+from ottla.storage import durability, opening, recovery
 from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
 from ottla.storage.indexes import BadIndex
-from ottla.storage.log import Log, Origin
+from ottla.storage.log import LastRun, Location, Log, Origin
 from ottla.storage.memory import MemoryDisk
 from ottla.storage.segment import Segment
 from ottla.wire.batch import build, read_header
@@ -32,13 +32,10 @@ def opened(
     disk: MemoryDisk, config: LogConfig = SMALL, *, report=lambda _: None, recovery_point: int = 0
 ) -> Log:
     return Log.open(
-        disk,
-        "t-0",
+        Location(disk, "t-0", FileCache()),
         config,
-        files=FileCache(),
+        LastRun(clean=False, recovery_point=recovery_point),
         now_ms=0,
-        clean=False,
-        recovery_point=recovery_point,
         report=report,
     )
 
@@ -257,7 +254,7 @@ class Partition:
     def append(self, producer: dict[str, int | bool]) -> None:
         timestamp = self.random.randrange(10)
         record = Record(0, timestamp, b"k", b"v" * self.random.choice((1, 60)))
-        batch = build([record], **producer)
+        batch = build([record], **producer)  # type: ignore[arg-type]
         base = self.log.append(batch, leader_epoch=self.epoch, now_ms=0, origin=Origin.COORDINATOR)[0]
         self.written.append((base, self.epoch, timestamp, False))
 
@@ -320,7 +317,7 @@ def indexes_are_believed_after_a_power_cut(patch):
 
 
 def epochs_are_not_saved_with_a_flush(patch):
-    patch.setattr(Log, "_epochs_saved", lambda self: True)
+    patch.setattr(durability, "epochs_saved", lambda log: True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ottla import errors
 from ottla.config.log import LogConfig
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.storage.producers import Producers
 from ottla.wire.batch import build
@@ -77,13 +77,10 @@ class Run:
 
 def opened(disk: MemoryDisk, *, clean: bool = False, recovery_point: int = 0) -> Log:
     return Log.open(
-        disk,
-        "t-0",
+        Location(disk, "t-0", FileCache()),
         CONFIG,
-        files=FileCache(),
+        LastRun(clean, recovery_point),
         now_ms=5,
-        clean=clean,
-        recovery_point=recovery_point,
         report=lambda _: None,
     )
 

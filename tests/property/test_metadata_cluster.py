@@ -21,7 +21,7 @@ steps = st.one_of(
 )
 
 
-class World:
+class Controllers:
     def __init__(self):
         self.pending = []
         self.shared = Shared(self.pending.append)
@@ -34,9 +34,7 @@ class World:
     def _node(self, index):
         log = self.shared.session()
         # Snapshots often, so that nodes fall behind them.
-        node = Node(index + 1, log, ottla_metadata_snapshot_entries="4")
-        node.controller.on_session_over = node.start
-        return node
+        return Node(index + 1, log, comes_back=True, ottla_metadata_snapshot_entries="4")
 
     def take(self, step):
         match step:
@@ -79,28 +77,28 @@ class World:
 @given(st.lists(steps, max_size=60))
 @settings(max_examples=150, deadline=None)
 def test_all_agree_in_the_end_and_nothing_acknowledged_is_missing(history):
-    world = World()
+    controllers = Controllers()
     for step in history:
-        world.take(step)
-    world.heal()
-    images = [node.image for node in world.nodes]
+        controllers.take(step)
+    controllers.heal()
+    images = [node.image for node in controllers.nodes]
     assert images[0] == images[1] == images[2]
-    assert images[0].position == world.shared.end
-    assert set(world.acknowledged) <= set(images[0].topics)
-    assert sum(node.controller.is_active for node in world.nodes) == 1
+    assert images[0].position == controllers.shared.end
+    assert set(controllers.acknowledged) <= set(images[0].topics)
+    assert sum(node.controller.is_active for node in controllers.nodes) == 1
     assert all(not broker.fenced for broker in images[0].brokers.values())
-    epochs = [world.shared.entries[position][0] for position in sorted(world.shared.entries)]
+    epochs = [controllers.shared.entries[position][0] for position in sorted(controllers.shared.entries)]
     assert epochs == sorted(epochs)
 
 
 @given(st.lists(steps, max_size=60))
 @settings(max_examples=100, deadline=None)
 def test_an_epoch_has_one_writer(history):
-    world = World()
+    controllers = Controllers()
     for step in history:
-        world.take(step)
+        controllers.take(step)
     writers = {}
-    for epoch, body in world.shared.entries.values():
+    for epoch, body in controllers.shared.entries.values():
         for record in codec.decode(body):
             if isinstance(record, ControllerChanged):
                 assert record.epoch == epoch

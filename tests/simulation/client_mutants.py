@@ -16,17 +16,10 @@ from ottla.client.core.sessions import FetchSession
 from ottla.client.errors import ConnectionLost
 from ottla.client.values import RecordMetadata, TopicPartition
 from ottla.errors import OttlaError
+from tests.simulation.planted import Mutants
 
-Mutant = Callable[[MonkeyPatch], None]
-MUTANTS: dict[str, tuple[str, Mutant]] = {}  # by name: what the world must say, and the bug
-
-
-def caught_as(pattern: str) -> Callable[[Mutant], Mutant]:
-    def plant(function: Mutant) -> Mutant:
-        MUTANTS[function.__name__] = (pattern, function)
-        return function
-
-    return plant
+MUTANTS = Mutants()
+caught_as = MUTANTS.caught_as
 
 
 # -- the producer ------------------------------------------------------------------------------------------
@@ -92,7 +85,7 @@ def all_records_of_a_batch_get_its_first_offset(patch: MonkeyPatch) -> None:
     patch.setattr(Batch, "metadata", metadata)
 
 
-@caught_as(r"waits for ever \(producers\): .*writer-real-")
+@caught_as(r"waits for ever: .*writer-real-.*\(producers\)")
 def a_batch_without_an_answer_is_forgotten(patch: MonkeyPatch) -> None:
     real = Sender._on_error
 
@@ -140,6 +133,6 @@ def aborted_records_are_handed_out(patch: MonkeyPatch) -> None:
     patch.setattr(Fetcher, "_take_in", take_in)
 
 
-@caught_as(r"waits for ever \(clients\): .*reader-real-")
+@caught_as(r"waits for ever: .*reader-real-.*\(clients\)")
 def a_session_outlives_its_broker(patch: MonkeyPatch) -> None:
     patch.setattr(FetchSession, "reset", lambda self: None)

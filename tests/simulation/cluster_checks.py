@@ -3,12 +3,9 @@
 from ottla.metadata import codec
 from ottla.metadata.image import Image
 from ottla.metadata.records import RECOVERED
+from ottla.testing.world.ledger import Broken
 from ottla.wire import batch as batches
 from ottla.wire import records
-
-
-class Broken(AssertionError):
-    pass
 
 
 class Checks:
@@ -25,7 +22,7 @@ class Checks:
 
     def hold(self, condition, what):
         if not condition:
-            raise Broken(self._world.told(what))
+            raise Broken(what)
 
     def committed_end(self, index):
         return self._committed.get(index, 0)

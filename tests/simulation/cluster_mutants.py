@@ -1,23 +1,17 @@
 """Bugs to plant: each takes away one rule of replication. The simulation has to notice, and to say what is wrong."""
 
-from ottla.broker.isr import IsrKeeper
-from ottla.broker.replicas import Replicas
+from ottla.broker.cluster.isr import IsrKeeper
+from ottla.broker.partitions.replicas import Replicas
 from ottla.metadata import brokers, leadership
 from ottla.metadata.log import Outrun, Unavailable
 from ottla.metadata.shared import SharedLog
 from ottla.replication import fetcher
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
+from tests.simulation.planted import Mutants
 
-MUTANTS = {}
-
-
-def caught_as(pattern):
-    def register(plant):
-        MUTANTS[plant.__name__] = pattern, plant
-        return plant
-
-    return register
+MUTANTS = Mutants()
+caught_as = MUTANTS.caught_as
 
 
 # -- one leader for an epoch, and one controller -------------------------------------------------
@@ -129,10 +123,9 @@ def a_leader_takes_followers_out_of_the_isr_by_itself(patch):
 @caught_as("came into the ISR")
 def a_follower_joins_the_isr_early(patch):
     def expand(self, replica_id, offset, log):
-        if self.proposed_isr is None:
-            self.on_isr_wanted(self, frozenset({*self.state.isr, replica_id}))
+        return frozenset({*self.state.isr, replica_id}) if self.proposed_isr is None else None
 
-    patch.setattr(Partition, "_maybe_expand", expand)
+    patch.setattr(Partition, "_expanded_isr", expand)
 
 
 @caught_as("may lead and lacks what was committed")

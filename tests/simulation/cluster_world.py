@@ -5,15 +5,15 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from random import Random
 
 from ottla.broker.broker import Broker
-from ottla.broker.context import Client, Context
-from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.fetching.sessions import FetchSessions
 from ottla.broker.metrics import Metrics
-from ottla.broker.replicas import Replicas
+from ottla.broker.partitions.flushing import Flushing
+from ottla.broker.partitions.housekeeping import Housekeeping
+from ottla.broker.partitions.replicas import Replicas
+from ottla.broker.requests.client import Client
 from ottla.broker.routes import ROUTES
-from ottla.broker.sessions import FetchSessions
 from ottla.broker.stepping import HeavyWork
 from ottla.broker.waits import Running
 from ottla.config.settings import Config
@@ -28,7 +28,8 @@ from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
 from ottla.storage.memory import MemoryDisk
 from ottla.testing.world.process import SimulatedJobs
-from ottla.testing.world.time import Time
+from ottla.testing.world.simulation import Simulation
+from ottla.testing.world.time import ProcessClock
 from ottla.wire import batch as batches
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -36,6 +37,7 @@ from ottla.wire.records import Record
 
 BROKERS = (1, 2, 3)
 SESSION_MS = 3000
+STORM_MS = 8000
 PARTITIONS = 2
 SETTINGS = {
     "default.replication.factor": "3",
@@ -48,41 +50,6 @@ SETTINGS = {
     "controller.socket.timeout.ms": "2000",
     "ottla.metadata.snapshot.entries": "50",
 }
-
-
-class PausableClock:
-    """A process that is stopped runs nothing; when it goes on, all that was due comes at once."""
-
-    def __init__(self, time):
-        self._time = time
-        self.alive, self.paused = True, False
-        self._held = []
-
-    def now_ms(self):
-        return self._time.now_ms()
-
-    monotonic_ms = now_ms
-
-    def call_later(self, delay_ms, callback):
-        return self._time.call_later(delay_ms, lambda: self.run(callback))
-
-    def call_soon(self, callback):
-        self.call_later(0, callback)
-
-    def run(self, callback):
-        if self.alive and self.paused:
-            self._held.append(callback)
-        elif self.alive:
-            callback()
-
-    def resume(self):
-        self.paused = False
-        held, self._held = self._held, []
-        for callback in held:
-            self.run(callback)
-
-    def close(self):
-        self.alive = False
 
 
 @dataclass
@@ -112,12 +79,12 @@ class Member:
         self.world, self.broker_id, self.random = world, broker_id, world.random
         self.number = next(world.numbers)
         self.disk = world.disks[broker_id]
-        self.clock = PausableClock(world.time)
+        self.clock = ProcessClock(world.time)
         self.jobs = SimulatedJobs(self.clock, self.random)
         self.log = world.shared.session()
         self.config = Config(SETTINGS | {"node.id": str(broker_id)})
         self.folder = LogFolder(self.disk, "disk", files=FileCache(), report=lambda line: None)
-        self.controller = Controller(broker_id, self.log, self.config)
+        self.controller = Controller(broker_id, self.log, self.config, on_session_over=self._on_session_over)
         self.broker = None
         self.registration = None
         self.is_joined = False
@@ -141,6 +108,7 @@ class Member:
 
     def _open(self):
         unique = itertools.count()
+        flushing = Flushing(self.clock, self.jobs)
         replicas = Replicas(
             self.broker_id,
             self.controller.image,
@@ -149,12 +117,13 @@ class Member:
             self.clock,
             self.jobs,
             lambda: f"{self.world.time.exact_ms}-{next(unique)}",
+            flushing.flush,
         )
         for opening in replicas.openings():
             opening.run()
             replicas.adopt(opening)
         replicas.start()
-        housekeeping = Housekeeping(replicas, self.config, self.clock, self.jobs, lambda: "x")
+        housekeeping = Housekeeping(replicas, flushing, self.config, self.clock, self.jobs, lambda: "x")
         self.broker = Broker(
             self.config,
             self.clock,
@@ -169,7 +138,6 @@ class Member:
         )
         self.jobs.at_once = False
         housekeeping.start()
-        self.controller.on_session_over = lambda: self.clock.call_soon(self._new_session)
         self._register(
             membership.Registration(
                 self.broker_id,
@@ -192,6 +160,10 @@ class Member:
     def _register(self, registration):
         self.registration = registration
         self.log.register(self.broker_id, membership.encode(registration))
+
+    def _on_session_over(self):
+        if self.registration is not None:
+            self.clock.call_soon(self._new_session)
 
     def _new_session(self):
         self.controller.open()
@@ -216,12 +188,12 @@ class Member:
         if self.broker is None:
             respond(NetworkException("not there yet"))
             return None
-        context = Context(self.broker, Client("", 0), "sim", version, lambda: None)
+        context = self.broker.context(Client("", 0), "sim", version)
 
         def finished(response, error):
             respond(NetworkException(str(error)) if error is not None else response)
 
-        running = Running(ROUTES[request.API_KEY].handler(request, context), finished)
+        running = Running(ROUTES[request.API_KEY].handler(request, context), finished)  # type: ignore[arg-type]
         running.step()
         return running
 
@@ -239,7 +211,7 @@ class Member:
         self.kill()
 
     def pause(self):
-        self.clock.paused = True
+        self.clock.pause()
         self.log.cut()
 
     def resume(self):
@@ -247,19 +219,18 @@ class Member:
         self.clock.call_later(self.random.uniform(0, 20), self.log.reconnect)
 
 
-class World:
+class ClusterWorld(Simulation):
     def __init__(self, seed, checks=None):
-        self.seed, self.random, self.time = seed, Random(seed), Time()
-        self.shared = Shared(lambda call: self.time.call_later(self.random.uniform(0.2, 3), call))
+        super().__init__(seed)
+        self.shared = Shared(lambda call: self.time.call_later(self.random.uniform(0.2, 3), call))  # type: ignore[arg-type]
         self.disks = {each: MemoryDisk(now_ms=self.time.now_ms) for each in BROKERS}
         self.members = {}
         self.blocked = set()  # pairs of brokers that do not hear each other
-        self.trace = []
         self.acknowledged = {}  # (partition, offset) -> value
         self.values = itertools.count()
         self.numbers = itertools.count()
         self.calm = False
-        self.slow_until = 0
+        self.slow_until = 0.0
         self.fragile = False  # a machine has lost its power and is not back in sync
         self.held = []  # messages that wait for their receiver to hear of other leaders
         from tests.simulation.cluster_checks import Checks
@@ -268,37 +239,19 @@ class World:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(self, duration_ms=8000):
+    def _run(self):
         for broker_id in BROKERS:
             self.start(broker_id)
-        self.until(self._created, 10_000)
+        self.until(self._created, 10_000, "a topic")
         self._produce_later()
         self._disaster_later()
-        self.go_on(duration_ms)
+        self.go_on(STORM_MS)
         self.heal()
-
-    def go_on(self, duration_ms):
-        end = self.time.exact_ms + duration_ms
-        while self.time.exact_ms < end and self.time.next_event():
-            self._after_event()
-
-    def until(self, condition, within_ms):
-        end = self.time.exact_ms + within_ms
-        while not condition():
-            assert self.time.exact_ms < end, self.told("it does not come to rest")
-            assert self.time.next_event()
-            self._after_event()
 
     def _after_event(self):
         self.checks.after_event()
         if self.held:
             self._let_go()
-
-    def told(self, what):
-        return f"seed {self.seed}: {what}\n" + "\n".join(self.trace[-60:])
-
-    def note(self, line):
-        self.trace.append(f"{self.time.exact_ms - 1_700_000_000_000:9.1f} {line}")
 
     def _created(self):
         for member in self.members.values():
@@ -334,7 +287,7 @@ class World:
 
         def serve(target):
             def respond(response):
-                if target.clock.alive and self._passes(source.broker_id, target_id):
+                if target.clock.is_alive and self._passes(source.broker_id, target_id):
                     self.back(source, lambda: settle(response))
 
             call.running = target.serve(request, version, respond)
@@ -413,7 +366,7 @@ class World:
         )
 
     def _leads(self, member, index):
-        if member.broker is None or member.clock.paused:
+        if member.broker is None or member.clock.is_paused:
             return False
         found = member.broker.replicas.partitions.get(("t", index))
         return found is not None and found.is_leader
@@ -516,7 +469,7 @@ class World:
 
     def _stop(self, member):
         # One that the metadata has not taken note of leaves no mark of a clean stop: it may have lost something.
-        if not member.is_joined or member.clock.paused:
+        if not member.is_joined or member.clock.is_paused:
             return
         member._register(replace(member.registration, stopping=True))
 
@@ -531,14 +484,14 @@ class World:
         member.pause()
 
         def expire():
-            if member.clock.paused and not member.log.connected:
+            if member.clock.is_paused and not member.log.connected:
                 member.log.expire()
 
         self.time.call_later(SESSION_MS, expire)
         self.time.call_later(self.random.uniform(100, 6000), lambda: self._resume(member))
 
     def _resume(self, member):
-        if member.clock.alive and member.clock.paused:
+        if member.clock.is_alive and member.clock.is_paused:
             self.note(f"resume {member.broker_id}")
             member.resume()
 
@@ -571,7 +524,7 @@ class World:
 
     def _return(self, member):
         """Leaders that hear of their successor and of their own return at once."""
-        if member.clock.paused or not member.log.connected:
+        if member.clock.is_paused or not member.log.connected:
             return
         self.slow_until = self.time.exact_ms + 300
         member.log.cut()
@@ -585,7 +538,7 @@ class World:
         self.time.call_later(self.random.uniform(80, 250), lambda: self._reconnect(member))
 
     def _reconnect(self, member):
-        if member.clock.alive and not member.clock.paused:
+        if member.clock.is_alive and not member.clock.is_paused:
             member.log.reconnect()
 
     def _depose(self, member):
@@ -633,11 +586,11 @@ class World:
             member = self.members.get(broker_id)
             if member is None:
                 self.start(broker_id)
-            elif member.clock.paused:
+            elif member.clock.is_paused:
                 member.resume()
             else:
                 member.log.reconnect()
-        self.until(self._is_whole, 60_000)
+        self.until(self._is_whole, 60_000, "the replicas to agree")
         self.checks.at_the_end()
 
     def _is_whole(self):

@@ -7,7 +7,13 @@ from typing import Any
 
 from ottla import errors as e
 from ottla.coordination.groups.subscription import parse_assignment, parse_subscription
-from tests.unit.coordination.groups.world import Call, World, assignment, partitions_of, subscription
+from tests.unit.coordination.groups.coordinator import (
+    Call,
+    GroupCoordinator,
+    assignment,
+    partitions_of,
+    subscription,
+)
 
 Partition = tuple[bytes, int]
 
@@ -19,8 +25,10 @@ class Lost(Exception):
 class Member:
     """What both kinds share: an owner of partitions who may crash."""
 
-    def __init__(self, world: World, random: Random, name: str, topics: list[str]) -> None:
-        self.world, self.random, self.name, self.topics = world, random, name, topics
+    instance: str | None = None
+
+    def __init__(self, coordinator: GroupCoordinator, random: Random, name: str, topics: list[str]) -> None:
+        self.coordinator, self.random, self.name, self.topics = coordinator, random, name, topics
         self.member_id, self.epoch = name, 0
         self.owned: set[Partition] = set()
         self.alive = True
@@ -35,7 +43,7 @@ class Member:
 
     def commit(self, topic: str, partition: int, offset: int) -> bool:
         """True when it is acknowledged."""
-        code = self.world.commit(
+        code = self.coordinator.commit(
             offset, topic=topic, partition=partition, member_id=self.member_id, generation=self.epoch
         )
         return code == 0
@@ -94,25 +102,26 @@ class ConsumerMember(Member):
     def leave(self) -> None:
         self.crash()
         try:
-            self.send(lambda: self.world.beat(self.member_id, -1, instance=self.instance))
+            self.send(lambda: self.coordinator.beat(self.member_id, -1, instance=self.instance))
         except Lost:
             return
 
     def _beat(self) -> Any:
         if self.epoch == 0:
-            return self.world.subscribe(
+            return self.coordinator.subscribe(
                 self.member_id, self.topics, instance=self.instance, rebalance_ms=20_000
             )
         full: dict[str, Any] = {"topics": self.topics, "rebalance_ms": 20_000} if self.unsure else {}
         owned = self.owned if self.unsure or self.owned != self.reported else None
-        return self.world.beat(self.member_id, self.epoch, owned=owned, instance=self.instance, **full)
+        return self.coordinator.beat(self.member_id, self.epoch, owned=owned, instance=self.instance, **full)
 
 
 class ClassicMember(Member):
     """Of the classic protocol: eager, and a fair leader."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, instance: str | None = None) -> None:
         super().__init__(*args)
+        self.instance = instance  # of a static member: its successor takes its place
         self.member_id, self.epoch = "", -1  # a classic member's epoch is its generation
         self.waiting: Call | None = None  # the JoinGroup or SyncGroup on its way
         self.phase = "out"
@@ -131,7 +140,7 @@ class ClassicMember(Member):
         self.crash()
         if self.member_id:
             try:
-                self.send(lambda: self.world.leave(self.member_id))
+                self.send(lambda: self.coordinator.leave((self.member_id, self.instance)))
             except Lost:
                 return
 
@@ -139,9 +148,10 @@ class ClassicMember(Member):
         self.owned = set()  # eager: everything is given up first
         self.phase = "joining"
         self.waiting = self._call(
-            lambda: self.world.join(
+            lambda: self.coordinator.join(
                 self.member_id,
                 protocols={"range": subscription(*self.topics)},
+                instance=self.instance,
                 client=self.name,
                 rebalance_ms=20_000,
             )
@@ -174,18 +184,24 @@ class ClassicMember(Member):
             self.member_id = answer.member_id
         elif answer.error_code == e.UnknownMemberId.code:
             self.member_id = ""
+        elif answer.error_code == e.FencedInstanceId.code:
+            self._on_fenced()
         elif answer.error_code == 0:
             self.member_id, self.epoch = answer.member_id, answer.generation_id
             self.phase = "syncing"
             plan = self._plan(answer) if answer.leader == answer.member_id else {}
-            self.waiting = self._call(lambda: self.world.sync(self.member_id, self.epoch, plan))
+            self.waiting = self._call(
+                lambda: self.coordinator.sync(self.member_id, self.epoch, plan, instance=self.instance)
+            )
 
     def _on_synced(self, answer: Any) -> None:
         self.phase = "in" if answer.error_code == 0 else "out"
         if answer.error_code == e.UnknownMemberId.code:
             self.member_id = ""
+        if answer.error_code == e.FencedInstanceId.code:
+            self._on_fenced()
         if answer.error_code == 0:
-            topics = self.world.topics
+            topics = self.coordinator.topics
             self.owned = {
                 (topic_id, number)
                 for name, numbers in parse_assignment(answer.assignment).items()
@@ -195,13 +211,21 @@ class ClassicMember(Member):
 
     def _heartbeat(self) -> None:
         try:
-            code = self.send(lambda: self.world.heartbeat(self.member_id, self.epoch))
+            code = self.send(
+                lambda: self.coordinator.heartbeat(self.member_id, self.epoch, instance=self.instance)
+            )
         except Lost:
             return
         if code:
             self.phase, self.owned = "out", set()
         if code == e.UnknownMemberId.code:
             self.member_id = ""
+        if code == e.FencedInstanceId.code:
+            self._on_fenced()
+
+    def _on_fenced(self) -> None:
+        """A join of its own was delivered twice, or its answer was lost: it joins once more, without an id."""
+        self.member_id = ""
 
     def _plan(self, answer: Any) -> dict[str, bytes]:
         """Round robin over those who want the topic."""
@@ -209,6 +233,6 @@ class ClassicMember(Member):
         wanted = {each.member_id: parse_subscription(each.metadata).topics for each in answer.members}
         for name in sorted({name for names in wanted.values() for name in names}):
             takers = [each for each, names in wanted.items() if name in names]
-            for number in range(self.world.topics.partition_count(name)):
+            for number in range(self.coordinator.topics.partition_count(name)):
                 plans[takers[number % len(takers)]].setdefault(name, []).append(number)
         return {member_id: assignment(**plan) for member_id, plan in plans.items()}

@@ -22,17 +22,14 @@ from ottla.coordination.groups.offset_table import OffsetTable
 from ottla.coordination.groups.offsets import Offsets
 from ottla.coordination.groups.rebalance import Rebalance
 from ottla.coordination.groups.table import GroupTable
+from ottla.effects import Token
+from tests.simulation.planted import Mutants, Plant
 
-Mutant = Callable[[MonkeyPatch], None]
-MUTANTS: dict[str, tuple[str, str, Mutant]] = {}  # by name: the protocols, what the world must say, the bug
+MUTANTS = Mutants()
 
 
-def mutant(protocols: str, pattern: str) -> Callable[[Mutant], Mutant]:
-    def plant(function: Mutant) -> Mutant:
-        MUTANTS[function.__name__] = (protocols, pattern, function)
-        return function
-
-    return plant
+def mutant(protocols: str, pattern: str) -> Callable[[Plant], Plant]:
+    return MUTANTS.caught_as(pattern, protocols)
 
 
 def nothing(*_args: Any, **_options: Any) -> None:
@@ -190,10 +187,34 @@ def a_rebalance_does_not_wait_for_the_others(patch: MonkeyPatch) -> None:
         real(self, group, now_ms, decision, why)
         if group.state is State.PREPARING and group.previous_state is not State.EMPTY:
             for member in group.members.values():
-                member.joining = member.joining or "as if it had joined"
+                member.joining = member.joining or Token()
             self.complete_join(group, now_ms, decision)
 
     patch.setattr(Rebalance, "prepare", prepare)
+
+
+@mutant("classic", "the group is empty, but not in the log")
+def a_group_is_empty_before_that_is_written(patch: MonkeyPatch) -> None:
+    real = Rebalance._end_last_generation
+
+    def end(self: Rebalance, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
+        real(self, group, now_ms, decision)
+        group._become_empty(decision.records[-1].value)
+
+    patch.setattr(Rebalance, "_end_last_generation", end)
+
+
+@mutant("static", "the members of a stable group are not those in the log")
+def a_static_member_is_replaced_before_that_is_written(patch: MonkeyPatch) -> None:
+    real = ClassicGroup.with_successor
+
+    def with_successor(self: ClassicGroup, successor: ClassicMember) -> ClassicGroup:
+        draft = real(self, successor)
+        if self.state is State.STABLE:
+            self.replace_static(successor)
+        return draft
+
+    patch.setattr(ClassicGroup, "with_successor", with_successor)
 
 
 @mutant("classic", "a commit of another epoch counts")

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from random import Random
 
 from ottla import errors as e
-from ottla.coordination.groups.classic_group import ClassicGroup
+from ottla.coordination.groups.classic_group import ClassicGroup, State
 from ottla.coordination.groups.consumer_group import ConsumerGroup, MemberState
 from ottla.coordination.groups.records import GroupMetadataValue
 from ottla.coordination.groups.settings import GroupSettings
+from ottla.testing.world.simulation import Simulation
 from tests.simulation.group_members import ClassicMember, ConsumerMember, Member, Partition
-from tests.unit.coordination.groups.world import World
+from tests.unit.coordination.groups.coordinator import GroupCoordinator
 
 LONGEST_MS = 120_000  # more than any session or rebalance time-out here, one after the other
+EVENTS = 150
+INSTANCES = [f"i{number}" for number in range(7)]  # two more than members at a time
 
 
-class Simulation:
+class GroupWorld(Simulation):
     def __init__(self, seed: int, protocols: str) -> None:
-        self.random = Random(seed)
-        delay = self.random.choice([0, 3_000])
-        self.world = World(GroupSettings(group_initial_rebalance_delay_ms=delay), t=5, u=3)
-        self.world.strict = False
+        super().__init__(seed)
+        settings = GroupSettings(group_initial_rebalance_delay_ms=self.random.choice([0, 3_000]))
+        self.coordinator = GroupCoordinator(settings, self.time, t=5, u=3)
+        self.coordinator.strict = False
         self.protocols = protocols
         self.members: list[Member] = []
         self.acknowledged: dict[tuple[str, int], int] = {}
@@ -33,15 +35,15 @@ class Simulation:
         self.checks = self.looked_at = 0
         self.recorded: GroupMetadataValue | None = None
 
-    def run(self, events: int = 150) -> None:
-        for _ in range(events):
+    def _run(self) -> None:
+        for self.events in range(EVENTS):
             self.event()
             self.check()
         self.settle()
 
     def event(self) -> None:
         members = [each for each in self.members if each.alive]
-        match self.random.choices(
+        kind = self.random.choices(
             [
                 "join",
                 "step",
@@ -56,7 +58,9 @@ class Simulation:
                 "stubborn",
             ],
             [6, 25, 25, 2, 2, 10, 2, 2, 20, 2, 2],
-        )[0]:
+        )[0]
+        self.note(kind)
+        match kind:
             case "join" if len(members) < 5:
                 self.members.append(self.newcomer())
             case "step" if members:
@@ -69,20 +73,21 @@ class Simulation:
             case "leave" if members:
                 self.random.choice(members).leave()
             case "wait":
-                self.world.clock.advance(self.random.choice([100, 1_000, 1_000, 3_000, 3_000, 30_000]))
+                self.coordinator.clock.advance(self.random.choice([100, 1_000, 1_000, 3_000, 3_000, 30_000]))
             case "restart":
-                self.world.shard.close()
-                self.world.restart()
+                self.coordinator.shard.close()
+                self.coordinator.restart()
             case "topics" if self.protocols == "consumer":  # classic clients notice that themselves
-                self.world.topics.grow("t", min(self.world.topics.partition_count("t") + 1, 9))
-                self.world.table.on_topics_changed()
+                self.coordinator.topics.grow("t", min(self.coordinator.topics.partition_count("t") + 1, 9))
+                self.coordinator.table.on_topics_changed()
             case "commit" if members:
                 self.commit(self.random.choice([each for each in members if each.owned] or members))
             case "disk" if members:
-                self.world.log.broken = True
-                self.random.choice(members).step()
-                self.world.clock.advance(self.random.choice([0, 3_000, 50_000]))
-                self.world.log.broken = False
+                self.coordinator.log.broken = True
+                member = self.random.choice(members)
+                (self._succeed(member) if member.instance else member).step()
+                self.coordinator.clock.advance(self.random.choice([0, 3_000, 50_000]))
+                self.coordinator.log.broken = False
             case "stubborn" if members:
                 member = self.random.choice(members)
                 if isinstance(member, ConsumerMember):
@@ -93,14 +98,29 @@ class Simulation:
         topics = self.random.choice([["t"], ["t", "u"], ["u"]])
         kind = self.protocols if self.protocols != "both" else self.random.choice(["classic", "consumer"])
         if kind == "classic":
-            return ClassicMember(self.world, self.random, name, topics)
-        return ConsumerMember(self.world, self.random, name, topics)
+            return ClassicMember(self.coordinator, self.random, name, topics)
+        if kind == "static":
+            return ClassicMember(self.coordinator, self.random, name, topics, instance=self._instance())
+        return ConsumerMember(self.coordinator, self.random, name, topics)
+
+    def _succeed(self, member: Member) -> Member:
+        """A static member restarts."""
+        member.crash()
+        name = f"m{len(self.members)}"
+        args = self.coordinator, self.random, name, member.topics
+        self.members.append(ClassicMember(*args, instance=member.instance))
+        return self.members[-1]
+
+    def _instance(self) -> str:
+        """Of a member that is gone, or a new one."""
+        taken = {member.instance for member in self.members if member.alive}
+        return self.random.choice([name for name in INSTANCES if name not in taken])
 
     def commit(self, member: Member) -> None:
         if not member.owned:
             return
         topic_id, partition = self.random.choice(sorted(member.owned))
-        topic = self.world.topics.topic_name(topic_id)
+        topic = self.coordinator.topics.topic_name(topic_id)
         assert topic is not None
         self.offset += 1
         if member.commit(topic, partition, self.offset):
@@ -109,13 +129,14 @@ class Simulation:
     # What must hold
 
     def check(self) -> None:
-        group = self.world.groups.get("g")
+        group = self.coordinator.groups.get("g")
         self._epochs_only_grow(group)
         if isinstance(group, ConsumerGroup):
             self._one_owner(group)
             self._owners_are_those_of_the_members(group)
             self._nobody_has_more_than_was_assigned(group)
         elif isinstance(group, ClassicGroup):
+            self._what_holds_is_written(group)
             self._one_owner_in_a_generation(group)
             if self.protocols == "classic":  # a group that was downgraded has not rebalanced yet
                 self._nothing_is_kept_from_an_older_generation(group)
@@ -146,7 +167,7 @@ class Simulation:
 
     def _ended(self) -> bool:
         """Whether the log says since the last look that the group is no more."""
-        batches = self.world.log.batches
+        batches = self.coordinator.log.batches
         new, self.looked_at = batches[self.looked_at :], len(batches)
         return any(
             record.value is None and record.key is not None and record.key[1] in (2, 3)
@@ -176,9 +197,23 @@ class Simulation:
                 surplus = client.owned - known.assigned_partitions - known.revoking_partitions
                 assert not surplus, f"{client.name} has what it was not given: {self.labels(surplus)}"
 
+    def _what_holds_is_written(self, group: ClassicGroup) -> None:
+        """A stable group and an empty one are what their last record says; in between members are soft state."""
+        written = group.recorded
+        if group.state is State.EMPTY and written is not None:
+            assert not written.members, (
+                f"the group is empty, but not in the log: {len(written.members)} members"
+            )
+            assert group.generation == written.generation, "a generation that is not in the log"
+        elif group.state is State.STABLE:
+            assert written is not None, "a stable group is not in the log"
+            assert {member.member_id for member in written.members} == set(group.members), (
+                "the members of a stable group are not those in the log"
+            )
+
     def _one_owner_in_a_generation(self, group: ClassicGroup) -> None:
         last, self.recorded = self.recorded, group.recorded
-        if last is not None and group.recorded is not None and last.members != group.recorded.members:
+        if last is not None and group.recorded is not None and _assigned(last) != _assigned(group.recorded):
             assert last.generation != group.recorded.generation, "two assignments in one generation"
         held: dict[Partition, str] = {}
         for client in self.members:
@@ -198,7 +233,7 @@ class Simulation:
                 )
 
     def _replay_equals_live(self) -> None:
-        live, replayed = self.world.table.state, self.world.replica().state
+        live, replayed = self.coordinator.table.state, self.coordinator.replica().state
         assert replayed.offsets == live.offsets, "offsets: replay differs"
         for group_id in live.groups.keys() | replayed.groups.keys():
             mine, theirs = live.groups.get(group_id), replayed.groups.get(group_id)
@@ -215,8 +250,8 @@ class Simulation:
         for member in self.members:
             member.faulty = False
         if self.protocols == "consumer":
-            self.world.topics.grow("u", 4)
-            self.world.table.on_topics_changed()
+            self.coordinator.topics.grow("u", 4)
+            self.coordinator.table.on_topics_changed()
         self._come_right()
         survivors = [member for member in self.members if member.alive]
         if len(survivors) > 1:
@@ -233,7 +268,7 @@ class Simulation:
         self._everybody_is_answered()
         alive = [member for member in self.members if member.alive]
         if alive:
-            group = self.world.groups.get("g")
+            group = self.coordinator.groups.get("g")
             assert group is not None, "the group is gone"
             self._those_alive_are_the_members(group, alive)
             self._everybody_has_arrived(group)
@@ -243,11 +278,11 @@ class Simulation:
         for delay_ms in [2_000] * (LONGEST_MS // 2_000) + [500] * 20:
             for member in self.members:
                 member.step()
-            self.world.clock.advance(delay_ms)
+            self.coordinator.clock.advance(delay_ms)
             self.check()
 
     def _everybody_is_answered(self) -> None:
-        waiting = sum(call.answer is None for call in self.world.calls)
+        waiting = sum(call.answer is None for call in self.coordinator.calls)
         assert not waiting, f"{waiting} requests wait for ever"
 
     def _those_alive_are_the_members(self, group: ClassicGroup | ConsumerGroup, alive: list[Member]) -> None:
@@ -275,23 +310,23 @@ class Simulation:
         owners = Counter(partition for member in alive for partition in member.owned)
         shared = {partition for partition, count in owners.items() if count > 1}
         assert not shared, f"in the end two members have {self.labels(shared)}"
-        everything = self.world.topics.partitions(*{name for member in alive for name in member.topics})
+        everything = self.coordinator.topics.partitions(*{name for member in alive for name in member.topics})
         missing, surplus = everything - owners.keys(), owners.keys() - everything
         assert not missing, f"nobody has {self.labels(missing)}"
         assert not surplus, f"nobody asked for {self.labels(surplus)}"
 
     def _acknowledged_is_committed(self) -> None:
         for (topic, partition), offset in self.acknowledged.items():
-            committed = self.world.committed(topic=topic, partition=partition)
+            committed = self.coordinator.committed(topic=topic, partition=partition)
             assert committed == offset, f"a commit is lost: {topic}-{partition} at {committed}, not {offset}"
 
     def _stale_commits_are_refused(self) -> None:
         for member in self.members:
             if member.alive and member.owned:
                 topic_id, partition = min(member.owned)
-                code = self.world.commit(
+                code = self.coordinator.commit(
                     1,
-                    topic=self.world.topics.topic_name(topic_id) or "",
+                    topic=self.coordinator.topics.topic_name(topic_id) or "",
                     partition=partition,
                     member_id=member.member_id,
                     generation=member.epoch + 1,
@@ -300,7 +335,12 @@ class Simulation:
                 assert code in refused, f"a commit of another epoch counts: {code}"
 
     def label(self, partition: Partition) -> str:
-        return f"{self.world.topics.topic_name(partition[0])}-{partition[1]}"
+        return f"{self.coordinator.topics.topic_name(partition[0])}-{partition[1]}"
 
     def labels(self, partitions: Iterable[Partition]) -> str:
         return ", ".join(map(self.label, sorted(partitions)))
+
+
+def _assigned(value: GroupMetadataValue) -> dict[str, bytes]:
+    """A static member's successor has what its predecessor had."""
+    return {member.group_instance_id or member.member_id: member.assignment for member in value.members}

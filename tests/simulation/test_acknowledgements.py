@@ -17,11 +17,11 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
-from tests.simulation.cluster_world import BROKERS, World
+from tests.simulation.cluster_world import BROKERS, ClusterWorld
 
 
 def a_calm_world():
-    world = World(1)
+    world = ClusterWorld(1)
     world.calm = True
     for broker_id in BROKERS:
         world.start(broker_id)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pytest import MonkeyPatch
 
-from ottla.broker.transactions import Transactions
+from ottla.broker.transactions.markers import MarkerWriter
 from ottla.broker.waits import Wait
 from ottla.coordination.groups import membership
 from ottla.coordination.groups import records as r
@@ -24,17 +23,10 @@ from ottla.storage import recovery
 from ottla.storage.log import Log
 from ottla.storage.producers import Producers
 from ottla.wire import batch as batches
+from tests.simulation.planted import Mutants
 
-Mutant = Callable[[MonkeyPatch], None]
-MUTANTS: dict[str, tuple[str, Mutant]] = {}  # by name: what the world must say, and the bug
-
-
-def caught_as(pattern: str) -> Callable[[Mutant], Mutant]:
-    def plant(function: Mutant) -> Mutant:
-        MUTANTS[function.__name__] = (pattern, function)
-        return function
-
-    return plant
+MUTANTS = Mutants()
+caught_as = MUTANTS.caught_as
 
 
 # -- logs --------------------------------------------------------------------------------------------------
@@ -83,7 +75,7 @@ def a_record_is_not_what_it_was(patch: MonkeyPatch) -> None:
         return (
             taken._replace(data=bytes(data))
             if hasattr(taken, "_replace")
-            else replace(taken, data=bytes(data))
+            else replace(taken, data=bytes(data))  # type: ignore[type-var]
         )
 
     patch.setattr(Log, "read", read)
@@ -144,26 +136,26 @@ def consumers_are_not_told_what_was_aborted(patch: MonkeyPatch) -> None:
 
 @caught_as("waits for ever|never ended")
 def a_partition_is_not_told_of_the_end(patch: MonkeyPatch) -> None:
-    real = Transactions.write_marker
+    real = MarkerWriter.write
 
-    def write(self: Transactions, each: Any, markers: Any, settle: Any) -> None:
+    def write(self: MarkerWriter, each: Any, markers: Any, settle: Any) -> None:
         if each == ("money", 1):
             settle(each, 0)
         else:
             real(self, each, markers, settle)
 
-    patch.setattr(Transactions, "write_marker", write)
+    patch.setattr(MarkerWriter, "write", write)
 
 
 @caught_as("half committed|was committed, b.* is aborted|was aborted, b.* is committed|read_committed saw")
 def a_partition_is_told_the_opposite(patch: MonkeyPatch) -> None:
-    real = Transactions.write_marker
+    real = MarkerWriter.write
 
-    def write(self: Transactions, each: Any, markers: Any, settle: Any) -> None:
+    def write(self: MarkerWriter, each: Any, markers: Any, settle: Any) -> None:
         told = replace(markers, committed=not markers.committed) if each == ("money", 1) else markers
         real(self, each, told, lambda _, code: settle(each, code))
 
-    patch.setattr(Transactions, "write_marker", write)
+    patch.setattr(MarkerWriter, "write", write)
 
 
 @caught_as("transactions: replay differs")
@@ -172,7 +164,7 @@ def partitions_of_a_transaction_are_not_read_back(patch: MonkeyPatch) -> None:
 
     def decode(self: TransactionRecords, key: bytes, value: bytes | None) -> Any:
         decoded = real(self, key, value)
-        return replace(decoded, partitions=frozenset()) if hasattr(decoded, "partitions") else decoded
+        return replace(decoded, partitions=frozenset()) if hasattr(decoded, "partitions") else decoded  # type: ignore[arg-type]
 
     patch.setattr(TransactionRecords, "decode", decode)
 
@@ -226,7 +218,7 @@ def commits_are_acknowledged_and_forgotten(patch: MonkeyPatch) -> None:
 
 @caught_as("committed offsets: replay differs|an acknowledged commit is gone")
 def a_replay_ignores_markers(patch: MonkeyPatch) -> None:
-    from ottla.broker.coordinators import LocalShard
+    from ottla.broker.coordinators.shards import LocalShard
 
     real = LocalShard._replay
 

@@ -27,6 +27,8 @@ from tests.soak import (
     histories,
     kills,
     lag,
+    siege,
+    strangers,
     streams,
     suites,
     transactions,
@@ -59,12 +61,24 @@ def _every_server(seed: int) -> Iterator[Any]:
         yield spark_exactly_once.run(50, seed, _say, server)
 
 
+def _pipelines(seed: int) -> Iterator[Any]:
+    from tests.soak import pipelines  # needs the extra spark
+
+    for server in pipelines.SERVERS:
+        yield pipelines.run(50, seed, _say, server)
+
+
 def _home_care(seed: int) -> Iterator[Any]:
     from tests.soak import homecare  # needs the extra spark
 
     yield homecare.demos(10, seed, _say)
     yield homecare.elsewhere(seed, _say)
     yield homecare.memory(30, seed, _say)
+
+
+def _one_and_three(seed: int) -> Iterator[Any]:
+    yield fuzz.run(1200, seed, _say)
+    yield fuzz.run(300, seed, _say, brokers=3)
 
 
 def _every_suite() -> list[Any]:
@@ -79,9 +93,12 @@ class _Ran:
     is_clean: bool
 
 
-def _program(module: str, *arguments: str) -> list[Any]:
-    code = subprocess.run([sys.executable, "-m", module, *arguments], check=False).returncode
-    return [_Ran(" ".join((module, *arguments)), code == 0)]
+def _worlds(seed: int) -> Iterator[Any]:
+    for world, count in (("scripted", 3000), ("client", 1000)):
+        arguments = ("--world", world, "--seeds", f"{seed}:{seed + count}")
+        command = [sys.executable, "-m", "ottla.testing.world", *arguments]
+        code = subprocess.run(command, check=False).returncode
+        yield _Ran(f"{count} seeds of the world with {world} clients", code == 0)
 
 
 def _api(seed: int) -> Iterator[Any]:
@@ -96,12 +113,16 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "churn": lambda seed, _: _every_flavour(seed),
     "streams": lambda seed, _: [streams.run(20, seed, _say)],
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
-    "fuzz": lambda seed, _: [fuzz.run(1200, seed, _say)],
+    "fuzz": lambda seed, _: _one_and_three(seed),
+    "strangers": lambda seed, _: [strangers.run(60, seed, _say)],
     "lag": lambda _seed, _: [lag.run(5000, _say)],
-    "world": lambda seed, _: _program("ottla.testing.world", "--seeds", f"{seed}:{seed + 3000}"),
+    "world": lambda seed, _: _worlds(seed),
     "api": lambda seed, _: _api(seed),
+    "siege": lambda seed, _: [siege.run(30, seed, _say)],
     "cluster": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say)],
+    "secured": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say, secured=True)],
     "spark": lambda seed, _: _every_server(seed),
+    "pipelines": lambda seed, _: _pipelines(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }

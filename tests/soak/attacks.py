@@ -6,6 +6,7 @@ import contextlib
 import random
 import socket
 import struct
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -24,6 +25,7 @@ FRAME_BYTES_MAX = 104_857_600
 FOREVER_MS = 2**31 - 1
 LINGERING_MAX = 100
 SLOW_READERS = 5
+ASKS_AGAIN_S = 30.0
 
 
 def framed(frame: bytes) -> bytes:
@@ -63,18 +65,30 @@ class SlowReader:
     """Asks for much and takes a little of it, now and then; it must never be cut off."""
 
     def __init__(self, connection: socket.socket, request: bytes) -> None:
-        self._connection = connection
+        self._connection, self._request = connection, request
         self._connection.sendall(request * 20)
         self._connection.setblocking(False)
+        self._read_at = time.monotonic()
 
     def read_some(self) -> bool:
         """Whether it is still connected."""
         try:
-            return self._connection.recv(100_000) != b""
+            received = self._connection.recv(100_000)
+            self._read_at = time.monotonic()
+            return received != b""
         except BlockingIOError:
-            return True
+            pass
         except OSError:
             return False
+        if time.monotonic() - self._read_at > ASKS_AGAIN_S:
+            self._ask_again()
+        return True
+
+    def _ask_again(self) -> None:
+        """It has read everything: in ten minutes it would be an idle connection, which may be closed."""
+        self._read_at = time.monotonic()
+        with contextlib.suppress(OSError):
+            self._connection.send(self._request)
 
     def close(self) -> None:
         self._connection.close()
@@ -125,7 +139,7 @@ class Attacker:
 
     def close(self) -> None:
         for each in (*self._lingering, *self._readers):
-            each.close()
+            each.close()  # type: ignore[attr-defined]
 
     # -- bytes that mean nothing ------------------------------------------------------------------
 

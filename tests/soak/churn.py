@@ -355,7 +355,7 @@ def main() -> int:
     for flavour in options.flavour or FLAVOURS:
         server: Callable[..., Server] = Ottla
         if options.kafka:
-            from tests.oracle.cluster import Oracle as server  # type: ignore[assignment,no-redef]
+            from tests.oracle.cluster import Oracle as server
         report = run(
             flavour,
             options.steps,

@@ -1,8 +1,9 @@
-"""python -m tests.soak.cluster [--faults 100] [--seed N] [--client ottla] [--outage 60]
+"""python -m tests.soak.cluster [--faults 100] [--seed N] [--client ottla] [--outage 60] [--secured]
 
 Three brokers, processes over three ZooKeeper servers, under faults. An idempotent load with acks=all and copiers
 that are exactly once run all the while; both must be right and go on after every fault. In the end all ZooKeeper
-servers are away for a time, in which nobody may notice.
+servers are away for a time, in which nobody may notice. With --secured every connection is TLS with a login: those
+of clients, those between brokers, and those to ZooKeeper.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from confluent_kafka import Producer
 from tests.cluster.faults import Faults
 from tests.cluster.load import QUIET, Load, create
 from tests.cluster.processes import ProcessCluster
+from tests.cluster.secured import SecuredCluster
 from tests.soak import transactions
 from tests.soak.transactions import INPUT, OUTPUT, PARTITIONS, Copiers, Watcher
 
@@ -32,6 +34,7 @@ _COPIED_A_FAULT = 90
 class Report:
     faults: int = 0
     client: str = ""
+    secured: bool = False
     acknowledged: int = 0
     longest_silence_s: float = 0.0
     input: int = 0
@@ -60,16 +63,17 @@ class EnsembleFaults(Faults):
 class Copying:
     """Copiers, what they have to copy, and somebody who watches what comes out."""
 
-    def __init__(self, bootstrap: str, client: str, seed: int, report: Report) -> None:
-        self._bootstrap, self._report = bootstrap, report
+    def __init__(self, bootstrap: str, client: str, seed: int, report: Report, login: dict[str, str]) -> None:
+        self._bootstrap, self._report, self._login = bootstrap, report, login
         self._copies = transactions.Report(client)
         self._written = [0] * PARTITIONS
         self._source = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "reconnect.backoff.max.ms": 200}
             | QUIET
+            | login
         )
-        self._watcher = Watcher(bootstrap, self._copies)
-        self._copiers = Copiers(client, bootstrap, seed, self._copies)
+        self._watcher = Watcher(bootstrap, self._copies, login)
+        self._copiers = Copiers(client, bootstrap, seed, self._copies, login)
 
     def __enter__(self) -> Copying:
         self._watcher.start()
@@ -98,7 +102,7 @@ class Copying:
         self._report.slowest_copy_s = round(max(self._report.slowest_copy_s, time.monotonic() - began), 1)
 
     def judge(self) -> None:
-        transactions._judge(self._bootstrap, self._written, self._copies)
+        transactions._judge(self._bootstrap, self._written, self._copies, self._login)
         self._report.wrong += self._copies.wrong
         self._report.input, self._report.output = self._copies.input, self._copies.output
         self._report.copier_exits = self._copies.copier_exits
@@ -110,15 +114,18 @@ def run(
     client: str = "ottla",
     outage_s: float = 60,
     say: Callable[[str], None] = lambda _: None,
+    *,
+    secured: bool = False,
 ) -> Report:
-    report = Report(faults, client)
-    with ProcessCluster(3, zookeepers=3) as cluster:
+    report = Report(faults, client, secured=secured)
+    with SecuredCluster(3, zookeepers=3) if secured else ProcessCluster(3, zookeepers=3) as cluster:
+        login = {name: text for name, text in cluster.client.items() if name != "bootstrap.servers"}
         for topic in ("t", INPUT, OUTPUT):
-            create(cluster.bootstrap, topic, partitions=PARTITIONS)
+            create(cluster.bootstrap, topic, partitions=PARTITIONS, login=login)
         happening = EnsembleFaults(cluster, random.Random(seed))
         with (
-            Load(cluster.bootstrap, pause_s=0.005) as load,
-            Copying(cluster.bootstrap, client, seed, report) as copying,
+            Load(cluster.bootstrap, pause_s=0.005, login=login) as load,
+            Copying(cluster.bootstrap, client, seed, report, login) as copying,
         ):
             for number in range(faults):
                 began = time.monotonic()
@@ -171,8 +178,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--client", choices=COPIERS, default="ottla")
     parser.add_argument("--outage", type=float, default=60, help="seconds without any ZooKeeper server (60)")
+    parser.add_argument("--secured", action="store_true", help="TLS and a login on every connection")
     options = parser.parse_args()
-    report = run(options.faults, options.seed, options.client, options.outage, print)
+    report = run(options.faults, options.seed, options.client, options.outage, print, secured=options.secured)
     print(json.dumps({"seed": options.seed, **{name: getattr(report, name) for name in Report.__slots__}}))
     return 0 if report.is_clean else 1
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+LOGIN = "COPIER_LOGIN"  # in the environment: what our own client sets besides, as JSON
 _ABORTS = 0.2
 _BATCH = 100
 
@@ -80,7 +82,8 @@ def ottla(bootstrap: str, source: str, target: str, group: str, name: str, chanc
     """Our own API."""
     from ottla import Consumer, OttlaError, Producer
 
-    settings = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200}
+    login = json.loads(os.environ.get(LOGIN, "{}"))
+    settings = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, **login}
     producer = Producer(settings, transactional_id=name, transaction_timeout_ms=10_000, linger_ms=2)
     consumer = Consumer(
         settings,
@@ -217,7 +220,7 @@ if __name__ == "__main__":
     client, *names, seed = sys.argv[1:]
     faulthandler.register(signal.SIGUSR1)  # says where it is, if one seems stuck
     try:
-        CLIENTS[client](*names, random.Random(int(seed)))  # type: ignore[call-arg]
+        CLIENTS[client](*names, random.Random(int(seed)))  # type: ignore[arg-type, call-arg]
     except BaseException:
         traceback.print_exc()
         os._exit(1)  # at once: closing in good order would wait for what just failed

@@ -237,7 +237,7 @@ def _run(
                 foreign.revive()
     finally:
         for writer in writers:
-            writer.stop.set()
+            writer.stop.set()  # type: ignore[attr-defined]
         for writer in writers:
             writer.join()
         if foreign is not None:

@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -179,7 +180,7 @@ def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
 
 
-def read_all(bootstrap: str, topic: str, partition: int, **settings: object) -> list[bytes]:
+def read_all(bootstrap: str, topic: str, partition: int, **settings: Any) -> list[bytes]:
     """Every value of a partition, from the first to the end as it is now."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "soak-reader", "enable.auto.commit": False, **settings}

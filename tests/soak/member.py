@@ -117,7 +117,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
 
     due: Due = {}
 
-    class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
+    class Listener(kafka.ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             say("revoked", *(each.partition for each in revoked))
             due.clear()
@@ -170,7 +170,7 @@ async def _aiokafka(bootstrap: str, group: str, topic: str) -> None:
 
     due: Due = {}
 
-    class Listener(client.ConsumerRebalanceListener):  # type: ignore[misc]
+    class Listener(client.ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             say("revoked", *(each.partition for each in revoked))
             due.clear()
@@ -227,7 +227,7 @@ if __name__ == "__main__":
     threading.Thread(target=_watch_input, daemon=True).start()
     threading.Thread(target=_watch_time, daemon=True).start()
     try:
-        CLIENTS[client](*names, dict(each.split("=", 1) for each in sys.argv[6:]))  # type: ignore[call-arg]
+        CLIENTS[client](*names, dict(each.split("=", 1) for each in sys.argv[6:]))  # type: ignore[arg-type, call-arg]
     except BaseException as error:
         say("failed", repr(error).replace("\n", " "))
         os._exit(1)

@@ -17,15 +17,15 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.client.exactly_once import Marker
 from ottla.spark.format import OttlaFormat
-from ottla.spark.markers import Marker
 from ottla.spark.options import WriteOptions
 from ottla.spark.sink import StreamWriter, Written, end_transactions
 
 MOMENTS = ("before", "between", "after")
 
 
-class FaultyFormat(OttlaFormat):  # type: ignore[misc]
+class FaultyFormat(OttlaFormat):
     """The real sink, with faults at the moments that matter."""
 
     @classmethod
@@ -53,7 +53,7 @@ class FaultyWriter(StreamWriter):
             raise RuntimeError("a task that fails after it wrote")
         return written
 
-    def commit(self, messages: list[Any], batchId: int) -> None:
+    def commit(self, messages: list[Any], batchId: int) -> None:  # type: ignore[override]
         moment = self._faults.get("soakdie", "") if batchId >= int(self._faults.get("soakat", "0")) else ""
         if moment == "before":
             self._die()

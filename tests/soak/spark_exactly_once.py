@@ -32,6 +32,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
 from tests.soak.kills import make_topic, read_all
+from tests.soak.processes import descendants, kill
 from tests.soak.spark_driver import MOMENTS
 
 INPUT, OUTPUT, PARTITIONS = "spark-in", "spark-out", 3
@@ -106,10 +107,10 @@ class Driver:
 
     def kill(self, *, workers: bool) -> None:
         """SIGKILL for the driver and its JVM; `workers`: for all that they have started, too."""
-        family = _descendants(self.process.pid) if workers else []
+        family = descendants(self.process.pid) if workers else []
         for pid in (self.process.pid, self.jvm, *family):
             if pid:
-                _kill(pid)
+                kill(pid)
         self.process.wait()
 
     def tail(self) -> str:
@@ -298,28 +299,6 @@ def _lag(bootstrap: str) -> int:
         return sum(consumer.get_watermark_offsets(each)[1] - max(each.offset, 0) for each in found)
     finally:
         consumer.close()
-
-
-def _descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue
-        children.setdefault(parent, []).append(int(folder.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        for child in children.get(waiting.pop(), []):
-            found.append(child)
-            waiting.append(child)
-    return found
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def main() -> int:

@@ -16,16 +16,19 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ottla.client import Admin
 from tests.oracle.ottla import Ottla
 from tests.oracle.ports import free_ports
 
 FRANZ_GO, KAFKA_GO, KAFKA_PYTHON, RDKAFKA_SYS = "v1.22.2", "v0.4.51", "3.0.12", "4.10.0"
 RECORDS = 20_000  # of each chain of franz-go's group and transaction tests
+SCRAM_USER = "franz:a-secret"
 KAFKA_GO_PORT = 9092  # in its source
 
 _ACLS = "no authorizer"
@@ -103,15 +106,46 @@ def run(name: str, say: Callable[[str], None] = print) -> Report:
 
 def _franz_go(report: Report, say: Callable[[str], None]) -> None:
     source = _go_module("github.com/twmb/franz-go", FRANZ_GO)
-    with Ottla(settings={"auto.create.topics.enable": "true"}) as broker:
+    with with_logins() as (seeds, scram_seeds):
         environment = {
-            "KGO_SEEDS": broker.bootstrap,
+            "KGO_SEEDS": seeds,
+            "KGO_TEST_SCRAM_SEEDS": scram_seeds,
+            "KGO_TEST_SCRAM": f"{SCRAM_USER}:256",
             "KGO_TEST_RF": "1",
             "KGO_TEST_RECORDS": str(RECORDS),
             "KGO_TEST_MAX_TOPIC_PARTS": "7",
             "KGO_LOG_LEVEL": "none",
         }
         _go_test(source, ["./pkg/kgo/"], environment, report, say)
+
+
+def franz_gos_scram(bits: int, say: Callable[[str], None] = print) -> Report:
+    """Its tests of SCRAM alone, with one of the mechanisms."""
+    source, report = _go_module("github.com/twmb/franz-go", FRANZ_GO), Report("franz-go")
+    with with_logins() as (seeds, scram_seeds):
+        environment = {
+            "KGO_SEEDS": seeds,
+            "KGO_TEST_SCRAM_SEEDS": scram_seeds,
+            "KGO_TEST_SCRAM": f"{SCRAM_USER}:{bits}",
+        }
+        _go_test(source, ["-run", "TestSCRAM", "./pkg/kgo/"], environment, report, say)
+    return report
+
+
+@contextmanager
+def with_logins() -> Iterator[tuple[str, str]]:
+    """A broker with a plain listener and one that asks for SCRAM: where they are."""
+    plain, secured = free_ports(2)
+    settings = {
+        "auto.create.topics.enable": "true",
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured}",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    }
+    with Ottla(plain, settings=settings) as broker:
+        user, password = SCRAM_USER.split(":")
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.set_user(user, password, ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+        yield broker.bootstrap, f"127.0.0.1:{secured}"
 
 
 def _kafka_go(report: Report, say: Callable[[str], None]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.server.zookeeper.ensemble import why_not
+from ottla.ensemble import why_not
 from tests.oracle import programs
-from tests.soak import churn, cluster, fuzz, groups, histories, kills, streams, transactions
+from tests.soak import churn, cluster, fuzz, groups, histories, kills, siege, strangers, streams, transactions
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
@@ -38,10 +38,33 @@ def test_a_cluster_stays_exact_and_goes_on_under_faults() -> None:
     assert report.output == report.input > 0
 
 
-def test_bad_input_harms_nobody_else() -> None:
-    report = fuzz.run(seconds=15, seed=1, p99_times_max=None, mb_after_max=100)
+@pytest.mark.timeout(600)
+def test_a_cluster_with_tls_and_logins_on_every_connection_stays_exact_and_goes_on_under_faults() -> None:
+    report = cluster.run(10, seed=2, outage_s=6, secured=True)
     assert report.is_clean, report
-    assert report.attacks > 100
+    assert report.acknowledged > 0
+    assert report.output == report.input > 0
+
+
+def test_bad_input_harms_nobody_else() -> None:
+    report = fuzz.run(seconds=15, seed=1, p99_times_max=None)
+    assert report.is_clean, report
+    assert report.attacks > 20
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+def test_a_cluster_under_attack_loses_nothing_by_faults() -> None:
+    report = siege.run(faults=3, seed=1)
+    assert report.is_clean, report
+    assert report.acknowledged > 0
+    assert report.attacks > 10
+
+
+def test_those_who_have_not_logged_in_get_nothing_and_disturb_nobody() -> None:
+    report = strangers.run(seconds=6, seed=1)
+    assert report.is_clean, report
+    assert report.apis_asked > 200 and report.wrong_passwords_a_second > 0
 
 
 @pytest.fixture
@@ -72,3 +95,12 @@ def test_a_recorded_history_shows_no_anomaly(java: None) -> None:
     report = histories.run(seconds=25, seed=1)
     assert report.is_clean, report
     assert report.kills > 0
+
+
+@pytest.mark.timeout(900)
+def test_pipelines_count_exactly_once_under_kills() -> None:
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from tests.soak import pipelines
+
+    report = pipelines.run(kills=3, seed=1)
+    assert report.is_clean, report

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from tests.oracle.ottla import Ottla
 from tests.soak import copier
 from tests.soak.kills import Server, kill_and_restart, make_topic, read_all
 
+Login = dict[str, str]  # what a client of a secured broker sets besides the address
 INPUT, OUTPUT, GROUP = "copy-in", "copy-out", "copiers"
 PARTITIONS = 3
 _SETTLE_S = 300
@@ -62,8 +64,11 @@ class Report:
 class Copiers:
     """Copier processes that are started again whenever they end."""
 
-    def __init__(self, client: str, bootstrap: str, seed: int, report: Report) -> None:
+    def __init__(
+        self, client: str, bootstrap: str, seed: int, report: Report, login: Login | None = None
+    ) -> None:
         self._client, self._bootstrap, self._seed, self._report = client, bootstrap, seed, report
+        self._environment = {**os.environ, copier.LOGIN: json.dumps(login or {})}
         self._running: list[subprocess.Popen[bytes]] = [self._start(i) for i in range(copier.COPIERS[client])]
 
     def kill_one(self, chance: random.Random) -> None:
@@ -97,14 +102,16 @@ class Copiers:
         command = [sys.executable, "-W", "ignore", "-m", "tests.soak.copier", self._client, *names]
         if self._client == copier.JAVA:
             command = programs.command("Copier", *names)
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(command, stdout=quiet, stderr=quiet, env=self._environment)
 
 
 class Watcher(threading.Thread):
     """Reads the committed output all the while; whatever it sees must be the next of the input."""
 
-    def __init__(self, bootstrap: str, report: Report) -> None:
+    def __init__(self, bootstrap: str, report: Report, login: Login | None = None) -> None:
         super().__init__(name="watcher")
+        self._login = login or {}
         self._address, self._report, self.stop = bootstrap, report, threading.Event()
         self.seen: dict[int, int] = defaultdict(int)
 
@@ -121,6 +128,7 @@ class Watcher(threading.Thread):
                 "auto.offset.reset": "earliest",
                 "reconnect.backoff.max.ms": 200,
             }
+            | self._login
         )
         consumer.assign([TopicPartition(OUTPUT, partition, 0) for partition in range(PARTITIONS)])
         while not self.stop.is_set():
@@ -198,16 +206,17 @@ def _wait_until_copied(watcher: Watcher, written: list[int], copiers: Copiers, r
         time.sleep(0.1)
 
 
-def _judge(bootstrap: str, written: list[int], report: Report) -> None:
+def _judge(bootstrap: str, written: list[int], report: Report, login: Login | None = None) -> None:
     report.input = sum(written)
     for partition, count in enumerate(written):
-        values = read_all(bootstrap, OUTPUT, partition, **{"isolation.level": "read_committed"})
+        settings = {"isolation.level": "read_committed"} | (login or {})
+        values = read_all(bootstrap, OUTPUT, partition, **settings)
         report.output += len(values)
         if values != [str(i).encode() for i in range(count)]:
             report.wrong.append(
                 f"partition {partition}: {len(values)} records, not the {count} of the input in order"
             )
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP} | (login or {}))
     asked = [TopicPartition(INPUT, each) for each in range(PARTITIONS)]
     offsets = [each.offset for each in reader.committed(asked, 30)]
     reader.close()

@@ -72,22 +72,22 @@ class Topics:
     def __init__(self, spark: Any, bootstrap: str) -> None:
         self.spark, self.bootstrap = spark, bootstrap
 
-    def read(self, topic: str, **options: object) -> Any:
+    def read(self, topic: str, **options: Any) -> Any:
         return self._with(self.spark.read.format("ottla"), {"subscribe": topic, **options}).load()
 
-    def stream(self, topic: str | None, **options: object) -> Any:
+    def stream(self, topic: str | None, **options: Any) -> Any:
         chosen = {"startingOffsets": "earliest", **({"subscribe": topic} if topic else {}), **options}
         return self._with(self.spark.readStream.format("ottla"), chosen).load()
 
-    def write(self, frame: Any, topic: str | None = None, **options: object) -> None:
+    def write(self, frame: Any, topic: str | None = None, **options: Any) -> None:
         chosen = {**({"topic": topic} if topic else {}), **options}
         self._with(frame.write.format("ottla"), chosen).mode("append").save()
 
-    def sink(self, frame: Any, topic: str | None, checkpoint: str, **options: object) -> Any:
+    def sink(self, frame: Any, topic: str | None, checkpoint: str, **options: Any) -> Any:
         chosen = {"checkpointLocation": checkpoint, **({"topic": topic} if topic else {}), **options}
         return self._with(frame.writeStream.format("ottla"), chosen)
 
-    def drain(self, frame: Any, topic: str, checkpoint: str, **options: object) -> Any:
+    def drain(self, frame: Any, topic: str, checkpoint: str, **options: Any) -> Any:
         """Copies all that is there now, and ends."""
         query = self.sink(frame, topic, checkpoint, **options).trigger(availableNow=True).start()
         query.awaitTermination(120)
@@ -98,7 +98,7 @@ class Topics:
         frame = self.spark.range(first, first + count, numPartitions=1)  # offsets in order
         self.write(frame.selectExpr("concat('k', id % 7) key", "cast(id as string) value"), topic)
 
-    def values(self, topic: str, **options: object) -> list[str]:
+    def values(self, topic: str, **options: Any) -> list[str]:
         rows = self.read(topic, columns="value", **options).collect()
         return sorted(bytes(row.value).decode() for row in rows)
 

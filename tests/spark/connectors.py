@@ -8,18 +8,20 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 T0 = 1_700_000_000_000  # timestamp of record 0; the others follow by the millisecond
 RECORDS = 12
 PARTITIONS = 2
+HANGS_S = 900  # only a query that hangs takes this long, on any machine
 # Nothing is waited for: Kafka's connector would ask again for what is missing, and for more at a topic's end.
 QUICK = {"fetchOffset.numRetries": 1, "fetchOffset.retryIntervalMs": 10, "kafka.fetch.max.wait.ms": 10}
 
 
-class World:
+class Scene:
     """A broker, a session, and two topics of twelve records each that the cases read."""
 
     def __init__(self, spark: Any, bootstrap: str) -> None:
@@ -50,7 +52,9 @@ class World:
         from confluent_kafka.admin import NewTopic
 
         name = name or f"w{uuid.uuid4().hex[:8]}"
-        self.admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+        # The records are years old: retention would delete them while the cases are asked.
+        topic = NewTopic(name, PARTITIONS, 1, config={"retention.ms": "-1"})
+        self.admin.create_topics([topic])[name].result(30)
         return name
 
     def records(self, topic: str) -> list[Any]:
@@ -93,36 +97,36 @@ class World:
 class Side:
     """One of the connectors."""
 
-    def __init__(self, world: World, kind: str) -> None:
-        self.world, self.kind = world, kind
+    def __init__(self, scene: Scene, kind: str) -> None:
+        self.scene, self.kind = scene, kind
 
-    def read(self, schema: str | None = None, **options: object) -> Any:
-        reader = self._with(self.world.spark.read.format(self.kind), self._reading(options))
+    def read(self, schema: str | None = None, **options: Any) -> Any:
+        reader = self._with(self.scene.spark.read.format(self.kind), self._reading(options))
         return _rows((reader.schema(schema) if schema else reader).load())
 
-    def columns(self, **options: object) -> Any:
-        return self._with(self.world.spark.read.format(self.kind), self._reading(options)).load().dtypes
+    def columns(self, **options: Any) -> Any:
+        return self._with(self.scene.spark.read.format(self.kind), self._reading(options)).load().dtypes
 
-    def stream(self, trigger: dict[str, Any] | None = None, **options: object) -> Any:
+    def stream(self, trigger: dict[str, Any] | None = None, **options: Any) -> Any:
         """What a query brings into a table."""
         chosen = self._reading({"startingOffsets": "earliest", **options})
-        frame = self._with(self.world.spark.readStream.format(self.kind), chosen).load()
+        frame = self._with(self.scene.spark.readStream.format(self.kind), chosen).load()
         name = f"t{uuid.uuid4().hex[:8]}"
         with _folder() as folder:
             writer = frame.writeStream.format("memory").queryName(name)
             writer = writer.option("checkpointLocation", folder)
             query = writer.trigger(**(trigger or {"availableNow": True})).start()
-            _finish(query, trigger, lambda: self.world.spark.table(name).count() > 0)
-            return _rows(self.world.spark.table(name))
+            _finish(query, trigger, folder, lambda: self.scene.spark.table(name).count() == RECORDS)
+            return _rows(self.scene.spark.table(name))
 
     def write(
-        self, *select: str, mode: str | None = "append", into: str | None = "topic", **options: object
+        self, *select: str, mode: str | None = "append", into: str | None = "topic", **options: Any
     ) -> Any:
-        topic = self.world.make_topic()
-        frame = self.world.spark.range(0, 6, numPartitions=1).selectExpr(*_filled(select, topic))
+        topic = self.scene.make_topic()
+        frame = self.scene.spark.range(0, 6, numPartitions=1).selectExpr(*_filled(select, topic))
         writer = self._with(frame.write.format(self.kind), {**({into: topic} if into else {}), **options})
         (writer.mode(mode) if mode else writer).save()
-        return self.world.records(topic)
+        return self.scene.records(topic)
 
     def sink(
         self,
@@ -131,38 +135,54 @@ class Side:
         mode: str = "append",
         into: str | None = "topic",
         group_by: str | None = None,
-        **options: object,
+        **options: Any,
     ) -> Any:
         """What a query writes that reads the twelve records through Kafka's source."""
-        topic = self.world.make_topic()
-        source = {"subscribe": self.world.topic, "startingOffsets": "earliest"}
-        frame = self._with(self.world.spark.readStream.format("kafka"), source).load()
+        topic = self.scene.make_topic()
+        frame = self.twelve_records()
         if group_by is not None:
             frame = frame.groupBy(group_by).count()
         frame = frame.selectExpr(*_filled(select, topic)) if select else frame
         with _folder() as folder:
-            chosen = {"checkpointLocation": folder, **({into: topic} if into else {}), **options}
-            writer = self._with(frame.writeStream.format(self.kind), chosen).outputMode(mode)
-            query = writer.trigger(**(trigger or {"availableNow": True})).start()
-            _finish(query, trigger, lambda: len(self.world.records(topic)) > 0)
-            return self.world.records(topic)
+            chosen = {**({into: topic} if into else {}), **options}
+            self.copy(frame, topic, folder, trigger, mode, **chosen)
+        return self.scene.records(topic)
+
+    def twelve_records(self) -> Any:
+        source = {"subscribe": self.scene.topic, "startingOffsets": "earliest"}
+        return self._with(self.scene.spark.readStream.format("kafka"), source).load()
+
+    def copy(
+        self,
+        frame: Any,
+        lands_in: str,
+        checkpoint: str,
+        trigger: dict[str, Any] | None,
+        mode: str = "append",
+        **options: Any,
+    ) -> None:
+        """Until all is there. The options say where to write."""
+        chosen = {"checkpointLocation": checkpoint, **options}
+        writer = self._with(frame.writeStream.format(self.kind), chosen).outputMode(mode)
+        query = writer.trigger(**(trigger or {"availableNow": True})).start()
+        _finish(query, trigger, checkpoint, lambda: len(self.scene.records(lands_in)) == RECORDS)
 
     def _reading(self, options: dict[str, object]) -> dict[str, object]:
         if not {"subscribe", "subscribePattern", "assign"} & {*options}:
-            options = {"subscribe": self.world.topic, **options}
+            options = {"subscribe": self.scene.topic, **options}
         return {**QUICK, **options}
 
-    def _with(self, builder: Any, options: dict[str, object]) -> Any:
-        for name, value in {"kafka.bootstrap.servers": self.world.bootstrap, **options}.items():
+    def _with(self, builder: Any, options: Mapping[str, object]) -> Any:
+        for name, value in {"kafka.bootstrap.servers": self.scene.bootstrap, **options}.items():
             if value is not None:
                 text = json.dumps(value) if isinstance(value, dict) else str(value)
-                builder = builder.option(name, _named(text, self.world))
+                builder = builder.option(name, _named(text, self.scene))
         return builder
 
 
-def _named(text: str, world: World) -> str:
+def _named(text: str, scene: Scene) -> str:
     """With the names of the topics that are there."""
-    for name, topic in (("TOPIC-A", world.topic), ("TOPIC-B", world.other), ("STEM", world.stem)):
+    for name, topic in (("TOPIC-A", scene.topic), ("TOPIC-B", scene.other), ("STEM", scene.stem)):
         text = text.replace(name, topic)
     return text
 
@@ -175,22 +195,33 @@ def _rows(frame: Any) -> list[Any]:
     return sorted(repr(tuple(row)) for row in frame.collect())
 
 
-def _finish(query: Any, trigger: dict[str, Any] | None, ready: Callable[[], bool]) -> None:
-    """A query that runs on is stopped when it has brought something."""
+class NothingCommitted(Exception):
+    """A continuous query goes from epoch to epoch and commits none."""
+
+
+def _finish(query: Any, trigger: dict[str, Any] | None, folder: str, all_there: Callable[[], bool]) -> None:
+    """Waits for the end of a query, or for all that it has to bring; raises why it failed."""
     try:
         if trigger is None or {"availableNow", "once"} & {*trigger}:
-            assert query.awaitTermination(120), "the query did not end"
-            return
-        deadline = time.monotonic() + (20 if "continuous" in trigger else 120)
-        while not ready():
-            if query.exception() is not None:
-                raise query.exception()
-            if time.monotonic() > deadline:
-                raise TimeoutError("the query brought nothing")
-            time.sleep(0.05)
-        query.processAllAvailable() if "processingTime" in trigger else None
+            assert query.awaitTermination(HANGS_S), "the query does not end"
+        elif "continuous" in trigger:
+            _run_epochs(query, Path(folder), all_there)
+        else:
+            query.processAllAvailable()
     finally:
         query.stop()
+
+
+def _run_epochs(query: Any, checkpoint: Path, all_there: Callable[[], bool]) -> None:
+    """Tasks end an epoch before they begin the next, so the third is begun when two could have been committed."""
+    deadline = time.monotonic() + HANGS_S
+    while not all_there():
+        if query.exception() is not None:
+            raise query.exception()
+        if (checkpoint / "offsets" / "2").exists() and not any((checkpoint / "commits").glob("[0-9]*")):
+            raise NothingCommitted("three epochs have begun, and none is committed")
+        assert time.monotonic() < deadline, "the query goes on, but does not bring everything"
+        time.sleep(0.05)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.spark.connectors import Side, World
+from tests.spark.connectors import Scene, Side
 from tests.spark.option_cases import CASES, Case
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -48,13 +48,15 @@ class Compared:
         return self.case.text, str(self.kafka), str(self.ottla), self.case.why
 
 
-def ask_both(world: World) -> list[Compared]:
-    with ThreadPoolExecutor(_AT_ONCE, initializer=world.enter_thread) as pool:
-        return list(pool.map(lambda case: _compare(world, case), CASES))
+def ask_both(scene: Scene) -> list[Compared]:
+    together = [case for case in CASES if not case.alone]
+    with ThreadPoolExecutor(_AT_ONCE, initializer=scene.enter_thread) as pool:
+        answers = dict(zip(together, pool.map(lambda case: _compare(scene, case), together), strict=True))
+    return [answers.get(case) or _compare(scene, case) for case in CASES]
 
 
-def _compare(world: World, case: Case) -> Compared:
-    kafka, ottla = (_ask(Side(world, kind), case) for kind in ("kafka", "ottla"))
+def _compare(scene: Scene, case: Case) -> Compared:
+    kafka, ottla = (_ask(Side(scene, kind), case) for kind in ("kafka", "ottla"))
     return Compared(case, kafka, ottla)
 
 
@@ -89,9 +91,9 @@ def main() -> None:
     with Ottla(settings=SETTINGS) as broker:
         spark = session(cores=2, settings={"spark.jars": jvm.jars()}, archive=False)
         spark.sparkContext.setLogLevel("OFF")
-        world = World(spark, broker.bootstrap)
-        answers = ask_both(world)
-        world.close()
+        scene = Scene(spark, broker.bootstrap)
+        answers = ask_both(scene)
+        scene.close()
         spark.stop()
     for each in answers:
         if each.same == bool(each.case.why):

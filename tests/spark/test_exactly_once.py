@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ottla.spark.markers import group_of
+from ottla.client.exactly_once import group_of
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 

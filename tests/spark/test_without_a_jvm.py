@@ -17,17 +17,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # no
 from ottla.client import Admin  # noqa: E402
 from ottla.client.columnar import DataLost, TopicChanged  # noqa: E402
 from ottla.client.columnar.partitioning import BadRow  # noqa: E402
+from ottla.client.exactly_once import Marker, group_of  # noqa: E402
 from ottla.errors import ProducerFenced, UnknownTopicOrPartition  # noqa: E402
 from ottla.spark import clients  # noqa: E402
 from ottla.spark.errors import (  # noqa: E402
     CheckpointBehind,
+    ContinuousTrigger,
     MarkerError,
     MarkerMissing,
     OtherQuery,
     TasksChanged,
     TransactionTimedOut,
 )
-from ottla.spark.markers import group_of  # noqa: E402
 from ottla.spark.options import ReadOptions, WriteOptions  # noqa: E402
 from ottla.spark.sink import StreamWriter, write_once  # noqa: E402
 from ottla.spark.source import BatchReader, StreamReader  # noqa: E402
@@ -338,7 +339,6 @@ def test_a_micro_batch_that_is_done_again_writes_nothing(query):
 
 def test_what_was_left_between_two_commits_is_completed(query):
     first, second = query.write(0, 0, ["a"]), query.write(0, 1, ["b"])
-    from ottla.spark.markers import Marker
     from ottla.spark.sink import end_transactions
 
     end_transactions(query.options(), [first], Marker(1, query.id, 2))  # and here the driver dies
@@ -364,6 +364,15 @@ def test_a_failing_driver_leaves_nothing_open(query):
     writer.abort([messages[0], None], 0)
     query.run(0, ["a"], ["b"])
     query.shows(["a", "b"])
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_a_commit_of_tasks_that_wrote_nothing_is_refused(query, guarantee):
+    """Spark's continuous trigger: it hands a sink in Python no rows and has no messages from its tasks."""
+    writer = StreamWriter.__new__(StreamWriter)
+    writer._options = query.options(guarantee=guarantee)
+    with pytest.raises(ContinuousTrigger, match="processingTime"):
+        writer.commit([None, None], 0)
 
 
 def test_a_marker_never_looks_like_lag(query, target):
@@ -401,7 +410,7 @@ def test_a_marker_topic_with_records_is_refused(target, make_topic):
     filled = make_topic(partitions=1)
     produce(target, filled, range(3))
     query = Query(target, make_topic(), markerTopic=filled)
-    with pytest.raises(MarkerError, match="Set markerTopic to a topic that stays empty"):
+    with pytest.raises(MarkerError, match="Choose a topic that stays empty"):
         query.run(0, ["a"], ["b"])
 
 

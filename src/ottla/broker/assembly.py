@@ -2,13 +2,15 @@
 
 import base64
 from random import Random
+from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
-from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.cluster.peers import Peers
+from ottla.broker.fetching.sessions import FetchSessions
 from ottla.broker.metrics import Metrics
-from ottla.broker.peers import Peers
-from ottla.broker.replicas import Replicas
-from ottla.broker.sessions import FetchSessions
+from ottla.broker.partitions.flushing import Flushing
+from ottla.broker.partitions.housekeeping import Housekeeping
+from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.stepping import HeavyWork
 from ottla.config.settings import Config
 from ottla.metadata.controller import Controller
@@ -16,7 +18,9 @@ from ottla.metadata.image import Image
 from ottla.ports import Clock, Jobs
 from ottla.storage.folder import LogFolder
 
-FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}
+if TYPE_CHECKING:
+    from ottla.broker.permits.access import Access
+
 METADATA_FOLDER = "metadata"
 _SESSION_EVICTION_MS = 120_000
 
@@ -26,21 +30,37 @@ class Assembly:
 
     def __init__(self, config: Config, clock: Clock, jobs: Jobs, random: Random) -> None:
         self._config, self._clock, self._jobs, self._random = config, clock, jobs, random
+        self._flushing = Flushing(clock, jobs)
 
     def replicas(self, image: Image, folders: list[LogFolder]) -> Replicas:
         return Replicas(
-            self._config.node_id, image, self._config, folders, self._clock, self._jobs, self._name
+            self._config.node_id,
+            image,
+            self._config,
+            folders,
+            self._clock,
+            self._jobs,
+            self._name,
+            self._flushing.flush,
         )
 
-    def broker(self, controller: Controller, replicas: Replicas, peers: Peers | None = None) -> Broker:
+    def broker(
+        self,
+        controller: Controller,
+        replicas: Replicas,
+        peers: Peers | None = None,
+        access: "Access | None" = None,
+    ) -> Broker:
         sessions = FetchSessions(
             self._config.max_incremental_fetch_session_cache_slots,
             self._config.ottla_fetch_sessions_partitions_max,
             _SESSION_EVICTION_MS,
             lambda: self._random.getrandbits(31),
         )
-        housekeeping = Housekeeping(replicas, self._config, self._clock, self._jobs, self._name)
-        broker = Broker(
+        housekeeping = Housekeeping(
+            replicas, self._flushing, self._config, self._clock, self._jobs, self._name
+        )
+        return Broker(
             self._config,
             self._clock,
             controller,
@@ -51,9 +71,8 @@ class Assembly:
             self._uuid,
             HeavyWork(self._jobs),
             peers,
+            access,
         )
-        broker.supported_features = FEATURES
-        return broker
 
     def _name(self) -> str:
         return self._random.randbytes(16).hex()

@@ -9,6 +9,7 @@ from typing import Any
 from ottla.wire.messages import BY_NAME
 from ottla.wire.schema import Api, Message
 
+FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}  # the lowest and highest level served
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
@@ -16,7 +17,8 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 class Route:
     """`module` is a name in broker.handlers: imported at its first request, to start quickly.
 
-    `by_controller`: another broker relays it to the controller. `between_brokers`: clients are not told so.
+    `by_controller`: another broker relays it to the controller. `checks_first`: its handler does so, after it has
+    asked for the client's rights. `between_brokers`: clients are not told so.
     """
 
     api: Api
@@ -25,6 +27,7 @@ class Route:
     version_min: int
     version_max: int
     by_controller: bool = False
+    checks_first: bool = False
     between_brokers: bool = False
 
     @cached_property
@@ -48,6 +51,10 @@ def _controller(name: str, module: str, function: str) -> Route:
 
 def _between(name: str, module: str, function: str) -> Route:
     return replace(_route(name, module, function), between_brokers=True)
+
+
+def _checked(name: str, module: str, function: str) -> Route:
+    return replace(_route(name, module, function), checks_first=True)
 
 
 _TABLE = (
@@ -98,6 +105,7 @@ _TABLE = (
     _route("DescribeQuorum", "leadership", "describe_quorum"),
     _between("AlterPartition", "replication", "alter_partition"),
     _between("AllocateProducerIds", "replication", "allocate_producer_ids"),
+    _between("Envelope", "envelopes", "envelope"),
     _route("SaslHandshake", "login", "sasl_handshake"),
     _route("SaslAuthenticate", "login", "sasl_authenticate"),
     _route("DescribeAcls", "security", "describe_acls"),
@@ -107,5 +115,9 @@ _TABLE = (
     _controller("AlterClientQuotas", "security", "alter_client_quotas"),
     _route("DescribeUserScramCredentials", "security", "describe_user_scram_credentials"),
     _controller("AlterUserScramCredentials", "security", "alter_user_scram_credentials"),
+    _checked("CreateDelegationToken", "tokens", "create_delegation_token"),
+    _checked("RenewDelegationToken", "tokens", "renew_delegation_token"),
+    _checked("ExpireDelegationToken", "tokens", "expire_delegation_token"),
+    _route("DescribeDelegationToken", "tokens", "describe_delegation_token"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.broker.waits import Wait
+from ottla.broker.waits import Turn, Wait
 from ottla.ports import Clock, Jobs
 
 if TYPE_CHECKING:
@@ -14,72 +14,104 @@ T = TypeVar("T")
 Finished = Callable[[Any, Exception | None], None]
 
 STEP_BYTES = 1 << 20  # checked, decompressed or written: about a millisecond
+EARNED_PER_MS = (
+    STEP_BYTES // 20
+)  # a connection that takes less than a twentieth of the loop's time never rests
 THREADS_AT_ONCE = 2  # of the few that also sync files
 
 
 class Work:
-    """How much a connection has done since others had their turn, in bytes or what takes as long.
+    """How much a connection may still do before others have their turn, in bytes or what takes as long.
 
-    It belongs to the connection, not to a request: many small requests rest as often as one large one.
+    It belongs to the connection, not to a request: many small requests rest as often as one large one. A connection
+    earns a share of the loop's time from one request to the next: one that does little never rests.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("_earning_since_ms", "left")
 
     def __init__(self) -> None:
-        self._left = STEP_BYTES
+        self.left = STEP_BYTES
+        self._earning_since_ms = 0
 
     def spend(self, units: int) -> bool:
-        """True when it is time to rest."""
-        self._left -= units
-        if self._left > 0:
-            return False
-        self._left = STEP_BYTES
-        return True
+        """Whether its share is used up; then `Turns.rest` is due."""
+        self.left -= units
+        return self.left <= 0
 
-    async def pace(self, units: int, clock: Clock) -> None:
-        if self.spend(units):
-            await rest(clock)
+    def earn(self, now_ms: int) -> None:
+        """Its next requests have come. Not while it works: a busy machine would make its steps long."""
+        earned = (now_ms - self._earning_since_ms) * EARNED_PER_MS
+        self._earning_since_ms = now_ms
+        self.left = min(self.left + earned, STEP_BYTES)
 
-
-async def rest(clock: Clock) -> None:
-    """Everything else that is due on the loop runs first."""
-    wait: Wait[None] = Wait()
-    # A timer, not call_soon: sockets get their turn too.
-    timer = clock.call_later(0, lambda: wait.set(None))
-    try:
-        await wait
-    finally:  # also when the connection is gone
-        timer.cancel()
+    def on_turn(self) -> None:
+        self.left = STEP_BYTES
 
 
-class HeavyWork:
-    """What cannot be cut into steps, in threads: a few at a time, the rest wait in order.
+class Turns:
+    """Connections that have used up their share go on one by one, in order: one in each turn of the loop.
 
-    A request that is cancelled while it waits gives up its place. A job that runs ends first: so no number of
-    connections that come and go keeps more than a few jobs, and what they hold, alive.
-    """
+    So however many of them there are, everybody else waits for one step at most. Other brokers come first."""
 
-    def __init__(self, jobs: Jobs, at_once: int = THREADS_AT_ONCE) -> None:
-        self._jobs, self._free = jobs, at_once
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: deque[Turn] = deque()
+        self._is_armed = False
+
+    async def rest(self, work: Work, *, first: bool = False) -> None:
+        turn = self.turn(first=first)
+        try:
+            await turn
+        finally:  # also when the connection is gone: then it has no turn
+            turn.on_done(_nothing)
+            turn.set(None)
+        work.on_turn()
+
+    def turn(self, *, first: bool = False) -> Turn:
+        """Is set when everything else that is due on the loop has run."""
+        turn = Turn()
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
+        self._arm()
+        return turn
+
+    def _arm(self) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            # A timer, not call_soon: sockets get their turn too.
+            self._clock.call_later(0, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._is_armed = False
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done:
+                turn.set(None)  # it does its step now
+                break
+        if self._waiting:
+            self._arm()
+
+
+def _nothing() -> None: ...
+
+
+class Places:
+    """For a few at a time; the rest wait in order. A request that is cancelled while it waits gives up its place."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
         self._waiting: deque[Wait[None]] = deque()
 
-    def lane(self, at_once: int) -> "HeavyWork":
-        """Work of another kind that does not wait for this, nor this for it."""
-        return HeavyWork(self._jobs, at_once)
-
-    async def run(self, job: Callable[[], T]) -> T:
+    async def take(self) -> None:
         if not self._free:
             await self._turn()
         self._free -= 1
-        wait: Wait[T] = Wait()
 
-        def done(result: T | Exception) -> None:
-            self._free += 1
-            self._wake()  # before this request can ask again: others were first
-            wait.set(result)
-
-        self._jobs.submit(job, done)
-        return await wait
+    def give_back(self) -> None:
+        self._free += 1
+        self._wake()
 
     async def _turn(self) -> None:
         place: Wait[None] = Wait()
@@ -96,6 +128,33 @@ class HeavyWork:
     def _wake(self) -> None:
         if self._free and self._waiting:
             self._waiting.popleft().set(None)
+
+
+class HeavyWork:
+    """What cannot be cut into steps, in threads: a few at a time, the rest wait in order.
+
+    A job that runs ends first, even if its request is cancelled: so no number of connections that come and go keeps
+    more than a few jobs, and what they hold, alive.
+    """
+
+    def __init__(self, jobs: Jobs, at_once: int = THREADS_AT_ONCE) -> None:
+        self._jobs = jobs
+        self._places = Places(at_once)
+
+    def lane(self, at_once: int) -> "HeavyWork":
+        """Work of another kind that does not wait for this, nor this for it."""
+        return HeavyWork(self._jobs, at_once)
+
+    async def run(self, job: Callable[[], T]) -> T:
+        await self._places.take()
+        wait: Wait[T] = Wait()
+
+        def done(result: T | Exception) -> None:
+            self._places.give_back()  # before this request can ask again: others were first
+            wait.set(result)
+
+        self._jobs.submit(job, done)
+        return await wait
 
 
 class Stepping:

@@ -1,4 +1,4 @@
-"""The one place where callbacks become awaits: handlers await a `Wait`, whoever has the news sets it.
+"""The one place where callbacks become awaits: handlers await a `Wait`, which a callback sets.
 
 No event loop is needed: `Running` drives a handler from one Wait to the next. A handler that never waits is a
 plain call.
@@ -47,6 +47,21 @@ class Wait(Generic[T]):
         return self._value  # type: ignore[return-value]
 
 
+async def pause(clock: Clock, milliseconds: int) -> None:
+    wait: Wait[None] = Wait()
+    timer = clock.call_later(milliseconds, lambda: wait.set(None))
+    try:
+        await wait
+    finally:  # also when the connection is gone
+        timer.cancel()
+
+
+class Turn(Wait[None]):
+    """Comes soon: when others have had their turn of the loop."""
+
+    __slots__ = ()
+
+
 class Ticket(Protocol):
     def cancel(self) -> None: ...
 
@@ -67,16 +82,18 @@ async def woken(
 
 
 class Running:
-    """A handler under way. `finished(result, error)` is called once, unless it is cancelled."""
+    """A handler under way. `finished(result, error)` is called once, unless it is cancelled; `waiting(wait)` each
+    time it begins to wait."""
 
-    __slots__ = ("_cancelled", "_coroutine", "_finished")
+    __slots__ = ("_cancelled", "_coroutine", "_finished", "_waiting")
 
     def __init__(
         self,
         coroutine: Coroutine[Wait[Any], None, Any],
         finished: Callable[[Any, BaseException | None], None],
+        waiting: Callable[[Wait[Any]], None] | None = None,
     ) -> None:
-        self._coroutine, self._finished = coroutine, finished
+        self._coroutine, self._finished, self._waiting = coroutine, finished, waiting
         self._cancelled = False
 
     def step(self) -> None:
@@ -90,6 +107,8 @@ class Running:
                 self._finished(None, error)
                 return
             if not wait.done:
+                if self._waiting is not None:
+                    self._waiting(wait)
                 wait.on_done(self.step)
                 return
 
@@ -97,6 +116,7 @@ class Running:
         """Nobody wants the answer any more; the handler's `finally` takes it off whatever it waits for."""
         self._cancelled = True
         self._finished = _nobody
+        self._waiting = None
         self._coroutine.close()
 
 

@@ -1,14 +1,14 @@
 """`ottla acls`: who may do what, and which rule decides."""
 
 import argparse
-from typing import TYPE_CHECKING
 
+from ottla.cli.asking import acls as options
+from ottla.cli.asking.acls import Resource
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
-
-if TYPE_CHECKING:
-    from ottla.cli.acl_options import Resource
-    from ottla.security.acls import Acl, AclFilter
+from ottla.client import Admin
+from ottla.security.acls import Acl, AclFilter, PatternType, Permission, Question, Rules
+from ottla.security.authorizer import StandardAuthorizer
 
 COLUMNS = ("PERMISSION", "PRINCIPAL", "HOST", "OPERATION", "RESOURCE", "NAME", "PATTERN")
 
@@ -51,10 +51,6 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.cli import acl_options as options
-    from ottla.client import Admin
-    from ottla.security.acls import AclFilter, PatternType, Permission
-
     resources = options.resources_of(
         arguments.topic, arguments.group, arguments.transactional_id, arguments.cluster
     )
@@ -62,9 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "list":
             wanted = [AclFilter(kind, name, PatternType.MATCH) for kind, name in resources] or [AclFilter()]
-            found = {acl for each in wanted for acl in admin.describe_acls(each)}
             whom = arguments.principal and options.principal_of(arguments.principal)
-            _show(arguments, [acl for acl in found if whom in (None, acl.principal)])
+            _show(arguments, options.matching(admin, wanted, whom))
             return 0
         if not resources:
             raise UsageError("name a resource: --topic, --group, --transactional-id or --cluster")
@@ -80,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             Permission.DENY if denies else Permission.ALLOW,
         )
         if arguments.command == "remove":
-            gone = admin.delete_acls([_exactly(acl) for acl in acls])
+            gone = admin.delete_acls([options.exactly(acl) for acl in acls])
             if not gone:
                 raise UsageError("there is no such rule")
             acls = gone
@@ -90,20 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _exactly(acl: "Acl") -> "AclFilter":
-    from ottla.security.acls import AclFilter
-
-    return AclFilter(
-        acl.resource_type, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission
-    )
-
-
-def _explain(arguments: argparse.Namespace, resources: "list[Resource]", acls: "list[Acl]") -> int:
+def _explain(arguments: argparse.Namespace, resources: list[Resource], acls: list[Acl]) -> int:
     """0 if everything is allowed, else 1."""
-    from ottla.cli import acl_options as options
-    from ottla.security.acls import Question, Rules
-    from ottla.security.authorizer import StandardAuthorizer
-
     supers = [each for each in arguments.super_users.split(";") if each]
     authorizer = StandardAuthorizer(Rules(acls), supers, arguments.allow_everyone)
     rows = []
@@ -121,7 +104,7 @@ def _explain(arguments: argparse.Namespace, resources: "list[Resource]", acls: "
     return 0 if all(row[2] == "yes" for row in rows) else 1
 
 
-def _show(arguments: argparse.Namespace, acls: "list[Acl]") -> None:
+def _show(arguments: argparse.Namespace, acls: list[Acl]) -> None:
     rows = sorted(
         (
             acl.permission.name,

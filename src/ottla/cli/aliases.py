@@ -7,6 +7,7 @@ from pathlib import Path
 
 TOOLS = (
     "kafka-acls",
+    "kafka-delegation-tokens",
     "kafka-configs",
     "kafka-console-consumer",
     "kafka-console-producer",

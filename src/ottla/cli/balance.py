@@ -60,11 +60,11 @@ def _move_one(places: dict[P, list[int]], source: int, target: int) -> bool:
 
 
 def _spread_leaders(places: dict[P, list[int]], brokers: Sequence[int]) -> None:
-    """By another order of the same replicas."""
+    """By another order of the same replicas. Ends: each swap brings two brokers closer together."""
     leads = dict.fromkeys(brokers, 0)
     for replicas in places.values():
         leads[replicas[0]] += 1
-    for _ in range(len(places)):
+    while True:
         swap = next(
             (
                 (replicas, heir)

@@ -5,6 +5,7 @@ import argparse
 from ottla.cli import cluster_moves, cluster_start
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show, show_json, table
+from ottla.client import Admin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +24,6 @@ def run(arguments: argparse.Namespace) -> int:
         return cluster_start.run(arguments)
     if arguments.command in ("describe", "move", "drain", "balance", "elect"):
         return cluster_moves.run(arguments)
-    from ottla.client import Admin
-
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "api-versions":
             served = admin.api_versions(arguments.broker)

@@ -4,15 +4,13 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.cli.balance import balanced, drained
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.values import TopicPartition
+from ottla.client import Admin
+from ottla.client.values import TopicPartition
 
 BAR = 30
 LOOK_S = 0.5
@@ -40,8 +38,6 @@ def add_arguments(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "describe":
             return _describe(admin, arguments)
@@ -52,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _elect(admin, arguments)
 
 
-def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
     info = admin.describe_cluster()
     topics = admin.describe_topics(admin.list_topics())
     partitions = [(name, each) for name, topic in topics.items() for each in topic.partitions.values()]
@@ -82,7 +78,7 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
     return 1 if amiss else 0
 
 
-def _move(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _move(admin: Admin, arguments: argparse.Namespace) -> int:
     now = _chosen(admin, arguments.topics)
     if arguments.cancel:
         admin.reassign(dict.fromkeys(now))
@@ -98,7 +94,7 @@ def _move(admin: "Admin", arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _plan(admin: Admin, arguments: argparse.Namespace) -> int:
     """Internal topics too: their coordinators go with them."""
     now = _chosen(admin, list(admin.list_topics()))
     brokers = sorted(each.id for each in admin.describe_cluster().brokers)
@@ -123,8 +119,8 @@ def _plan(admin: "Admin", arguments: argparse.Namespace) -> int:
 
 
 def spread(
-    now: "Mapping[TopicPartition, Sequence[int]]", brokers: Sequence[int], replicas: int | None
-) -> "dict[TopicPartition, list[int]]":
+    now: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int], replicas: int | None
+) -> dict[TopicPartition, list[int]]:
     """One broker after the other leads; replicas follow on the next ones."""
     targets = {}
     for number, (where, before) in enumerate(sorted(now.items())):
@@ -135,7 +131,7 @@ def spread(
     return targets
 
 
-def _wait(admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]") -> None:
+def _wait(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
     """A bar of the bytes that new replicas have of what their leaders have."""
     while True:
         moving = admin.reassignments(targets)
@@ -152,7 +148,7 @@ def _wait(admin: "Admin", targets: "Mapping[TopicPartition, Sequence[int]]") -> 
         time.sleep(LOOK_S)
 
 
-def _bytes(admin: "Admin", moving: "Mapping[TopicPartition, Any]") -> tuple[int, int]:
+def _bytes(admin: Admin, moving: Mapping[TopicPartition, Any]) -> tuple[int, int]:
     sizes = {(f.broker, where): size for f in admin.log_dirs() for where, size in f.sizes.items()}
     done = whole = 0
     for where, move in moving.items():
@@ -162,7 +158,7 @@ def _bytes(admin: "Admin", moving: "Mapping[TopicPartition, Any]") -> tuple[int,
     return done, whole
 
 
-def _elect(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _elect(admin: Admin, arguments: argparse.Namespace) -> int:
     wanted = list(_chosen(admin, arguments.topics)) if arguments.topics else None
     failed = 0
     for where, error in sorted(admin.elect_leaders(wanted, unclean=arguments.unclean).items()):
@@ -173,10 +169,8 @@ def _elect(admin: "Admin", arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _chosen(admin: "Admin", texts: Sequence[str]) -> "dict[TopicPartition, Sequence[int]]":
+def _chosen(admin: Admin, texts: Sequence[str]) -> dict[TopicPartition, Sequence[int]]:
     """Partitions by name, with their replicas."""
-    from ottla.client.values import TopicPartition
-
     found: dict[TopicPartition, Sequence[int]] = {}
     for text in texts:
         name, colon, number = text.rpartition(":")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ottla.ensemble import Ensemble
+
 START_S = 60.0
 
 
@@ -74,8 +76,6 @@ def _zookeeper(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
     if arguments.zookeeper:
         yield arguments.zookeeper
         return
-    from ottla.server.zookeeper.ensemble import Ensemble
-
     first = arguments.zookeeper_port
     ensemble = Ensemble(folder, list(range(first, first + arguments.zookeepers)))
     try:

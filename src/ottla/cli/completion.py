@@ -3,6 +3,8 @@
 import argparse
 from importlib import import_module
 
+from ottla.cli.main import COMMANDS
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -18,8 +20,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _words() -> dict[str, tuple[str, list[str]]]:
     """For each command what it does, and its sub-commands and options."""
-    from ottla.cli.main import COMMANDS
-
     found = {}
     for name, (module, text) in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"ottla {name}")

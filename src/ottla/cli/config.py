@@ -4,6 +4,7 @@ import argparse
 
 from ottla.cli.options import UsageError, add_command, client_settings, pairs
 from ottla.cli.tables import show
+from ottla.client import Admin
 
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger")
 
@@ -26,8 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "set":
             admin.alter_configs(arguments.kind, arguments.name, set_=pairs(arguments.setting))

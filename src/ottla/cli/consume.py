@@ -6,15 +6,13 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.cli import ranges
 from ottla.cli.formats import LETTERS, compile_format
 from ottla.cli.options import UsageError, add_client_options, client_settings
-
-if TYPE_CHECKING:
-    from ottla.client import Consumer
-    from ottla.client.values import TopicPartition
+from ottla.client import Consumer
+from ottla.client.values import TopicPartition
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Consumer
-
     if arguments.from_beginning:
         arguments.offset.append("start")
     wanted = ranges.parse_all(
@@ -77,11 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _assign(
-    consumer: "Consumer", arguments: argparse.Namespace, wanted: ranges.Range
-) -> "dict[TopicPartition, int] | None":
+    consumer: Consumer, arguments: argparse.Namespace, wanted: ranges.Range
+) -> dict[TopicPartition, int] | None:
     """Places the consumer; where to stop in each partition, if anywhere."""
-    from ottla.client.values import TopicPartition
-
     if arguments.regex:
         raise UsageError("--regex needs --group")
     partitions = [
@@ -112,7 +106,7 @@ def _assign(
     return stop
 
 
-def _join(consumer: "Consumer", arguments: argparse.Namespace) -> "dict[TopicPartition, int] | None":
+def _join(consumer: Consumer, arguments: argparse.Namespace) -> dict[TopicPartition, int] | None:
     listeners = _told_of_rebalances() if arguments.verbose else {}
     if arguments.regex:
         consumer.subscribe(pattern=arguments.topic[0], **listeners)
@@ -140,10 +134,10 @@ def _told_of_rebalances() -> dict[str, Any]:
 
 
 def _print(
-    consumer: "Consumer",
+    consumer: Consumer,
     arguments: argparse.Namespace,
     render: Callable[[Any, int], bytes],
-    ends: "dict[TopicPartition, int] | None",
+    ends: dict[TopicPartition, int] | None,
 ) -> None:
     out = sys.stdout.buffer
     count = 0
@@ -170,7 +164,7 @@ def _print(
             return
 
 
-def _finished(consumer: "Consumer", ends: "dict[TopicPartition, int] | None") -> bool:
+def _finished(consumer: Consumer, ends: dict[TopicPartition, int] | None) -> bool:
     """Whether every partition that is ours has been read up to its end."""
     if ends is None:
         return False

@@ -1,4 +1,4 @@
-"""`ottla doctor`: why a client cannot connect, whether a folder is sound, whether the limits suffice."""
+"""`ottla doctor`: why a client cannot connect, what is open, whether a folder is sound, whether the limits suffice."""
 
 import argparse
 import os
@@ -9,22 +9,43 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ottla.broker.assembly import METADATA_FOLDER
 from ottla.cli.tables import GREEN, RED, painted
+from ottla.client import Admin
+from ottla.client.settings import read_properties as client_properties
+from ottla.config.exposure import exposures
+from ottla.config.settings import Config, read_properties
 from ottla.errors import OttlaError
+from ottla.server.disk import OsDisk
+from ottla.server.lock import is_locked
+from ottla.storage.doctor import check_folder
+from ottla.storage.ownership import contents
+from ottla.wire.kernel import COMPILED
 
 SPARE_BYTES_MIN = 1 << 30
 HANDLES_MIN = 4096
 FILES_PER_PARTITION = 2
+_SHOWN = (
+    "listeners",
+    "listener.security.protocol.map",
+    "authorizer.class.name",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+    "zookeeper.connect",
+    "zookeeper.set.acl",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bootstrap", default=os.environ.get("OTTLA_BOOTSTRAP"), metavar="HOST:PORT")
+    parser.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     parser.add_argument("--data", metavar="DIR", help="a log folder to look at")
+    parser.add_argument("--config", metavar="FILE", help="a broker's property file: what it leaves open")
     parser.add_argument("--deep", action="store_true", help="check every batch and index in the folder")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.bootstrap and not arguments.data:
+    if not arguments.bootstrap and not arguments.data and not arguments.config:
         arguments.bootstrap = "127.0.0.1:9092"
     bad = 0
     for well, text in _checks(arguments):
@@ -41,26 +62,20 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
     if arguments.data:
         yield from _folder(arguments.data, arguments.deep)
         partitions = sum(1 for each in Path(arguments.data).glob("*-*") if each.is_dir())
+    if arguments.config:
+        yield from _file(arguments.config)
     if arguments.bootstrap:
-        yield from _port(arguments.bootstrap)
+        yield from _port(arguments.bootstrap, _client(arguments))
     yield from _limits(partitions)
 
 
 def _kernel() -> tuple[bool, str]:
-    from ottla.wire.kernel import COMPILED
-
     if COMPILED:
         return True, "the C kernel is there"
     return False, "the C kernel is missing: install again where there is a C compiler (gcc or clang)"
 
 
 def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
-    from ottla.broker.assembly import METADATA_FOLDER
-    from ottla.server.disk import OsDisk
-    from ottla.server.lock import is_locked
-    from ottla.storage.doctor import check_folder
-    from ottla.storage.ownership import contents
-
     if not Path(data).is_dir():
         yield False, f"{data}: no such folder"
         return
@@ -99,7 +114,42 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
         yield True, f"{data}: {'every batch and index' if deep else 'marks and checkpoints'} in order"
 
 
-def _port(bootstrap: str) -> Iterator[tuple[bool, str]]:
+def _client(arguments: argparse.Namespace) -> dict[str, str]:
+    path = arguments.command_config
+    settings = client_properties(Path(path).read_text()) if path else {}
+    return settings | {"bootstrap.servers": arguments.bootstrap}
+
+
+def _file(path: str) -> Iterator[tuple[bool, str]]:
+    """Of a broker that need not run."""
+    try:
+        config = Config(read_properties(Path(path).read_text()))
+    except (OSError, OttlaError) as error:
+        yield False, f"{path}: {error}"
+        return
+    yield from _told(path, list(exposures(config)))
+
+
+def _told(where: str, found: list[str]) -> Iterator[tuple[bool, str]]:
+    for exposure in found:
+        yield False, f"{where}: open: {exposure}"
+    if not found:
+        yield True, f"{where}: nothing is open to other machines without a login"
+
+
+def _running(admin: Admin, broker_id: int) -> Iterator[tuple[bool, str]]:
+    where = f"broker {broker_id}"
+    try:
+        shown = admin.describe_configs("broker", str(broker_id), keys=_SHOWN)
+        chosen = {name: one.value for name, one in shown.items() if one.source != "DEFAULT_CONFIG"}
+        config = Config({name: value for name, value in chosen.items() if value is not None})
+    except OttlaError as error:
+        yield True, f"{where}: its settings are not shown, so that what is open is not known ({error})"
+        return
+    yield from _told(where, list(exposures(config, is_whole=False)))
+
+
+def _port(bootstrap: str, client: dict[str, str]) -> Iterator[tuple[bool, str]]:
     host, _, port = bootstrap.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
@@ -107,16 +157,16 @@ def _port(bootstrap: str) -> Iterator[tuple[bool, str]]:
         yield False, f"{bootstrap}: cannot connect ({error}): is a broker running, on this port?"
         return
     yield True, f"{bootstrap}: accepts connections"
-    from ottla.client import Admin
-
     try:
-        with Admin({"bootstrap.servers": bootstrap}) as admin:
+        with Admin(client) as admin:
             brokers = admin.describe_cluster().brokers
+            for broker in brokers:
+                reachable = _reachable(broker.host, broker.port, broker.id)
+                yield reachable
+                if reachable[0]:
+                    yield from _running(admin, broker.id)
     except OttlaError as error:
         yield False, f"{bootstrap}: does not answer as a Kafka broker: {error}"
-        return
-    for broker in brokers:
-        yield _reachable(broker.host, broker.port, broker.id)
 
 
 def _reachable(host: str, port: int, broker_id: int) -> tuple[bool, str]:

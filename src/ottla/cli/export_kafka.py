@@ -1,12 +1,12 @@
 """`ottla export-kafka`: give the data of a stopped broker to Apache Kafka."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from ottla.cli.import_kafka import zookeeper_config
-
-if TYPE_CHECKING:
-    from ottla.migration.exporting import Address
+from ottla.migration import exporting
+from ottla.migration.exporting import Address
+from ottla.server.disk import OsDisk
+from ottla.storage.checkpoints import read_meta
 
 DEFAULT_CONTROLLER = "localhost:9093"  # as in Apache Kafka's own config/server.properties
 
@@ -43,10 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.migration import exporting
-    from ottla.server.disk import OsDisk
-    from ottla.storage.checkpoints import read_meta
-
     meta = read_meta(OsDisk(arguments.sources[0]))
     first = meta.node_id if meta is not None else 0
     voters = dict(_voter(text, first) for text in arguments.controllers or [DEFAULT_CONTROLLER])
@@ -61,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _voter(text: str, default_id: int) -> tuple[int, "Address"]:
-    from ottla.migration.exporting import Address
-
+def _voter(text: str, default_id: int) -> tuple[int, Address]:
     node_id, at, address = text.rpartition("@")
     host, _, port = address.rpartition(":")
     if (at and not node_id.isdecimal()) or not host or not port.isdecimal():

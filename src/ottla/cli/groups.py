@@ -3,17 +3,18 @@
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla import errors
-from ottla.cli import resets
+from ottla.cli.asking import groups as asking
+from ottla.cli.asking import resets
+from ottla.cli.asking.topics import partitions_of
 from ottla.cli.options import UsageError, add_command, client_settings, partitions
 from ottla.cli.tables import show, show_json, table
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.admin.groups import ListedGroup
-    from ottla.client.values import TopicPartition
+from ottla.client import Admin
+from ottla.client.admin.groups import Group, ListedGroup
+from ottla.client.exactly_once import is_marker
+from ottla.client.values import TopicPartition
 
 COLUMNS = (
     "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         commands, "reset-offsets", "move a group that has no members (dry run unless --execute)"
     )
     reset.add_argument("group")
-    resets.add_arguments(reset)
+    _add_ways(reset)
     delete = add_command(commands, "delete", "delete groups that have no members")
     delete.add_argument("group", nargs="+")
     forget = add_command(commands, "delete-offsets", "forget what a group has committed")
@@ -49,9 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forget.add_argument("-t", "--topic", action="append", required=True, metavar="TOPIC[:0,1]")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
+def _add_ways(parser: argparse.ArgumentParser) -> None:
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
+        "-t", "--topic", action="append", metavar="TOPIC[:0,1]", help="these topics or partitions"
+    )
+    scope.add_argument("--all-topics", action="store_true", help="everything the group has committed")
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--to-earliest", action="store_true")
+    way.add_argument("--to-latest", action="store_true")
+    way.add_argument("--to-offset", type=int, metavar="N")
+    way.add_argument("--to-datetime", metavar="TIME", help="2026-01-31T12:30:00Z")
+    way.add_argument("--by-duration", metavar="DURATION", help="so long ago: PT1H, 90s, 2d")
+    way.add_argument("--shift-by", type=int, metavar="N", help="forward, or back with a negative number")
+    way.add_argument("--to-current", action="store_true", help="where it is (to export it)")
+    way.add_argument("--from-file", metavar="FILE", help="lines of topic,partition,offset")
+    parser.add_argument("--dry-run", action="store_true", help="only show it (the default)")
+    parser.add_argument("--execute", action="store_true", help="do it")
+    parser.add_argument("--export", action="store_true", help="print lines for --from-file")
 
+
+def run(arguments: argparse.Namespace) -> int:
     with Admin(client_settings(arguments)) as admin:
         every_s = getattr(arguments, "watch", None)
         while True:
@@ -62,17 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
             print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
 
 
-def _list(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _list(admin: Admin, arguments: argparse.Namespace) -> int:
     found = _without_markers(admin.list_groups(states=arguments.state, types=arguments.type), arguments.all)
     rows = [(g.id, g.type or None, g.protocol_type or None, g.state or None) for g in found]
     show(arguments, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
     return 0
 
 
-def _without_markers(groups: "list[ListedGroup]", all_of_them: bool) -> "list[ListedGroup]":
+def _without_markers(groups: list[ListedGroup], all_of_them: bool) -> list[ListedGroup]:
     """No consumer stands behind a marker: it tells a Spark query what it has written (docs/spark.md)."""
-    from ottla.spark.markers import is_marker
-
     shown = [group for group in groups if all_of_them or not is_marker(group.id)]
     hidden = len(groups) - len(shown)
     if hidden:
@@ -82,7 +99,7 @@ def _without_markers(groups: "list[ListedGroup]", all_of_them: bool) -> "list[Li
     return shown
 
 
-def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
     names = arguments.group
     if arguments.all_groups:
         names = [g.id for g in _without_markers(admin.list_groups(), arguments.all)]
@@ -92,7 +109,7 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
     blocks: list[list[tuple[Any, ...]]] = []
     for name in names:
         group = admin.describe_group(name)
-        if group.state == "Dead" and not admin.group_offsets(name):
+        if not asking.is_there(admin, group):
             raise errors.GroupIdNotFound(f"group {name} is not there")
         if arguments.members:
             columns = (
@@ -136,37 +153,22 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _offset_rows(admin: "Admin", group: Any) -> list[tuple[Any, ...]]:
-    committed = admin.group_offsets(group.id)
-    owned = {partition: member for member in group.members for partition in member.assignment}
-    everything = sorted(set(committed) | set(owned))
-    ends = _ends(admin, everything)
+def _offset_rows(admin: Admin, group: Group) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    for partition in everything:
-        at, end, member = committed.get(partition), ends.get(partition), owned.get(partition)
-        lag = end - at.offset if at is not None and end is not None else None
-        owner = (member.id, member.host, member.client_id) if member else (None, None, None)
-        rows.append((group.id, *partition, at.offset if at else None, end, lag, *owner))
+    for at in asking.progress_of(admin, group):
+        owner = (at.owner.id, at.owner.host, at.owner.client_id) if at.owner else (None, None, None)
+        rows.append((group.id, *at.partition, at.offset, at.end, at.lag, *owner))
     idle = [member for member in group.members if not member.assignment]
     return rows + [(group.id, None, None, None, None, None, m.id, m.host, m.client_id) for m in idle]
 
 
-def _ends(admin: "Admin", wanted: "list[TopicPartition]") -> "dict[TopicPartition, int]":
-    """Offsets may outlive their topic: what is gone has no end."""
-    there = admin.list_topics() if wanted else {}
-    alive = [p for p in wanted if p.topic in there and p.partition in there[p.topic].partitions]
-    if not alive:
-        return {}
-    return {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(alive, -1)).items()}
-
-
-def _reset(admin: "Admin", arguments: argparse.Namespace) -> int:
-    plan = resets.plan(admin, arguments, int(time.time() * 1000))
+def _reset(admin: Admin, arguments: argparse.Namespace) -> int:
+    plan = resets.plan(admin, arguments, arguments.group, int(time.time() * 1000))
+    for line in plan.remarks:
+        print(line, file=sys.stderr)
     if arguments.execute:
-        from ottla.client.values import OffsetAndMetadata
-
-        admin.alter_group_offsets(arguments.group, {p: OffsetAndMetadata(at) for p, at in plan.items()})
-    rows = [(arguments.group, p.topic, p.partition, at) for p, at in sorted(plan.items())]
+        asking.move(admin, arguments.group, plan.offsets)
+    rows = [(arguments.group, p.topic, p.partition, at) for p, at in sorted(plan.offsets.items())]
     if arguments.export:
         for _, topic, partition, offset in rows:
             print(f'"{topic}",{partition},{offset}')
@@ -177,22 +179,20 @@ def _reset(admin: "Admin", arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _delete(admin: "Admin", arguments: argparse.Namespace) -> int:
+def _delete(admin: Admin, arguments: argparse.Namespace) -> int:
     for name in arguments.group:
         admin.delete_group(name)
     show(arguments, ("GROUP", "STATUS"), [(name, "DELETED") for name in arguments.group])
     return 0
 
 
-def _delete_offsets(admin: "Admin", arguments: argparse.Namespace) -> int:
-    from ottla.client.values import TopicPartition
-
+def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
     wanted: list[TopicPartition] = []
     for text in arguments.topic:
         topic, indexes = partitions(text)
         if indexes is None:
-            indexes = sorted(p.partition for p in admin.group_offsets(arguments.group) if p.topic == topic)
-        wanted += [TopicPartition(topic, p) for p in indexes]
+            indexes = [p.partition for p in admin.group_offsets(arguments.group) if p.topic == topic]
+        wanted += partitions_of(topic, indexes)
     results = admin.delete_group_offsets(arguments.group, wanted) if wanted else {}
     rows = [
         (p.topic, p.partition, "DELETED" if error is None else str(error))

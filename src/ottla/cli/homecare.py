@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import threading
 
 from ottla.cli.options import add_client_options, client_settings
 from ottla.homecare import commands as spark_commands
@@ -25,8 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command != "lab":
         return spark_commands.run(arguments.command, arguments.rest)
-    import threading
-
     from ottla.homecare import lab
 
     if arguments.speed <= 0:

@@ -1,10 +1,10 @@
 """`ottla import-kafka`: go on with the data of a stopped Apache Kafka."""
 
 import argparse
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ottla.config.settings import Config
+from ottla.config.settings import Config, read_assignments
+from ottla.migration import importing
+from ottla.migration.refusals import CannotImport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.migration import importing
-    from ottla.migration.refusals import CannotImport
-
     plan = importing.plan(arguments.sources, arguments.data)
     if len(plan.brokers) > 1 and not arguments.zookeeper:
         raise CannotImport(f"{len(plan.brokers)} brokers need ZooKeeper for their metadata: add --zookeeper")
@@ -51,9 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def zookeeper_config(arguments: argparse.Namespace) -> "Config | None":
-    from ottla.config.settings import Config, read_assignments
-
+def zookeeper_config(arguments: argparse.Namespace) -> Config | None:
     if not arguments.zookeeper:
         return None
     return Config(

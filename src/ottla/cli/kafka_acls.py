@@ -2,15 +2,13 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ottla.cli.asking import acls as options
+from ottla.cli.asking.acls import Resource
 from ottla.cli.kafka_options import add_bootstrap, one_of, settings
 from ottla.cli.options import UsageError
-
-if TYPE_CHECKING:
-    from ottla.cli.acl_options import Resource
-    from ottla.client import Admin
-    from ottla.security.acls import Acl, AclFilter
+from ottla.client import Admin
+from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 
 PATTERNS = ("any", "match", "literal", "prefixed")
 
@@ -32,8 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     action = one_of(arguments, ("add", "remove", "list"))
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         if action == "list":
@@ -45,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _add(admin: Admin, arguments: argparse.Namespace) -> None:
     acls = _rules(arguments)
     if not acls:
         raise UsageError(
@@ -57,23 +53,10 @@ def _add(admin: "Admin", arguments: argparse.Namespace) -> None:
         print(f"Adding ACLs for resource `{resource}`: \n {lines}\n")
 
 
-def _remove(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.security.acls import AclFilter
-
+def _remove(admin: Admin, arguments: argparse.Namespace) -> None:
     acls = _rules(arguments)
     if acls:
-        wanted = [
-            AclFilter(
-                acl.resource_type,
-                acl.name,
-                acl.pattern,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in acls
-        ]
+        wanted = [options.exactly(acl) for acl in acls]
         question = f"Are you sure you want to remove {len(acls)} ACLs"
     else:
         wanted = _filters(arguments)
@@ -82,8 +65,8 @@ def _remove(admin: "Admin", arguments: argparse.Namespace) -> None:
         admin.delete_acls(wanted)
 
 
-def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
-    acls = {acl for wanted in _filters(arguments) for acl in admin.describe_acls(wanted)}
+def _list(admin: Admin, arguments: argparse.Namespace) -> None:
+    acls = options.matching(admin, _filters(arguments))
     for principal in arguments.principal or [None]:
         if principal is not None:
             print(f"ACLs for principal `{principal}`")
@@ -94,10 +77,7 @@ def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
             print()
 
 
-def _rules(arguments: argparse.Namespace) -> "list[Acl]":
-    from ottla.cli import acl_options as options
-    from ottla.security.acls import Acl, Operation, PatternType, Permission, ResourceType
-
+def _rules(arguments: argparse.Namespace) -> list[Acl]:
     pattern = PatternType[arguments.resource_pattern_type.upper()]
     roles: list[tuple[list[options.Resource], Sequence[Operation]]] = []
     topics = [(ResourceType.TOPIC, name) for name in arguments.topic]
@@ -134,10 +114,7 @@ def _rules(arguments: argparse.Namespace) -> "list[Acl]":
     return acls
 
 
-def _resources(arguments: argparse.Namespace) -> "list[Resource]":
-    from ottla.cli import acl_options as options
-    from ottla.security.acls import ResourceType
-
+def _resources(arguments: argparse.Namespace) -> list[Resource]:
     resources = options.resources_of(
         arguments.topic, arguments.group, arguments.transactional_id, arguments.cluster
     )
@@ -151,17 +128,14 @@ def _resources(arguments: argparse.Namespace) -> "list[Resource]":
     return resources
 
 
-def _filters(arguments: argparse.Namespace) -> "list[AclFilter]":
-    from ottla.cli import acl_options as options
-    from ottla.security.acls import PatternType
-
+def _filters(arguments: argparse.Namespace) -> list[AclFilter]:
     return options.filters(
         _resources(arguments),
         PatternType[arguments.resource_pattern_type.upper()],
     )
 
 
-def _by_resource(acls: "Sequence[Acl]") -> "dict[str, list[Acl]]":
+def _by_resource(acls: Sequence[Acl]) -> dict[str, list[Acl]]:
     found: dict[str, list[Acl]] = {}
     for acl in acls:
         resource = (
@@ -172,7 +146,7 @@ def _by_resource(acls: "Sequence[Acl]") -> "dict[str, list[Acl]]":
     return found
 
 
-def _entry(acl: "Acl") -> str:
+def _entry(acl: Acl) -> str:
     return (
         f"(principal={acl.principal}, host={acl.host}, operation={acl.operation.name}, "
         f"permissionType={acl.permission.name})"

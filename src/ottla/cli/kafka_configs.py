@@ -1,19 +1,18 @@
-"""`ottla kafka-configs`: settings of topics, brokers and groups, with Apache Kafka's flags and output."""
+"""`ottla kafka-configs`: settings of topics, brokers and groups, quotas of users, clients and addresses, with Apache
+Kafka's flags and output."""
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ottla.cli import kafka_quotas
 from ottla.cli.kafka_options import add_bootstrap, list_pairs, one_of, settings
 from ottla.cli.options import UsageError
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.admin.configs import Config
+from ottla.client import Admin
+from ottla.client.admin.configs import Config
+from ottla.client.settings import read_properties
 
 KINDS = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker-logger",
          "client-metrics": "client-metrics", "groups": "group"}  # fmt: skip
-USERS = "users"
-NOT_SERVED = ("clients", "ips")
 # What was set for the thing itself; for all brokers it is another source.
 DYNAMIC = {
     "topic": "DYNAMIC_TOPIC_CONFIG",
@@ -34,17 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alter", action="store_true")
     parser.add_argument("--describe", action="store_true")
     parser.add_argument("--all", action="store_true", help="with --describe the defaults too")
-    parser.add_argument("--entity-type", help=", ".join(KINDS))
-    parser.add_argument("--entity-name")
-    parser.add_argument("--entity-default", action="store_true")
+    kafka_quotas.add_arguments(parser, ", ".join((*KINDS, *kafka_quotas.KINDS)))
     for kind in KINDS.values():
         parser.add_argument(f"--{kind}", dest=f"name_{kind.replace('-', '_')}", metavar="NAME")
     parser.add_argument("--broker-defaults", action="store_true")
-    parser.add_argument("--user", metavar="NAME", help="a user that logs in with SCRAM")
-    parser.add_argument("--user-defaults", action="store_true", help=argparse.SUPPRESS)
-    for kind in NOT_SERVED:
-        parser.add_argument(f"--{kind[:-1]}", help=argparse.SUPPRESS)
-        parser.add_argument(f"--{kind[:-1]}-defaults", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--add-config", metavar="a=1,b=[2,3]")
     parser.add_argument("--add-config-file", metavar="FILE")
     parser.add_argument("--delete-config", metavar="a,b")
@@ -52,12 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     action = one_of(arguments, ("alter", "describe"))
-    if arguments.entity_type == USERS or arguments.user or arguments.user_defaults:
+    entities = kafka_quotas.entities_of(arguments)
+    if entities:
         with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
-            return _users(admin, arguments, action)
+            return kafka_quotas.run(admin, arguments, action, entities)
     kind, name = _entity(arguments)
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         if action == "alter":
@@ -72,43 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _users(admin: "Admin", arguments: argparse.Namespace, action: str) -> int:
-    """SCRAM credentials; quotas of users are not served."""
-    from ottla.client.admin.security import ITERATIONS, MECHANISMS
-
-    name = arguments.user or arguments.entity_name
-    if action == "describe":
-        for user in admin.describe_users([name] if name else []):
-            told = ", ".join(f"{each}=iterations={count}" for each, count in user.mechanisms.items())
-            print(f"SCRAM credential configs for user-principal '{user.name}' are {told}")
-        return 0
-    if not name:
-        raise UsageError("An entity name must be specified with --alter of users")
-    added = list_pairs(arguments.add_config)
-    removed = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
-    for key in (*added, *removed):
-        if key not in MECHANISMS:
-            raise UsageError(f"{key}: only SCRAM credentials of users are served, no quotas")
-    for mechanism, text in added.items():
-        parts = dict(part.partition("=")[::2] for part in text.split(","))
-        if not parts.get("password"):
-            raise UsageError(f"{mechanism} needs [password=...]")
-        admin.set_user(name, parts["password"], [mechanism], int(parts.get("iterations", ITERATIONS)))
-    if removed:
-        admin.remove_user(name, removed)
-    print(f"Completed updating config for user {name}.")
-    return 0
-
-
 def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
-    for refused in NOT_SERVED:
-        flag = refused[:-1]
-        if (
-            arguments.entity_type == refused
-            or getattr(arguments, flag)
-            or getattr(arguments, f"{flag}_defaults")
-        ):
-            raise UsageError("quotas of clients and limits of addresses are not served here")
     for kind in KINDS.values():
         name = getattr(arguments, f"name_{kind.replace('-', '_')}")
         if name is not None:
@@ -119,16 +74,13 @@ def _entity(arguments: argparse.Namespace) -> tuple[str, str | None]:
         raise UsageError("At least one of --entity-type, --topic, --broker or --group is required")
     if arguments.entity_type not in KINDS:
         raise UsageError(
-            f"Invalid entity type {arguments.entity_type}, the entity type must be one of {', '.join(KINDS)}"
+            f"Invalid entity type {arguments.entity_type}, the entity type must be one of "
+            f"{', '.join((*KINDS, *kafka_quotas.KINDS))}"
         )
     return KINDS[arguments.entity_type], "" if arguments.entity_default else arguments.entity_name
 
 
-def _alter(admin: "Admin", arguments: argparse.Namespace, kind: str, name: str) -> None:
-    from pathlib import Path
-
-    from ottla.client.settings import read_properties
-
+def _alter(admin: Admin, arguments: argparse.Namespace, kind: str, name: str) -> None:
     if arguments.add_config and arguments.add_config_file:
         raise UsageError("Only one of --add-config or --add-config-file must be specified")
     added = list_pairs(arguments.add_config)
@@ -143,7 +95,7 @@ def _alter(admin: "Admin", arguments: argparse.Namespace, kind: str, name: str) 
     print(f"Completed updating {'default ' if not name else ''}config for {_told(kind, name)}.")
 
 
-def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
+def _describe(admin: Admin, kind: str, name: str, everything: bool) -> None:
     found = admin.describe_configs(kind, name)
     source = DYNAMIC[kind] if name or kind != "broker" else "DYNAMIC_DEFAULT_BROKER_CONFIG"
     shown = [
@@ -160,7 +112,7 @@ def _describe(admin: "Admin", kind: str, name: str, everything: bool) -> None:
         )
 
 
-def _is_there(admin: "Admin", kind: str, name: str) -> bool:
+def _is_there(admin: Admin, kind: str, name: str) -> bool:
     """Settings of groups and metrics may come before what they are for: then those are all there is."""
     match kind:
         case "topic":
@@ -176,7 +128,7 @@ def _is_there(admin: "Admin", kind: str, name: str) -> bool:
     return kind == "group" and name in _names(admin, kind)
 
 
-def _names(admin: "Admin", kind: str) -> list[str]:
+def _names(admin: Admin, kind: str) -> list[str]:
     match kind:
         case "topic":
             return sorted(admin.list_topics())
@@ -195,11 +147,11 @@ def _told_kind(kind: str) -> str:
     return "client-metric" if kind == "client-metrics" else kind
 
 
-def _value(config: "Config") -> str:
+def _value(config: Config) -> str:
     return "null" if config.value is None else config.value
 
 
-def _synonyms(config: "Config") -> str:
+def _synonyms(config: Config) -> str:
     return (
         "{"
         + ", ".join(

@@ -5,14 +5,12 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.cli.kafka_formatters import formatter_for
 from ottla.cli.kafka_options import add_bootstrap, say, settings
 from ottla.cli.options import UsageError, pairs
-
-if TYPE_CHECKING:
-    from ottla.client import Consumer
+from ottla.client import Consumer
 
 Write = Callable[[Any], bytes]
 
@@ -53,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Consumer
-
     _check(arguments)
     write = formatter_for(arguments)
     count = 0
@@ -113,7 +109,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-def _place(consumer: "Consumer", arguments: argparse.Namespace) -> None:
+def _place(consumer: Consumer, arguments: argparse.Namespace) -> None:
     if arguments.partition is None:
         if arguments.include:
             consumer.subscribe(pattern=arguments.include)
@@ -135,7 +131,7 @@ def _place(consumer: "Consumer", arguments: argparse.Namespace) -> None:
         )
 
 
-def _records(consumer: "Consumer", arguments: argparse.Namespace) -> Any:
+def _records(consumer: Consumer, arguments: argparse.Namespace) -> Any:
     """One at a time, so that what is committed at the end is what was printed."""
     left = arguments.max_messages
     heard = time.monotonic()

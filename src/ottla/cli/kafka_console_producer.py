@@ -4,13 +4,12 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.cli.kafka_options import add_bootstrap, say, settings
 from ottla.cli.options import UsageError, pairs
-
-if TYPE_CHECKING:
-    from ottla.client import Producer
+from ottla.client import Producer
+from ottla.client.settings import read_properties
 
 Headers = tuple[tuple[str, bytes | None], ...]
 # Flag -> client setting.
@@ -60,8 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Producer
-
     arguments.command_config = arguments.command_config or arguments.producer_config
     config = settings(arguments, client_id="console-producer")
     config["compression.type"] = arguments.compression_codec
@@ -79,8 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reader(arguments: argparse.Namespace) -> "LineReader":
-    from ottla.client.settings import read_properties
-
     if arguments.line_reader and arguments.line_reader.rpartition(".")[2] != "LineMessageReader":
         raise UsageError(f"the line reader {arguments.line_reader} is not known here")
     properties: dict[str, str] = {}
@@ -149,7 +144,7 @@ class _Failures:
             say(f"ERROR Error when sending message to topic: {error}")
 
 
-def _send(producer: "Producer", arguments: argparse.Namespace, line: Line, failures: _Failures) -> None:
+def _send(producer: Producer, arguments: argparse.Namespace, line: Line, failures: _Failures) -> None:
     delivery = producer.send(
         arguments.topic,
         line.value,

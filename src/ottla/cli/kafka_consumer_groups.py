@@ -1,18 +1,18 @@
 """`ottla kafka-consumer-groups`: Apache Kafka's tool of that name, its flags and its output, without Java."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla import errors
 from ottla.cli import kafka_group_offsets
+from ottla.cli.asking import groups as asking
 from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, say, settings, table
 from ottla.cli.options import UsageError
+from ottla.client import Admin
+from ottla.client.admin.groups import Group, Member
+from ottla.client.values import TopicPartition
+from ottla.coordination.groups.regex import check
 from ottla.errors import OttlaError, ProtocolError
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.admin.groups import Group, Member
-    from ottla.client.values import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 VIEWS = ("members", "offsets", "state")
@@ -53,8 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     if arguments.validate_regex is not None:
         return _validate(arguments.validate_regex)
     need(arguments, "bootstrap-server")
@@ -94,8 +92,6 @@ def _check(arguments: argparse.Namespace, action: str) -> None:
 
 
 def _validate(regex: str) -> int:
-    from ottla.coordination.groups.regex import check
-
     try:
         check(regex, len(regex))
         print(f"The regular expression `{regex}` is valid.")
@@ -105,7 +101,7 @@ def _validate(regex: str) -> int:
     return 0
 
 
-def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     states = _known(arguments.state, STATES, "state", "states")
     types = _known(arguments.type, TYPES, "types", "types")
     found = [
@@ -134,14 +130,14 @@ def _known(text: str | None, names: tuple[str, ...], what: str, all_of: str) -> 
     return [by_small[each.lower()] for each in given]
 
 
-def _chosen(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
+def _chosen(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     return [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
 
 
-def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
     groups = [admin.describe_group(name) for name in _chosen(admin, arguments)]
     for group in groups:
-        if group.state == "Dead" and not admin.group_offsets(group.id):
+        if not asking.is_there(admin, group):
             raise errors.GroupIdNotFound(f"Group {group.id} not found.")
     for group in groups:
         if not group.members:
@@ -156,18 +152,12 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
             _show_offsets(admin, group, arguments.verbose)
 
 
-def _show_offsets(admin: "Admin", group: "Group", verbose: bool) -> None:
-    committed = admin.group_offsets(group.id)
-    owners = {p: member for member in group.members for p in member.assignment}
-    wanted = sorted(set(committed) | set(owners))
-    ends = _ends(admin, wanted)
+def _show_offsets(admin: Admin, group: Group, verbose: bool) -> None:
     rows: list[list[Any]] = []
-    for partition in wanted:
-        at, end, owner = committed.get(partition), ends.get(partition), owners.get(partition)
-        lag = None if at is None or end is None else end - at.offset
-        who = (owner.id, _host(owner.host), owner.client_id) if owner else (None, None, None)
-        epoch = [None if at is None or at.leader_epoch < 0 else at.leader_epoch] if verbose else []
-        rows.append([group.id, *partition, *epoch, None if at is None else at.offset, end, lag, *who])
+    for at in asking.progress_of(admin, group):
+        who = (at.owner.id, _host(at.owner.host), at.owner.client_id) if at.owner else (None, None, None)
+        epoch = [None if at.committed is None else _or_none(at.committed.leader_epoch)] if verbose else []
+        rows.append([group.id, *at.partition, *epoch, at.offset, at.end, at.lag, *who])
     head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST"]
     widths = [15, 15, 10, 15, 15, 15, 15, 15, 0]
     if verbose:
@@ -176,7 +166,7 @@ def _show_offsets(admin: "Admin", group: "Group", verbose: bool) -> None:
     table([*head, "CLIENT-ID"], rows, widths)
 
 
-def _show_members(group: "Group", verbose: bool) -> None:
+def _show_members(group: Group, verbose: bool) -> None:
     static = any(member.instance_id for member in group.members)
     head = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     widths = [15, 15, 15, 15, 15]
@@ -195,19 +185,19 @@ def _show_members(group: "Group", verbose: bool) -> None:
     table(head, rows, widths, end="" if verbose else " ")
 
 
-def _epochs(group: "Group", member: "Member") -> list[Any]:
+def _epochs(group: Group, member: Member) -> list[Any]:
     current, target = _shown(member.assignment), _shown(member.target)
     return [_or_none(member.epoch), current, _or_none(group.assignment_epoch), target]
 
 
-def _shown(partitions: "tuple[TopicPartition, ...]") -> str | None:
+def _shown(partitions: tuple[TopicPartition, ...]) -> str | None:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return ";".join(sorted(f"{name}:{','.join(map(str, parts))}" for name, parts in topics.items())) or None
 
 
-def _show_state(admin: "Admin", group: "Group", verbose: bool) -> None:
+def _show_state(admin: Admin, group: Group, verbose: bool) -> None:
     coordinator = admin.find_coordinator(group.id)
     where = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
     head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
@@ -224,7 +214,7 @@ def _or_none(epoch: int) -> int | None:
     return None if epoch < 0 else epoch
 
 
-def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
     names = _chosen(admin, arguments)
     failed: dict[str, OttlaError] = {}
     for name in names:
@@ -245,15 +235,8 @@ def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
         print(f"\nThese consumer groups were deleted successfully: {listed}")
 
 
-def _reset(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
     kafka_group_offsets.reset(admin, arguments, _chosen(admin, arguments))
-
-
-def _ends(admin: "Admin", wanted: "list[TopicPartition]") -> "dict[TopicPartition, int]":
-    """Offsets may outlive their topic: what is gone has no end."""
-    there = admin.list_topics() if wanted else {}
-    alive = [p for p in wanted if p.topic in there and p.partition in there[p.topic].partitions]
-    return {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(alive, -1)).items()} if alive else {}
 
 
 def _host(host: str) -> str:

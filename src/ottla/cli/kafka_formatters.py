@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.cli.options import UsageError, pairs
+from ottla.client.settings import read_properties
 
 Write = Callable[[Any], bytes]
 TIMESTAMP_TYPES = {0: b"CreateTime", 1: b"LogAppendTime"}
@@ -25,8 +26,6 @@ _READ: dict[str, Callable[[bytes], bytes]] = {
 
 
 def formatter_for(arguments: argparse.Namespace) -> Write:
-    from ottla.client.settings import read_properties
-
     properties: dict[str, str] = {}
     if arguments.formatter_config:
         properties |= read_properties(Path(arguments.formatter_config).read_text())

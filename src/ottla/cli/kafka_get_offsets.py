@@ -3,14 +3,11 @@
 import argparse
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ottla.cli.kafka_options import add_bootstrap, say, settings
 from ottla.cli.options import UsageError
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.values import TopicPartition
+from ottla.client import Admin
+from ottla.client.values import TopicPartition
 
 TIMES = {
     "latest": -1, "earliest": -2, "max-timestamp": -3,
@@ -28,8 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     if arguments.topic_partitions and (arguments.topic or arguments.partitions):
         raise UsageError("--topic-partitions cannot be used with --topic or --partitions")
     stamp = _time(arguments.time)
@@ -59,9 +54,7 @@ def _time(text: str) -> int:
         ) from None
 
 
-def _wanted(admin: "Admin", arguments: argparse.Namespace) -> "Iterable[TopicPartition]":
-    from ottla.client.values import TopicPartition
-
+def _wanted(admin: Admin, arguments: argparse.Namespace) -> Iterable[TopicPartition]:
     filters = _filters(arguments)
     for topic in admin.list_topics(internal=not arguments.exclude_internal_topics).values():
         for index in topic.partitions:

@@ -4,16 +4,16 @@ import argparse
 import csv
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla import errors
-from ottla.cli import resets
+from ottla.cli.asking import groups as asking
+from ottla.cli.asking import resets
+from ottla.cli.asking.topics import partitions_of
 from ottla.cli.kafka_options import java_error, say, table
 from ottla.cli.options import UsageError, partitions
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.values import TopicPartition
+from ottla.client import Admin
+from ottla.client.values import TopicPartition
 
 SCENARIOS = (
     "to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "from-file"
@@ -40,7 +40,7 @@ def check_reset(arguments: argparse.Namespace) -> None:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
-def reset(admin: "Admin", arguments: argparse.Namespace, groups: list[str]) -> None:
+def reset(admin: Admin, arguments: argparse.Namespace, groups: list[str]) -> None:
     if not (arguments.dry_run or arguments.execute):
         say(NO_ACTION)
     now_ms = int(time.time() * 1000)
@@ -54,11 +54,11 @@ def reset(admin: "Admin", arguments: argparse.Namespace, groups: list[str]) -> N
             )
             continue
         plan = _plan(admin, arguments, group, now_ms)
+        for line in plan.remarks:
+            say(line)
         if arguments.execute:
-            from ottla.client.values import OffsetAndMetadata
-
-            admin.alter_group_offsets(group, {p: OffsetAndMetadata(at) for p, at in plan.items()})
-        rows += [(group, p.topic, p.partition, at) for p, at in sorted(plan.items())]
+            asking.move(admin, group, plan.offsets)
+        rows += [(group, p.topic, p.partition, at) for p, at in sorted(plan.offsets.items())]
     if arguments.export:
         _export(rows, with_group=len(groups) > 1)
     else:
@@ -66,7 +66,7 @@ def reset(admin: "Admin", arguments: argparse.Namespace, groups: list[str]) -> N
         table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (width, 15, 10, 0))
 
 
-def _state_if_active(admin: "Admin", group: str) -> str | None:
+def _state_if_active(admin: Admin, group: str) -> str | None:
     try:
         found = admin.describe_group(group)
     except errors.GroupIdNotFound:
@@ -74,12 +74,10 @@ def _state_if_active(admin: "Admin", group: str) -> str | None:
     return found.state if found.members else None
 
 
-def _plan(
-    admin: "Admin", arguments: argparse.Namespace, group: str, now_ms: int
-) -> "dict[TopicPartition, int]":
+def _plan(admin: Admin, arguments: argparse.Namespace, group: str, now_ms: int) -> resets.Plan:
     if arguments.all_topics and not admin.group_offsets(group):
-        return {}
-    return resets.plan(admin, argparse.Namespace(**{**vars(arguments), "group": group}), now_ms)
+        return resets.Plan({})
+    return resets.plan(admin, arguments, group, now_ms)
 
 
 def _export(rows: Rows, *, with_group: bool) -> None:
@@ -89,9 +87,7 @@ def _export(rows: Rows, *, with_group: bool) -> None:
     print()
 
 
-def delete(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.client.values import TopicPartition
-
+def delete(admin: Admin, arguments: argparse.Namespace) -> None:
     (group,) = arguments.group
     there = admin.list_topics()
     rows: list[tuple[str, int | str, str]] = []
@@ -99,9 +95,9 @@ def delete(admin: "Admin", arguments: argparse.Namespace) -> None:
     for text in arguments.topic:
         topic, indexes = partitions(text)
         if indexes is not None:
-            wanted += [TopicPartition(topic, p) for p in indexes]
+            wanted += partitions_of(topic, indexes)
         elif topic in there:
-            wanted += [TopicPartition(topic, p) for p in sorted(there[topic].partitions)]
+            wanted += partitions_of(topic, there[topic].partitions)
         else:
             rows.append((topic, "-", f"Error: {java_error(errors.UnknownTopicOrPartition())}"))
     told = f"Request succeeded for deleting offsets from group {group}."

@@ -4,10 +4,9 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
-from ottla.cli.options import UsageError, pairs
+from ottla.cli.options import UsageError, pairs, with_file
 
 VERSION = "4.3.1"  # of Apache Kafka, whose tools these are like
 
@@ -28,11 +27,7 @@ def add_bootstrap(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 def settings(arguments: argparse.Namespace, **defaults: Any) -> dict[str, Any]:
     """Defaults of the command, then the file, then the bootstrap address."""
-    from ottla.client.settings import read_properties
-
-    found = {name.replace("_", "."): value for name, value in defaults.items() if value is not None}
-    if arguments.command_config:
-        found |= read_properties(Path(arguments.command_config).read_text())
+    found = with_file(defaults, arguments)
     found["bootstrap.servers"] = arguments.bootstrap_server
     return found
 

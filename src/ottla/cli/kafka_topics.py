@@ -3,17 +3,17 @@
 import argparse
 import base64
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla import errors
+from ottla.cli.asking import topics as asking
 from ottla.cli.kafka_options import add_bootstrap, need, one_of, refuse, say, settings
 from ottla.cli.options import UsageError, pairs
+from ottla.client import Admin
+from ottla.client.admin.topics import EligibleLeaders, NewTopic
+from ottla.client.session import Partition, Topic
+from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.admin.topics import EligibleLeaders
-    from ottla.client.session import Partition, Topic
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
@@ -56,8 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     action = one_of(arguments, ACTIONS)
     _check(arguments, action)
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
@@ -87,13 +85,11 @@ def plain(error: OttlaError, topic: str | None) -> str:
     return re.sub(r"^[\w.-]+: (?=[A-Z])", "", text.removeprefix(f"{topic}: "))
 
 
-def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     print("\n".join(_matching(admin, arguments)))
 
 
-def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.client.admin.topics import NewTopic
-
+def _create(admin: Admin, arguments: argparse.Namespace) -> None:
     if arguments.partitions is not None and arguments.partitions < 1:
         raise errors.InvalidPartitions("The partitions must be greater than 0")
     if arguments.replication_factor is not None and not 1 <= arguments.replication_factor <= 32_767:
@@ -108,31 +104,28 @@ def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
         _assignment(arguments.replica_assignment),
     )
     try:
-        admin.create_topics([new])
+        created = asking.create(admin, new, may_exist=arguments.if_not_exists)
     except errors.TopicAlreadyExists:
-        if not arguments.if_not_exists:
-            raise errors.TopicAlreadyExists(f"Topic '{arguments.topic}' already exists.") from None
-        return
-    print(f"Created topic {arguments.topic}.")
+        raise errors.TopicAlreadyExists(f"Topic '{arguments.topic}' already exists.") from None
+    if created is not None:
+        print(f"Created topic {arguments.topic}.")
 
 
-def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
     for name in _required(admin, arguments):
         admin.delete_topics([name])
 
 
-def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
     for name in _required(admin, arguments):
         assignments = None
         if arguments.replica_assignment:  # of all partitions; those there are stay where they are
-            now = len(admin.describe_topics([name])[name].partitions)
+            now = asking.partition_count(admin, name)
             assignments = _assignment(arguments.replica_assignment)[now:]
         admin.add_partitions(name, arguments.partitions, assignments=assignments)
 
 
-def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.client.values import TopicPartition
-
+def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
     names = (
         _required(admin, arguments) if arguments.topic or arguments.topic_id else _matching(admin, arguments)
     )
@@ -155,7 +148,7 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
                 print(_partition_line(name, partition, eligible.get(TopicPartition(name, partition.index))))
 
 
-def _topic_line(topic: "Topic", configs: dict[str, Any]) -> str:
+def _topic_line(topic: Topic, configs: dict[str, Any]) -> str:
     factor = len(next(iter(topic.partitions.values())).replicas) if topic.partitions else 0
     topic_id = base64.urlsafe_b64encode(topic.id).rstrip(b"=").decode()
     shown = ",".join(f"{name}={value}" for name, value in sorted(configs.items()))
@@ -165,7 +158,7 @@ def _topic_line(topic: "Topic", configs: dict[str, Any]) -> str:
     )
 
 
-def _partition_line(topic: str, partition: "Partition", eligible: "EligibleLeaders | None") -> str:
+def _partition_line(topic: str, partition: Partition, eligible: EligibleLeaders | None) -> str:
     leader = partition.leader if partition.leader >= 0 else "none"
     return (
         f"\tTopic: {topic}\tPartition: {partition.index}\tLeader: {leader}"
@@ -175,11 +168,11 @@ def _partition_line(topic: str, partition: "Partition", eligible: "EligibleLeade
     )
 
 
-def _joined(brokers: "tuple[int, ...]") -> str:
+def _joined(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _is_wanted(partition: "Partition", arguments: argparse.Namespace, min_isr: int) -> bool:
+def _is_wanted(partition: Partition, arguments: argparse.Namespace, min_isr: int) -> bool:
     return (
         (arguments.under_replicated_partitions and len(partition.isr) < len(partition.replicas))
         or (arguments.unavailable_partitions and partition.leader < 0)
@@ -188,7 +181,7 @@ def _is_wanted(partition: "Partition", arguments: argparse.Namespace, min_isr: i
     )
 
 
-def _matching(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
+def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     """By Kafka's include list: a regular expression in which commas stand for "or"."""
     topics = admin.list_topics(internal=not arguments.exclude_internal)
     if not arguments.topic:
@@ -197,7 +190,7 @@ def _matching(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
     return [name for name in sorted(topics) if pattern.fullmatch(name)]
 
 
-def _required(admin: "Admin", arguments: argparse.Namespace) -> list[str]:
+def _required(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     """As `_matching`, but nothing found is an error unless --if-exists."""
     if arguments.topic_id:
         wanted = _topic_id(arguments.topic_id)

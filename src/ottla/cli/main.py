@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from ottla.errors import OttlaError
+
 # name -> (module, what it does)
 COMMANDS = {
     "start": ("ottla.cli.start", "start a broker"),
@@ -20,9 +22,11 @@ COMMANDS = {
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
     "users": ("ottla.cli.users", "add, list and remove the users that log in with SCRAM"),
     "acls": ("ottla.cli.acls", "who may do what: allow, deny, list, explain"),
-    "quotas": ("ottla.cli.quotas", "how many bytes a second users and clients may send and be sent"),
+    "quotas": ("ottla.cli.quotas", "how much users, clients and addresses may use in a second"),
+    "tokens": ("ottla.cli.tokens", "delegation tokens: create, list, renew, expire"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
@@ -33,6 +37,7 @@ COMMANDS = {
     "kafka-console-consumer": ("ottla.cli.kafka_console_consumer", "as Apache Kafka's tool of this name"),
     "kafka-consumer-groups": ("ottla.cli.kafka_consumer_groups", "as Apache Kafka's tool of this name"),
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
+    "kafka-delegation-tokens": ("ottla.cli.kafka_delegation_tokens", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
     "kafka-producer-perf-test": ("ottla.cli.kafka_producer_perf_test", "as Apache Kafka's tool of this name"),
     "kafka-consumer-perf-test": ("ottla.cli.kafka_consumer_perf_test", "as Apache Kafka's tool of this name"),
@@ -62,10 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, rest: list[str]) -> int:
-    # What a start makes stays. As it is set, the collector would walk it fifty times: a tenth of a start.
+    # Start-up objects are long-lived: with Python's own thresholds the collector would walk them about 50 times,
+    # which takes a tenth of a start.
     gc.set_threshold(50_000, 20, 50)
     module = import_module(COMMANDS[name][0])
-    # Every argument that is added makes a formatter, and one without a width imports shutil and all its codecs.
+    # Every argument that is added makes a formatter; one without a width imports shutil, which takes 2 ms.
     parser = _parser_class(name)(
         prog=f"ottla {name}",
         description=COMMANDS[name][1],
@@ -74,8 +80,6 @@ def _run(name: str, rest: list[str]) -> int:
     module.add_arguments(parser)
     parser.formatter_class = argparse.HelpFormatter  # --help is as wide as the terminal
     parsed = parser.parse_args(rest)
-    from ottla.errors import OttlaError
-
     try:
         return int(module.run(parsed) or 0)
     except KeyboardInterrupt:

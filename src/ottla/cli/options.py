@@ -2,21 +2,23 @@
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ottla.client.settings import read_properties
 from ottla.errors import OttlaError
 
 BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_S = 15
+PRODUCE_TIMEOUT_S = 60  # longer than a cluster takes to elect new leaders
 
 
 class UsageError(OttlaError):
     """The command line asks for something that cannot be."""
 
 
-def add_client_options(parser: argparse.ArgumentParser) -> None:
+def add_client_options(parser: argparse.ArgumentParser, timeout_s: int = TIMEOUT_S) -> None:
     group = parser.add_argument_group("cluster")
     group.add_argument(
         "-b",
@@ -30,8 +32,8 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=float,
         metavar="SECONDS",
-        default=TIMEOUT_S,
-        help=f"give up after (default: {TIMEOUT_S})",
+        default=timeout_s,
+        help=f"give up after (default: {timeout_s})",
     )
     group.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     group.add_argument(
@@ -44,26 +46,39 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    text: str,
+    timeout_s: int = TIMEOUT_S,
 ) -> argparse.ArgumentParser:
     """A sub-command with the options that all have."""
     parser = commands.add_parser(name, help=text, description=text)
-    add_client_options(parser)
+    add_client_options(parser, timeout_s)
     add_json_option(parser)
     return parser
 
 
 def client_settings(arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """Client settings: defaults of the command, then the file, then -X, then --bootstrap."""
-    from ottla.client.settings import read_properties
-
-    settings = {name.replace("_", "."): value for name, value in more.items() if value is not None}
-    settings["default.api.timeout.ms"] = max(1, round(arguments.timeout * 1000))
-    if arguments.command_config:
-        settings |= read_properties(Path(arguments.command_config).read_text())
+    timeout_ms = max(1, round(arguments.timeout * 1000))
+    settings = with_file({**more, "default.api.timeout.ms": timeout_ms}, arguments)
     settings |= pairs(arguments.X)
     if arguments.bootstrap:
         settings["bootstrap.servers"] = arguments.bootstrap
+    return settings
+
+
+def producer_settings(arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """A producer waits for topics and for acknowledgements under settings of their own."""
+    timeout_ms = max(1, round(arguments.timeout * 1000))
+    return client_settings(arguments, max_block_ms=timeout_ms, delivery_timeout_ms=timeout_ms, **more)
+
+
+def with_file(defaults: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Defaults of the command, then --command-config."""
+    settings = {name.replace("_", "."): value for name, value in defaults.items() if value is not None}
+    if arguments.command_config:
+        settings |= read_properties(Path(arguments.command_config).read_text())
     return settings
 
 

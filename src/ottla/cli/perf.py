@@ -6,13 +6,12 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ottla.cli.options import UsageError, add_command, client_settings
+from ottla.cli.options import PRODUCE_TIMEOUT_S, UsageError, add_command, client_settings, producer_settings
+from ottla.client import Consumer, Producer
+from ottla.client.values import TopicPartition
 from ottla.frozen import frozen
-
-if TYPE_CHECKING:
-    from ottla.client import Consumer, Producer
 
 REPORT_S = 5.0
 MEGABYTE = 1 << 20
@@ -20,7 +19,7 @@ MEGABYTE = 1 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    produce = add_command(commands, "produce", "send records as fast as asked")
+    produce = add_command(commands, "produce", "send records as fast as asked", PRODUCE_TIMEOUT_S)
     _add_records(produce, 1_000_000)
     produce.add_argument(
         "--throughput", "--rate", type=float, default=-1, help="records a second; -1: all you can"
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _produce(arguments: argparse.Namespace) -> None:
-    chosen = client_settings(arguments, acks=arguments.acks)
+    chosen = producer_settings(arguments, acks=arguments.acks)
     values = payloads(arguments.record_size)
     produce(chosen, arguments.topic, arguments.num_records, values, arguments.throughput)
 
@@ -68,7 +67,7 @@ def _consume(arguments: argparse.Namespace) -> None:
 
 def _latency(arguments: argparse.Namespace) -> None:
     known = latencies(
-        client_settings(arguments, acks=arguments.acks, linger_ms=0),
+        producer_settings(arguments, acks=arguments.acks, linger_ms=0),
         client_settings(arguments),
         arguments.topic,
         arguments.num_records,
@@ -93,8 +92,6 @@ def payloads(size: int, file: str | None = None) -> list[bytes]:
 
 
 def produce(chosen: Mapping[str, Any], topic: str, count: int, values: Sequence[bytes], rate: float) -> None:
-    from ottla.client import Producer
-
     taken: list[float] = []
     failures: list[Exception] = []
     size = 0
@@ -174,8 +171,6 @@ def own_group() -> str:
 
 
 def consume(chosen: Mapping[str, Any], topic: str, count: int, idle_s: float) -> Counted:
-    from ottla.client import Consumer
-
     records = size = 0
     with Consumer(chosen) as consumer:
         consumer.subscribe([topic])
@@ -206,8 +201,6 @@ def latencies(
     timeout_s: float,
 ) -> list[float]:
     """Milliseconds from send to poll, one record at a time, sorted."""
-    from ottla.client import Consumer, Producer
-
     taken: list[float] = []
     with Producer(producing) as producer, Consumer(consuming) as consumer:
         _place_at_end(consumer, producer, topic)
@@ -222,9 +215,7 @@ def latencies(
     return sorted(taken)
 
 
-def _place_at_end(consumer: "Consumer", producer: "Producer", topic: str) -> None:
-    from ottla.client.values import TopicPartition
-
+def _place_at_end(consumer: Consumer, producer: Producer, topic: str) -> None:
     partitions = [TopicPartition(topic, index) for index in producer.partitions_for(topic)]
     consumer.assign(partitions)
     consumer.seek_to_end(partitions)

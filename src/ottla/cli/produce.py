@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ottla.cli.formats import Parsed, compile_parser, parse_line
-from ottla.cli.options import UsageError, add_client_options, client_settings
+from ottla.cli.options import PRODUCE_TIMEOUT_S, UsageError, add_client_options, producer_settings
 from ottla.cli.tables import Progress, show_json
+from ottla.client import Producer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-T", "--tee", action="store_true", help="print the values too")
     parser.add_argument("-v", "--verbose", action="store_true", help="print where each record went")
     parser.add_argument("--json", action="store_true", help="as --verbose, in JSON lines")
-    add_client_options(parser)
+    add_client_options(parser, PRODUCE_TIMEOUT_S)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Producer
-
-    settings = client_settings(arguments, compression_type=arguments.compression, acks=arguments.acks)
+    settings = producer_settings(arguments, compression_type=arguments.compression, acks=arguments.acks)
     if arguments.format and arguments.key_delimiter:
         raise UsageError("-f says how keys and values are parted; leave -K out")
     headers = tuple(_header(each) for each in arguments.header)

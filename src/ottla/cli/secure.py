@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ottla.cli.options import UsageError
+from ottla.security.certificates import Authority
 
 PORT = 9093
 
@@ -23,8 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.security.certificates import Authority
-
     folder: Path = arguments.folder
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; nothing in it was changed")

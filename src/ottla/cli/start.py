@@ -14,6 +14,7 @@ from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+from ottla.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
     from ottla.server.http import HttpServer
@@ -68,8 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_of_slowness() -> None:
-    from ottla.wire.kernel import COMPILED
-
     if not COMPILED:
         log.warning("the C kernel is missing, and without it the broker is many times slower (ottla doctor)")
 

@@ -3,17 +3,13 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from ottla import errors
+from ottla.cli.asking import topics as asking
 from ottla.cli.options import UsageError, add_command, client_settings, pairs
 from ottla.cli.tables import Progress, show, show_json, table
-
-if TYPE_CHECKING:
-    from ottla.client import Admin
-    from ottla.client.values import TopicPartition
-
+from ottla.cli.times import time_ms
+from ottla.client import Admin
+from ottla.client.admin.topics import NewTopic
 
 MANY_PARTITIONS = 100
 
@@ -54,32 +50,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     with Admin(client_settings(arguments)) as admin:
         _ACTIONS[arguments.command](admin, arguments)
     return 0
 
 
-def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.client.admin.topics import NewTopic
-
+def _create(admin: Admin, arguments: argparse.Namespace) -> None:
     configs = pairs(arguments.config)
     rows: list[tuple[object, ...]] = []
     for name in arguments.topic:
         new = NewTopic(name, arguments.partitions, arguments.replication_factor, configs)
-        try:
-            made = admin.create_topics([new], validate_only=arguments.validate_only)[0]
-        except errors.TopicAlreadyExists:
-            if not arguments.if_not_exists:
-                raise
+        created = asking.create(
+            admin, new, may_exist=arguments.if_not_exists, validate_only=arguments.validate_only
+        )
+        if created is None:
             rows.append((name, None, None, "EXISTS"))
-        else:
-            state = "VALID" if arguments.validate_only else "CREATED"
-            rows.append((name, made.partitions, made.replication_factor, state))
-            advice = partition_advice(made.partitions)
-            if advice:
-                print(f"{name}: {advice}", file=sys.stderr)
+            continue
+        state = "VALID" if arguments.validate_only else "CREATED"
+        rows.append((name, created.partitions, created.replication_factor, state))
+        advice = partition_advice(created.partitions)
+        if advice:
+            print(f"{name}: {advice}", file=sys.stderr)
     show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS", "STATUS"), rows)
 
 
@@ -94,7 +85,7 @@ def partition_advice(partitions: int) -> str | None:
     )
 
 
-def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     found = admin.list_topics(internal=arguments.internal)
     rows = [
         (
@@ -107,14 +98,11 @@ def _list(admin: "Admin", arguments: argparse.Namespace) -> None:
     show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS"), rows)
 
 
-def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
     described = []
     for name, topic in admin.describe_topics(arguments.topic).items():
-        configs = admin.describe_configs("topic", name)
-        changed = {
-            each.name: each.value for each in configs.values() if each.source == "DYNAMIC_TOPIC_CONFIG"
-        }
-        all_ = list(_tps(name, topic.partitions))
+        changed = asking.settings_from(admin, name, ("DYNAMIC_TOPIC_CONFIG",))
+        all_ = asking.partitions_of(name, topic.partitions)
         starts, ends = (admin.list_offsets(dict.fromkeys(all_, which)) for which in (-2, -1))
         rows = [
             (p.index, p.leader, p.leader_epoch, p.replicas, p.isr, starts[tp].offset, ends[tp].offset)
@@ -144,7 +132,7 @@ def _describe(admin: "Admin", arguments: argparse.Namespace) -> None:
         print(table(columns, rows))
 
 
-def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
     changes = pairs(arguments.set)
     if not changes and not arguments.delete:
         raise UsageError("nothing to change; give --set name=value or --delete name")
@@ -153,24 +141,19 @@ def _alter(admin: "Admin", arguments: argparse.Namespace) -> None:
     show(arguments, ("TOPIC", "STATUS"), [(name, "ALTERED") for name in arguments.topic])
 
 
-def _delete(admin: "Admin", arguments: argparse.Namespace) -> None:
+def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
     rows = []
     progress = Progress("deleting topics")
     for i, name in enumerate(arguments.topic):
-        try:
-            admin.delete_topics([name])
-            rows.append((name, "DELETED"))
-        except errors.UnknownTopicOrPartition:
-            if not arguments.if_exists:
-                raise
-            rows.append((name, "NOT THERE"))
+        was_there = asking.delete(admin, name, may_be_missing=arguments.if_exists)
+        rows.append((name, "DELETED" if was_there else "NOT THERE"))
         progress.at(i + 1, len(arguments.topic))
     progress.done()
     show(arguments, ("TOPIC", "STATUS"), rows)
 
 
-def _add_partitions(admin: "Admin", arguments: argparse.Namespace) -> None:
-    now = len(admin.describe_topics([arguments.topic])[arguments.topic].partitions)
+def _add_partitions(admin: Admin, arguments: argparse.Namespace) -> None:
+    now = asking.partition_count(admin, arguments.topic)
     count = arguments.to if arguments.to is not None else now + arguments.num
     print(
         f"warning: keys of {arguments.topic} go to {count} instead of {now} partitions from now on; "
@@ -181,11 +164,11 @@ def _add_partitions(admin: "Admin", arguments: argparse.Namespace) -> None:
     show(arguments, ("TOPIC", "PARTITIONS", "STATUS"), [(arguments.topic, count, "GROWN")])
 
 
-def _truncate(admin: "Admin", arguments: argparse.Namespace) -> None:
-    from ottla.cli.times import time_ms
-
+def _truncate(admin: Admin, arguments: argparse.Namespace) -> None:
     there = admin.describe_topics([arguments.topic])[arguments.topic].partitions
-    chosen = list(_tps(arguments.topic, arguments.partition if arguments.partition is not None else there))
+    chosen = asking.partitions_of(
+        arguments.topic, arguments.partition if arguments.partition is not None else there
+    )
     before = arguments.before
     if before in ("end", "latest"):
         cut = dict.fromkeys(chosen, -1)
@@ -211,9 +194,3 @@ _ACTIONS = {
     "add-partitions": _add_partitions,
     "truncate": _truncate,
 }
-
-
-def _tps(topic: str, partitions: Iterable[int]) -> "Iterator[TopicPartition]":
-    from ottla.client.values import TopicPartition
-
-    return (TopicPartition(topic, p) for p in sorted(partitions))

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show
 from ottla.cli.times import duration_ms
+from ottla.client import Admin
+from ottla.client.values import TopicPartition
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-    from ottla.client.values import TopicPartition
-
     with Admin(client_settings(arguments)) as admin:
         match arguments.command:
             case "list":

@@ -6,6 +6,7 @@ import sys
 
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
+from ottla.client import Admin
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -29,8 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ottla.client import Admin
-
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "add":
             password = _password(arguments)

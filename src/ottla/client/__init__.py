@@ -1,7 +1,8 @@
 """The client: Producer, Consumer, Admin. Imported when first used, so that a command line starts quickly."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ottla.lazy import names_of
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin as Admin
@@ -16,8 +17,4 @@ _HOMES = {
 
 __all__ = ["Admin", "Consumer", "Producer"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_of(__name__, _HOMES)

@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.client.blocking.deliveries import wait
-from ottla.client.columnar.batches import ColumnBatch, Encoding, Failures, cut
+from ottla.client.columnar.batches import ColumnBatch, Encoding, Outcomes, cut
 from ottla.client.columnar.partitioning import Partitioning
 from ottla.client.core.accumulator import Accumulator
 from ottla.client.core.chunks import Chunk
@@ -98,10 +98,10 @@ class ArrowSender:
             now_ms=int(time.time() * 1000),
             created_ms=int(time.monotonic() * 1000),
         )
-        failures: Failures = []
+        outcomes = Outcomes()
         numbers = pa.array(range(rows.num_rows), pa.int64())
         for partition, part, part_numbers in self._partitioning.split(self._topic(name), rows, numbers):
-            yield from cut(TopicPartition(name, partition), part, part_numbers, encoding, failures)
+            yield from cut(TopicPartition(name, partition), part, part_numbers, encoding, outcomes)
 
 
 def buffer_full(settings: ProducerSettings) -> BufferFull:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.client.blocking.driving import CallersThread, drive
 from ottla.client.blocking.engine import Engine
@@ -207,7 +207,7 @@ class Consumer:
                 self._run(self._core.stop())
                 self._engine.close()
 
-    def __enter__(self) -> "Consumer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.blocking.callbacks import Callbacks
 from ottla.client.blocking.deliveries import Delivery
@@ -145,7 +145,7 @@ class Producer(ProducerCore[Delivery]):
             self._engine.close()
             self._callbacks.close(limit_s)
 
-    def __enter__(self) -> "Producer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

@@ -14,6 +14,7 @@ from ottla.client.core.offsets import EARLIEST as EARLIEST
 from ottla.client.core.offsets import LATEST as LATEST
 from ottla.client.core.offsets import by_topic as by_topic
 from ottla.client.core.offsets import commit as commit
+from ottla.client.core.offsets import committed as committed
 from ottla.client.core.offsets import list_offsets as list_offsets
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings

@@ -20,6 +20,15 @@ ALIASES = {"partitioner_class": "partitioner"}
 PARTITIONERS = {"RoundRobinPartitioner": "round_robin", "DefaultPartitioner": "default"}
 
 
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """Without a keytab the tickets of the user's cache count, of `principal` if it is set."""
+
+    service: str
+    principal: str | None
+    keytab: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What every client needs: where the brokers are, how to reach them, how long to try."""
@@ -44,6 +53,9 @@ class Settings:
     sasl_username: str | None = None
     sasl_password: str | None = None
     sasl_jaas_config: str | None = None
+    sasl_kerberos_service_name: str | None = None
+    sasl_kerberos_principal: str | None = None
+    sasl_kerberos_keytab: str | None = None
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
     socket_connection_setup_timeout_ms: int = 10_000
@@ -94,7 +106,7 @@ class Settings:
         self._one_of("ssl_protocol", "TLSv1.2", "TLSv1.3")
         self.tls_versions()
         if self.security_protocol.startswith("SASL"):
-            self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+            self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
         if self.on_retry is not None and not callable(self.on_retry):
             raise SettingError("on_retry must be a function that takes the error")
         self.bootstrap()
@@ -121,10 +133,34 @@ class Settings:
         """User and password, from their own settings or from Java's login line."""
         if self.sasl_username is not None and self.sasl_password is not None:
             return self.sasl_username, self.sasl_password
-        login = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', self.sasl_jaas_config or ""))
+        login = self._login_line()
         if "username" in login and "password" in login:
             return login["username"], login["password"]
         raise SettingError(f"{self.security_protocol} needs sasl.username and sasl.password")
+
+    def kerberos(self) -> "KerberosLogin":
+        """From settings under librdkafka's names, or from Java's login line."""
+        login = self._login_line()
+        service = self.sasl_kerberos_service_name or login.get("serviceName")
+        if not service:
+            raise SettingError("sasl.mechanism GSSAPI needs sasl.kerberos.service.name, the brokers' name")
+        keytab = self.sasl_kerberos_keytab or login.get("keyTab")
+        principal = self.sasl_kerberos_principal or login.get("principal")
+        if keytab and not principal:
+            raise SettingError(f"the keytab {keytab} needs a principal (sasl.kerberos.principal)")
+        return KerberosLogin(service, principal, keytab)
+
+    @property
+    def is_token(self) -> bool:
+        """Whether user and password are the id and the secret of a delegation token (tokenauth="true")."""
+        return self._login_line().get("tokenauth") == "true"
+
+    def _login_line(self) -> dict[str, str]:
+        line = self.sasl_jaas_config or ""
+        return {
+            name: quoted or plain
+            for name, quoted, plain in re.findall(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))', line)
+        }
 
     def _one_of(self, key: str, *allowed: str) -> None:
         if getattr(self, key) not in allowed:

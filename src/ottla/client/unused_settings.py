@@ -17,7 +17,7 @@ WITHOUT_EFFECT = frozenset(
 
 _JAVA = "it names a Java class, which cannot run here"
 _OAUTH = "SASL/OAUTHBEARER is not there; use PLAIN or SCRAM"
-_KERBEROS = "SASL/GSSAPI is not there; use PLAIN or SCRAM"
+_KERBEROS = "tickets come from the cache or from a keytab, and the Kerberos library renews them"
 
 # Name: what Kafka takes it to be by default (then nothing changes, and it is taken), and why another is refused.
 REFUSED: dict[str, tuple[str, str]] = {
@@ -30,7 +30,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "sasl_client_callback_handler_class": ("", _JAVA),
     "sasl_kerberos_kinit_cmd": ("/usr/bin/kinit", _KERBEROS),
     "sasl_kerberos_min_time_before_relogin": ("60000", _KERBEROS),
-    "sasl_kerberos_service_name": ("", _KERBEROS),
     "sasl_kerberos_ticket_renew_jitter": ("0.05", _KERBEROS),
     "sasl_kerberos_ticket_renew_window_factor": ("0.8", _KERBEROS),
     "sasl_login_callback_handler_class": ("", _JAVA),

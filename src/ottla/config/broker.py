@@ -40,6 +40,9 @@ class NetworkSettings:
     max_connections_per_ip_overrides = string(
         "", "Other limits for some addresses, as address:limit pairs.", update=CLUSTER_WIDE
     )
+    max_connection_creation_rate = integer(
+        INT_MAX, "New connections a second; those beyond it wait.", at_least(0), update=CLUSTER_WIDE
+    )
     queued_max_request_bytes = long(-1, "Bytes of requests in flight; -1 means ottla.requests.max.bytes.")
     request_timeout_ms = integer(30_000, "How long a request between brokers may take.")
     fetch_max_bytes = integer(55 << 20, "The largest response to a fetch.", at_least(1024))
@@ -113,7 +116,7 @@ class OwnSettings:
         at_least(1),
     )
     ottla_request_elements_max = integer(
-        250_000, "Topics, partitions and all other array elements of one request together.", at_least(1)
+        100_000, "Topics, partitions and all other array elements of one request together.", at_least(1)
     )
     ottla_fetch_sessions_partitions_max = integer(
         50_000, "Partitions in all fetch sessions; a fetch beyond them works without a session.", at_least(0)

@@ -2,7 +2,6 @@
 
 UNUSED_PREFIXES = (
     "controller.quorum.",
-    "delegation.token.",
     "errors.",
     "group.share.",
     "group.streams.",
@@ -12,7 +11,6 @@ UNUSED_PREFIXES = (
     "metadata.",
     "metrics.",
     "principal.",
-    "quota.",
     "remote.log.",
     "rlmm.config.",
     "rsm.config.",
@@ -39,8 +37,6 @@ UNUSED_SETTINGS = frozenset(
         "controller.listener.names",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
-        "controller.quota.window.num",
-        "controller.quota.window.size.seconds",
         "cordoned.log.dirs",
         "create.topic.policy.class.name",
         "delete.records.purgatory.purge.interval.requests",
@@ -66,7 +62,6 @@ UNUSED_SETTINGS = frozenset(
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "log.preallocate",
-        "max.connection.creation.rate",
         "metric.reporters",
         "num.io.threads",
         "num.network.threads",

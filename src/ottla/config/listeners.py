@@ -39,6 +39,13 @@ class ListenerSettings:
         """Without the broker's: on SASL_SSL only the listener's own ssl.client.auth counts, as in Kafka."""
         return self.static.get(f"{_PREFIX}{self.name.lower()}.{setting}", default)
 
+    def effective(self) -> dict[str, str]:
+        """All of them, without the prefix of the listener."""
+        own = f"{_PREFIX}{self.name.lower()}."
+        general = {name: text for name, text in self.static.items() if not name.startswith(_PREFIX)}
+        special = {name.removeprefix(own): text for name, text in self.static.items() if name.startswith(own)}
+        return general | special
+
     def tls(self) -> dict[str, str]:
         """The ssl.* settings by their names without that prefix."""
         names = {name.removeprefix("ssl.") for name in self.static if name.startswith("ssl.")}

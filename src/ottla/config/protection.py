@@ -15,7 +15,6 @@ AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",  # what Kafka called it before 4.0
 )
-_LISTENER_PREFIX = "listener.name."
 
 
 @frozen
@@ -27,28 +26,19 @@ class _Promise:
     harmless: tuple[str, ...] = ("",)
 
 
-_NO_LIMIT = ("", str(2**31 - 1))
-
 _PROMISES: dict[str, _Promise] = {
     promise.name: promise
     for promise in (
-        _Promise("authorizer.class.name", "there is no authorizer of this name", ("", *AUTHORIZERS)),
-        _Promise("delegation.token.secret.key", "there are no delegation tokens"),
-        _Promise("delegation.token.master.key", "there are no delegation tokens"),
-        _Promise("client.quota.callback.class", "there are no client quotas"),
-        _Promise("quota.producer.default", "there are no client quotas"),
-        _Promise("quota.consumer.default", "there are no client quotas"),
-        _Promise("max.connection.creation.rate", "new connections are not slowed down", _NO_LIMIT),
+        _Promise("client.quota.callback.class", "quotas are those of AlterClientQuotas alone"),
+        _Promise("quota.producer.default", "set the default quota of client ids (`ottla quotas set`)"),
+        _Promise("quota.consumer.default", "set the default quota of client ids (`ottla quotas set`)"),
+        _Promise(
+            "principal.builder.class",
+            "a client's name is that of its login or its certificate",
+            ("", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
+        ),
         _Promise("create.topic.policy.class.name", "there are no policies for new topics"),
         _Promise("alter.config.policy.class.name", "there are no policies for settings"),
-    )
-}
-# With the prefix of a listener these promise a limit for that listener alone.
-_LISTENER_PROMISES: dict[str, _Promise] = {
-    promise.name: promise
-    for promise in (
-        _PROMISES["max.connection.creation.rate"],
-        _Promise("max.connections", "max.connections counts the connections of all listeners", _NO_LIMIT),
     )
 }
 
@@ -81,8 +71,6 @@ def _without_authorizer(static: Mapping[str, str]) -> Iterator[str]:
 def broken_promise(name: str, value: str) -> str | None:
     """Why this value cannot be accepted; None when it promises nothing."""
     promise = _PROMISES.get(name)
-    if promise is None and name.startswith(_LISTENER_PREFIX):
-        promise = _LISTENER_PROMISES.get(name.removeprefix(_LISTENER_PREFIX).partition(".")[2])
     if promise is None or value.strip() in promise.harmless:
         return None
     # Without the value, which may be a secret.

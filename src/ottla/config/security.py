@@ -1,6 +1,7 @@
 """Who may do what. The settings of TLS and SASL are each listener's own: `config.listeners`."""
 
-from ottla.config.fields import boolean, string
+from ottla.config.definitions import at_least
+from ottla.config.fields import boolean, integer, long, password, string
 
 # Read by listeners that are not PLAINTEXT; without such a listener they have no effect.
 LISTENER_PREFIXES = ("listener.name.", "sasl.", "ssl.")
@@ -9,12 +10,37 @@ LISTENER_SETTINGS = ("connection.failed.authentication.delay.ms", "connections.m
 
 class SecuritySettings:
     authorizer_class_name = string(
-        "", "The authorizer: Kafka's StandardAuthorizer, or empty if every client may do everything."
+        "",
+        "The authorizer: Kafka's StandardAuthorizer, a Python class (module.Class), or empty if every client may do "
+        "everything.",
     )
     super_users = string("", "Principals that may do everything, separated by semicolons.")
     allow_everyone_if_no_acl_found = boolean(
         False, "Whether a resource that no rule names is open to everybody."
     )
+    delegation_token_secret_key = password(
+        None,
+        "From which the secrets of delegation tokens are derived, the same for all brokers; none: no tokens.",
+    )
+    delegation_token_max_lifetime_ms = long(
+        604_800_000, "How long a delegation token lives at most, however often it is renewed.", at_least(1)
+    )
+    delegation_token_expiry_time_ms = long(
+        86_400_000, "How long a delegation token is good before it must be renewed.", at_least(1)
+    )
+    delegation_token_expiry_check_interval_ms = long(
+        3_600_000, "How often expired delegation tokens are removed.", at_least(1)
+    )
+    quota_window_num = integer(
+        11, "Samples of a client's use; the quotas of all but the last may be used at once.", at_least(2)
+    )
+    quota_window_size_seconds = integer(1, "The length of such a sample.", at_least(1))
+    controller_quota_window_num = integer(
+        11,
+        "As quota.window.num, for controller_mutation_rate: the quotas of all may be used at once.",
+        at_least(1),
+    )
+    controller_quota_window_size_seconds = integer(1, "The length of such a sample.", at_least(1))
     security_inter_broker_protocol = string(
         None, "The protocol that brokers use among themselves, if inter.broker.listener.name is not set."
     )

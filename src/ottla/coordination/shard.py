@@ -8,15 +8,14 @@ so far is committed. When leadership goes, whoever still waits hears NOT_COORDIN
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
-from ottla.effects import Effects
+from ottla.effects import AnyToken, Effects, Token
 from ottla.errors import CoordinatorNotAvailable, MessageTooLarge, NotCoordinator, ProtocolError
 from ottla.ports import Clock, TimerHandle
 from ottla.wire.records import Record
 
-Answer = Callable[[Any], None]
-Decide = Callable[[Hashable, int], Effects]
+R = TypeVar("R")
 
 
 class Machine(Protocol):
@@ -50,6 +49,10 @@ class ShardLog(Protocol):
         """The high watermark."""
         ...
 
+    def when_committed(self, offset: int, wake: Callable[[], None]) -> None:
+        """Calls `wake` once, when the high watermark has reached the offset, or leadership is gone."""
+        ...
+
 
 class Shard:
     def __init__(
@@ -63,20 +66,22 @@ class Shard:
         self.machine = machine
         self._codec, self._log, self._clock, self._send = codec, log, clock, send
         self._end = 0  # behind the last record applied
-        self._tokens = 0
-        self._waiting: dict[Hashable, Answer] = {}
+        self._waiting: dict[AnyToken, Callable[[object], None]] = {}
         self._parked: deque[tuple[int, Callable[[], None]]] = deque()
+        self._is_waiting = False  # for the first of them to be committed
         self._timers: dict[Hashable, TimerHandle] = {}
         self._closed = False
 
-    def handle(self, decide: Decide, answer: Answer) -> Hashable:
+    def handle(
+        self, decide: Callable[[Token[R], int], Effects], answer: Callable[[R | ProtocolError], None]
+    ) -> Token[R]:
         """Answers once, now or later, with what the machine replies, or with a ProtocolError."""
+        token: Token[R] = Token()
         if self._closed:
             answer(NotCoordinator())
-            return None
-        self._tokens += 1
-        token = self._tokens
-        self._waiting[token] = answer
+            return token
+        # A Reply holds an answer of its token's type, so that each is called with what it takes.
+        self._waiting[token] = cast("Callable[[object], None]", answer)
         try:
             effects = decide(token, self._clock.now_ms())
         except ProtocolError as error:
@@ -85,7 +90,7 @@ class Shard:
             self.carry_out(effects)
         return token
 
-    def forget(self, token: Hashable) -> None:
+    def forget(self, token: AnyToken) -> None:
         """Nobody listens any more: its connection is gone."""
         self._waiting.pop(token, None)
 
@@ -111,6 +116,13 @@ class Shard:
         committed = self._log.committed()
         while self._parked and self._parked[0][0] <= committed:
             self._parked.popleft()[1]()
+        if self._parked and not self._is_waiting:
+            self._is_waiting = True
+            self._log.when_committed(self._parked[0][0], self._on_woken)
+
+    def _on_woken(self) -> None:
+        self._is_waiting = False
+        self.on_committed()
 
     def on_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         """A transaction's marker was written to this partition."""
@@ -151,6 +163,8 @@ class Shard:
 
     def _refuse(self, effects: Effects, error: ProtocolError) -> None:
         """Nothing happened. What is not the client's fault is worth another try."""
+        for timer in effects.if_refused:
+            self._arm(timer.name, timer.delay_ms)
         if not isinstance(error, MessageTooLarge | NotCoordinator):
             error = CoordinatorNotAvailable(error.message)
         for reply in effects.replies:
@@ -159,7 +173,7 @@ class Shard:
     def _when_committed(self, action: Callable[[], None]) -> None:
         self._parked.append((self._end, action))
 
-    def _answer(self, token: Hashable, value: Any) -> None:
+    def _answer(self, token: AnyToken, value: object) -> None:
         answer = self._waiting.pop(token, None)
         if answer is not None:
             answer(value)

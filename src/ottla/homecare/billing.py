@@ -1,125 +1,94 @@
-"""Billing: each service counted once for its patient and month, although devices repeat what they said.
+"""The billing pipeline: each service counted once for its patient and month, although devices repeat what they said.
 
 Every device numbers its services. For each device the highest number seen and a window of the 64 below it tell what
 is new, in 16 bytes: a repetition, or a number that comes late, is recognised among the last 64; what is older counts
-as a repetition. `billing-total` holds the totals themselves, so they are loaded from where everybody reads them.
+as a repetition.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.homecare.store import Store
 from ottla.homecare.topics import TOTAL
+from ottla.pipelines import Operator, Step, StoreSpec
+from ottla.pipelines.state.store import KeyedStore
 from ottla.spark.json_values import JsonValues
 
+NUMBERS = StoreSpec("numbers", (("top", "int64"), ("below", "int64")))  # by device; `below` are bits
+TOTALS = StoreSpec("totals", (("services", "int64"), ("cents", "int64")))  # by patient/month
 WINDOW = 64
 _SERVICE = pa.struct(
     [("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64()), ("rendered", pa.int64())]
 )
-_SCHEMA = pa.schema(
-    [("total", pa.string()), ("device", pa.string()), ("number", pa.int64()), ("cents", pa.int64())]
-)
+_TOTAL = pa.struct([("services", pa.int64()), ("cents", pa.int64())])
 
 
-def services(records: Iterable[pa.RecordBatch]) -> pa.Table:
-    """In a task: columns total (patient/month), device, number, cents; without the repetitions in the batch."""
-    json_values = JsonValues(_SERVICE)
-    batches = []
-    for rows in records:
-        device, number, cents, rendered = json_values.decode(rows).flatten()
-        month = pc.strftime(rendered.cast(pa.timestamp("ms", tz="UTC")), "%Y-%m")
-        total = pc.binary_join_element_wise(rows.column("key").cast(pa.string()), month, "/")
-        found = pa.RecordBatch.from_arrays([total, device, number, cents], schema=_SCHEMA)
-        batches.append(found.filter(pc.and_(total.is_valid(), pc.and_(device.is_valid(), number.is_valid()))))
-    table = pa.Table.from_batches(batches, _SCHEMA)
-    once = table.group_by(["device", "number"]).aggregate([("total", "min"), ("cents", "min")])
-    return once.select(["total_min", "device", "number", "cents_min"]).rename_columns(_SCHEMA.names)
-
-
-class Billing:
+class Billing(Operator):
     def __init__(self) -> None:
-        self.devices = Store({"seen": {"top": np.int64, "below": np.uint64}})
-        self.totals = Store({"sum": {"services": np.int64, "cents": np.int64}})
-        self.repeated = 0
+        self._json = JsonValues(_SERVICE)
+        self._repeated = 0
 
-    @property
-    def cents(self) -> int:
-        return int(self.totals["cents"].sum())
-
-    def step(self, found: pa.Table) -> pa.Table:
-        """Takes the services of a micro-batch; gives the totals that changed, as they are now: columns key
-        (patient/month), services, cents."""
-        found = _once(found)
-        rows = self.devices.rows(found["device"].combine_chunks())
+    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        numbers, totals = step.stores["numbers"], step.stores["totals"]
+        found = services(rows, self._json)
+        devices = numbers.rows(found["device"].combine_chunks())
         number = found["number"].to_numpy()
-        new = self._is_new(rows, number)
-        self.repeated += int((~new).sum())
-        self._note(rows[new], number[new])
+        new = _is_new(numbers, devices, number)
+        _note(numbers, devices[new], number[new])
         counted = found.filter(pa.array(new))
-        places = self.totals.rows(counted["total"].combine_chunks())
-        np.add.at(self.totals["services"], places, 1)
-        np.add.at(self.totals["cents"], places, counted["cents"].to_numpy())
-        changed = np.unique(places)
-        columns = {name: pa.array(self.totals[name][changed]) for name in ("services", "cents")}
-        return pa.table({"key": self.totals.ids(changed), **columns})
+        places = totals.rows(counted["total"].combine_chunks())
+        np.add.at(totals["services"], places, 1)
+        np.add.at(totals["cents"], places, counted["cents"].to_numpy())
+        changed = totals.touch(places)
+        step.emit(TOTAL, records(totals, changed))
+        self._repeated += rows.num_rows - len(counted)
 
-    def _is_new(self, rows: Any, number: Any) -> Any:
-        behind = self.devices["top"][rows] - number
-        bit = np.clip(behind, 0, WINDOW - 1).astype(np.uint64)
-        seen = (self.devices["below"][rows] >> bit) & np.uint64(1) == 1
-        return (behind < 0) | ((behind < WINDOW) & ~seen)
-
-    def _note(self, rows: Any, number: Any) -> None:
-        """Moves each device's window up to its highest number and marks what came."""
-        top, below = self.devices["top"], self.devices["below"]
-        known = np.unique(rows)
-        before = top[known]
-        np.maximum.at(top, rows, number)
-        moved = top[known] - before
-        kept = below[known] << np.clip(moved, 0, WINDOW - 1).astype(np.uint64)
-        below[known] = np.where(moved < WINDOW, kept, 0)
-        behind = top[rows] - number
-        near = behind < WINDOW
-        np.bitwise_or.at(below, rows[near], np.uint64(1) << behind[near].astype(np.uint64))
-        self.devices.touch("seen", known)
-
-    # -- saving and loading ------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[str, bytes]]:
-        return list(self.devices.changes())
-
-    def load(self, saved: dict[str, bytes]) -> None:
-        for key in Store.order(list(saved)):
-            self.devices.load(key, saved[key])
-
-    def load_totals(self, latest: pa.Table) -> None:
-        """From `billing-total` itself: columns key, services, cents."""
-        rows = self.totals.rows(latest["key"].combine_chunks())
-        self.totals["services"][rows] = latest["services"].to_numpy()
-        self.totals["cents"][rows] = latest["cents"].to_numpy()
+    def advance(self, step: Step) -> None:
+        step.show(cents=int(step.stores["totals"]["cents"].sum()), repeated=self._repeated)
 
 
-def _once(found: pa.Table) -> pa.Table:
-    """Tasks leave out the repetitions they see; two tasks may see the same service."""
-    grouped = found.group_by(["device", "number"]).aggregate([("total", "min"), ("cents", "min")])
-    return grouped.select(["total_min", "device", "number", "cents_min"]).rename_columns(_SCHEMA.names)
+def services(rows: pa.RecordBatch, json_values: JsonValues) -> pa.Table:
+    """Columns total (patient/month), device, number, cents; each service once."""
+    device, number, cents, rendered = json_values.decode(rows).flatten()
+    month = pc.strftime(rendered.cast(pa.timestamp("ms", tz="UTC")), "%Y-%m")
+    total = pc.binary_join_element_wise(rows.column("key").cast(pa.string()), month, "/")
+    table = pa.table({"total": total, "device": device, "number": number, "cents": cents})
+    table = table.filter(pc.and_(total.is_valid(), pc.and_(device.is_valid(), number.is_valid())))
+    grouped = table.group_by(["device", "number"]).aggregate([("total", "min"), ("cents", "min")])
+    return grouped.select(["total_min", "device", "number", "cents_min"]).rename_columns(table.column_names)
 
 
-def records(totals: pa.Table) -> tuple[str, pa.RecordBatch]:
+def _is_new(numbers: KeyedStore, devices: Any, number: Any) -> Any:
+    behind = numbers["top"][devices] - number
+    bit = np.clip(behind, 0, WINDOW - 1).astype(np.uint64)
+    seen = (numbers["below"].view(np.uint64)[devices] >> bit) & np.uint64(1) == 1
+    return (behind < 0) | ((behind < WINDOW) & ~seen)
+
+
+def _note(numbers: KeyedStore, devices: Any, number: Any) -> None:
+    """Moves each device's window up to its highest number and marks what came."""
+    top, below = numbers["top"], numbers["below"].view(np.uint64)
+    known = numbers.touch(devices)
+    before = top[known]
+    np.maximum.at(top, devices, number)
+    moved = top[known] - before
+    kept = below[known] << np.clip(moved, 0, WINDOW - 1).astype(np.uint64)
+    below[known] = np.where(moved < WINDOW, kept, 0)
+    behind = top[devices] - number
+    near = behind < WINDOW
+    np.bitwise_or.at(below, devices[near], np.uint64(1) << behind[near].astype(np.uint64))
+
+
+def records(totals: KeyedStore, rows: Any) -> pa.RecordBatch:
     """As they are written to the topic."""
-    services, cents = (totals[name].combine_chunks().cast(pa.string()) for name in ("services", "cents"))
+    services, cents = (pa.array(totals[name][rows]).cast(pa.string()) for name in ("services", "cents"))
     values = pc.binary_join_element_wise('{"services":', services, ',"cents":', cents, "}", "")
-    keys = totals["key"].combine_chunks()
-    return TOTAL, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])
+    return pa.RecordBatch.from_arrays([totals.keys(rows), values.cast(pa.binary())], names=["key", "value"])
 
 
 def parse_totals(rows: pa.RecordBatch) -> pa.Table:
     """Records of `billing-total` as columns key, services, cents."""
-    values = JsonValues(pa.struct([("services", pa.int64()), ("cents", pa.int64())])).decode(rows)
-    services, cents = values.flatten()
-    keys = rows.column("key").cast(pa.string())
-    return pa.table({"key": keys, "services": services, "cents": cents})
+    services, cents = JsonValues(_TOTAL).decode(rows).flatten()
+    return pa.table({"key": rows.column("key").cast(pa.string()), "services": services, "cents": cents})

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.errors import OttlaError
 from ottla.homecare import topics
+from ottla.homecare.client import Client, client_of
 from ottla.homecare.processes import Process
 from ottla.homecare.results import Results
 from ottla.homecare.servers import Servers
@@ -21,6 +23,9 @@ from ottla.homecare.truth import Expected
 from ottla.homecare.verdict import Verdict
 from ottla.homecare.view import View
 from ottla.homecare.world import Plan
+
+if TYPE_CHECKING:
+    from ottla.homecare.secure import Secured
 
 _LIVE_S, _PLAIN_S = 0.5, 5.0
 _GRACE_S = 60.0
@@ -40,6 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
     parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="with --bootstrap: client settings, name=value lines (TLS, a login)",
+    )
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS, users and rules for the brokers and everything that uses them",
+    )
+    parser.add_argument(
         "--clean", action="store_true", help="with --bootstrap: delete what an earlier run left"
     )
     parser.add_argument("--master", help="a Spark master (default: Spark in a process of this machine)")
@@ -48,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.secure and arguments.bootstrap:
+        raise OttlaError("--secure is for brokers of the demo; for others give --command-config")
     folder = Path(arguments.keep or tempfile.mkdtemp(prefix="ottla-homecare-"))
     folder.mkdir(parents=True, exist_ok=True)
     demo = Demo(arguments, folder.absolute())
@@ -68,9 +85,10 @@ class Demo:
         self._plan: Plan = plan_of(arguments)
         self._view = View()
         self._servers: Servers | None = None
+        self._secured: Secured | None = None
         self._simulator: Process | None = None
         self._pipelines: Process | None = None
-        self._bootstrap = arguments.bootstrap or ""
+        self._client: Client = client_of(arguments) if arguments.bootstrap else {}
         self._drawn = 0.0
         self._chaos_over = threading.Event()
         self._ending = threading.Event()
@@ -82,9 +100,10 @@ class Demo:
             f"{plan.seconds:g} seconds, seed {plan.seed}"
         )
         self._start_servers()
-        topics.create(self._bootstrap, self._arguments.partitions)
+        topics.create(self._client, self._arguments.partitions)
         self._view.say(
-            f"broker at {self._bootstrap}, {len(topics.TOPICS)} topics; Spark starts, devices begin to send"
+            f"broker at {self._client['bootstrap.servers']}, {len(topics.TOPICS)} topics; "
+            "Spark starts, devices begin to send"
         )
         self._start_pipelines()
         if self._arguments.chaos:
@@ -114,14 +133,27 @@ class Demo:
 
     def _start_servers(self) -> None:
         if self._arguments.bootstrap:
-            _prepare(self._bootstrap, self._arguments.clean)
+            _prepare(self._client, self._arguments.clean)
             return
-        self._servers = Servers(self._arguments.brokers, self._folder)
+        if self._arguments.secure:
+            from ottla.homecare.secure import Secured  # needs the extra security
+
+            self._secured = Secured(self._folder / "secure")
+        self._servers = Servers(self._arguments.brokers, self._folder, self._secured)
         self._servers.start()
-        self._bootstrap = self._servers.bootstrap
+        self._client = {"bootstrap.servers": self._servers.bootstrap}
+        if self._secured is not None:
+            self._client = self._secured.add_user(self._servers.bootstrap)
+            self._view.say(f"all connections are {self._client['security.protocol']}")
+
+    def _where(self) -> list[str]:
+        """The options by which a command finds the brokers."""
+        config = self._secured.client_file if self._secured is not None else self._arguments.command_config
+        bootstrap = ["--bootstrap", self._client["bootstrap.servers"]]
+        return [*bootstrap, "--command-config", str(config)] if config else bootstrap
 
     def _start_pipelines(self) -> None:
-        command = ["homecare", "pipelines", "--bootstrap", self._bootstrap, "--json"]
+        command = ["homecare", "pipelines", *self._where(), "--json"]
         command += ["--checkpoints", str(self._folder / "checkpoints")]
         command += ["--master", self._arguments.master] if self._arguments.master else []
         command += self._rules()
@@ -131,15 +163,7 @@ class Demo:
 
     def _start_simulator(self) -> None:
         plan = self._plan
-        command = [
-            "homecare",
-            "simulate",
-            "--bootstrap",
-            self._bootstrap,
-            "--json",
-            "--truth",
-            str(self._truth_file),
-        ]
+        command = ["homecare", "simulate", *self._where(), "--json", "--truth", str(self._truth_file)]
         for name in ("devices", "rate", "seconds", "seed"):
             command += [f"--{name}", str(getattr(plan, name))]
         log = self._folder / "simulator.log"
@@ -205,7 +229,7 @@ class Demo:
         rules = self._plan.rules
         silence_s = (rules.timeout_ms + 2 * rules.lateness_ms) / 1000
         self._view.say(f"all devices are silent; that is noticed after {silence_s:.0f} seconds")
-        results = Results(self._bootstrap, self._folder / "table")
+        results = Results(self._client, self._folder / "table")
         patience = Patience(silence_s + _GRACE_S)
         while True:
             verdict = results.judge(expected)
@@ -242,15 +266,16 @@ def _is_past(moment: float) -> bool:
     return time.monotonic() >= moment
 
 
-def _prepare(bootstrap: str, clean: bool) -> None:
+def _prepare(client: Client, clean: bool) -> None:
     """Brokers that hold an earlier run would make this one look wrong."""
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with Admin(client) as admin:
         there = [name for name in topics.BY_NAME if name in admin.list_topics()]
         if not there:
             return
         if not clean:
             raise OttlaError(
-                f"{bootstrap} has topics of an earlier run ({', '.join(there)}): --clean deletes them"
+                f"{client['bootstrap.servers']} has topics of an earlier run ({', '.join(there)}): "
+                "--clean deletes them"
             )
         admin.delete_topics(there)
         for group in ("technician", "nurse", "billing"):

@@ -1,8 +1,7 @@
-"""The nurse's view: patients out of range for a sustained time, who looks after them, and the all-clear.
+"""The nurse's pipeline: patients out of range for a sustained time, who looks after them, and the all-clear.
 
-Tasks reduce readings to windows: for each patient and window whether a reading was in range, and whether one was
-not. A window counts as out of range if every reading in it is; that is the same whether readings come once or
-twice. When the watermark has passed a window it is judged, for all patients at once:
+Readings form windows. A window counts as out of range if every reading in it is; that is the same whether readings
+come once or twice. When the watermark has passed a window it is judged, for all patients at once:
 
     out of range for `sustained_ms`     -> warning      (once)
     out of range for `escalate_ms`      -> critical     (once)
@@ -12,7 +11,6 @@ A short recovery does not end an alert and a short lapse does not begin one: tha
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +18,30 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.homecare.rules import PULSE, SPO2_LEAST, TEMPERATURE, Rules
-from ottla.homecare.store import Store, packed_json
-from ottla.homecare.technician import _milliseconds as milliseconds
-from ottla.homecare.topics import ALERT
+from ottla.homecare.technician import milliseconds
+from ottla.homecare.topics import ALERT, ROSTER
+from ottla.pipelines import Operator, Step, StoreSpec
+from ottla.pipelines.state.store import KeyedStore
 from ottla.spark.json_values import JsonValues
 
-WINDOWS = "windows"
-NAMES = "names"
+# Times of 0 mean never. `good` and `bad` have a bit for each window that is not judged yet: number % 64. The rest is
+# JSON: rosters, and readings of windows that are more than 64 ahead.
+PATIENTS = StoreSpec(
+    "patients",
+    (
+        ("level", "int32"),
+        ("bad_since", "int64"),
+        ("good_since", "int64"),
+        ("good", "int64"),
+        ("bad", "int64"),
+        ("is_ahead", "bool"),
+        ("rest", "bytes"),
+    ),
+)
+RING = 64
 _READING = pa.struct([("pulse", pa.float64()), ("spo2", pa.float64()), ("temperature", pa.float64())])
 _DUTY = pa.struct([("nurse", pa.string()), ("ward", pa.string()), ("from", pa.int64())])
-_SLOTS = 4  # rosters of a patient that are remembered: what held before, what holds, what will hold
+_DUTIES_MAX = 4  # rosters of a patient that are remembered: what held before, what holds, what will hold
 _NONE, _WARNING, _CRITICAL = 0, 1, 2
 _LEVELS = ("clear", "warning", "critical")
 
@@ -43,28 +55,179 @@ class Alert(NamedTuple):
     ward: str
 
 
-def windows(readings: Iterable[pa.RecordBatch], window_ms: int) -> pa.Table:
-    """In a task: columns patient, window, good, bad (whether there was such a reading)."""
-    json_values = JsonValues(_READING)
-    schema = pa.schema(
-        [("patient", pa.string()), ("window", pa.int64()), ("good", pa.bool_()), ("bad", pa.bool_())]
+class Nurse(Operator):
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._json = JsonValues(_READING), JsonValues(_DUTY)
+        self._readings: pa.Table | None = None  # of this step
+        self._too_late = 0
+
+    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        is_duty = pc.equal(rows.column("topic"), ROSTER)
+        # The roster first: what is known by now holds for what is judged now.
+        self._on_roster(step.stores["patients"], rows.filter(is_duty))
+        vitals = rows.filter(pc.invert(is_duty))
+        if vitals.num_rows:
+            self._readings = windows(vitals, self._rules.window_ms, self._json[0])
+
+    def advance(self, step: Step) -> None:
+        patients, before = step.stores["patients"], step.before_ms
+        readings, self._readings = self._readings, None
+        todo = _Todo.of(patients, readings)
+        judged, target = self._complete(before), self._complete(step.time_ms)
+        late = todo.drop_before(judged)
+        alerts: list[Alert] = []
+        while True:
+            open_windows = _open(patients, judged)
+            if not open_windows and len(todo):
+                judged = max(judged, min(todo.first, target))
+            todo.take(patients, judged + RING)
+            end = min(target, judged + RING)
+            for window in _open(patients, judged):
+                if window < end:
+                    alerts += self._judge(patients, window)
+            judged = max(judged, end)
+            if judged >= target or (not len(todo) and not _open(patients, judged)):
+                break
+        todo.keep(patients)
+        step.emit(ALERT, records(alerts))
+        self._too_late += late
+        step.show(alerting=int((patients["level"] > _NONE).sum()), too_late=self._too_late)
+
+    def _complete(self, time_ms: int) -> int:
+        """Windows before this one are complete."""
+        return (time_ms - self._rules.lateness_ms) // self._rules.window_ms
+
+    # -- the roster --------------------------------------------------------------------------------
+
+    def _on_roster(self, patients: KeyedStore, rows: pa.RecordBatch) -> None:
+        """A patient's rosters are kept by when they begin to hold; what is repeated changes nothing."""
+        if not rows.num_rows:
+            return
+        told = self._json[1].decode(rows)
+        known = pc.and_(told.field("from").is_valid(), told.field("nurse").is_valid())
+        places = patients.rows(rows.column("key").filter(known))
+        rests: dict[int, Any] = {}
+        for row, duty in zip(places.tolist(), told.filter(known).to_pylist(), strict=True):
+            rest = rests.setdefault(row, _rest(patients, row))
+            duties = [each for each in rest["duties"] if each[0] != duty["from"]]
+            duties.append([duty["from"], duty["nurse"], duty["ward"]])
+            rest["duties"] = sorted(duties)[-_DUTIES_MAX:]
+        _put(patients, rests)
+
+    # -- judging -----------------------------------------------------------------------------------
+
+    def _judge(self, patients: KeyedStore, window: int) -> list[Alert]:
+        """One window of all patients."""
+        rules, at, bit = self._rules, window * self._rules.window_ms, window % RING
+        level, bad_since, good_since = (patients[name] for name in ("level", "bad_since", "good_since"))
+        good, bad = _cleared(patients["good"], bit), _cleared(patients["bad"], bit)
+        patients.touch(np.flatnonzero(good | bad))
+        bad &= ~good
+        # In range: a patient without an alert forgets the lapse.
+        rows = np.flatnonzero(good & ((bad_since > 0) | (level > _NONE)))
+        calm = rows[level[rows] == _NONE]
+        bad_since[calm] = 0
+        alerted = rows[level[rows] > _NONE]
+        good_since[alerted] = np.where(good_since[alerted] == 0, at, good_since[alerted])
+        cleared = alerted[at - good_since[alerted] >= rules.clear_ms]
+        alerts = [_alert(patients, row, _NONE, int(good_since[row]), at) for row in cleared.tolist()]
+        level[cleared] = bad_since[cleared] = good_since[cleared] = 0
+        # Out of range.
+        ill = np.flatnonzero(bad)
+        bad_since[ill] = np.where(bad_since[ill] == 0, at, bad_since[ill])
+        good_since[ill] = 0
+        lasted = at - bad_since[ill]
+        reached = np.where(
+            lasted >= rules.escalate_ms, _CRITICAL, np.where(lasted >= rules.sustained_ms, _WARNING, _NONE)
+        )
+        raised = reached > level[ill]
+        for row, to in zip(ill[raised].tolist(), reached[raised].tolist(), strict=True):
+            alerts.append(_alert(patients, row, to, int(bad_since[row]), at))
+        level[ill] = np.maximum(level[ill], reached)
+        return alerts
+
+
+class _Todo:
+    """Windows of this step, and those that were too far ahead in earlier ones: rows of the store, in order."""
+
+    def __init__(self, rows: Any, window: Any, good: Any, bad: Any) -> None:
+        order = np.argsort(window, kind="stable")
+        self._columns = [each[order] for each in (window, rows, good, bad)]
+
+    @classmethod
+    def of(cls, patients: KeyedStore, readings: pa.Table | None) -> "_Todo":
+        columns: list[list[Any]] = [[], [], [], []]
+        if readings is not None:
+            keys = readings["patient"].combine_chunks()
+            flags = (
+                readings[name].combine_chunks().to_numpy(zero_copy_only=False) for name in ("good", "bad")
+            )
+            for column, values in zip(
+                columns, (patients.rows(keys), readings["window"].to_numpy(), *flags), strict=True
+            ):
+                column.append(values)
+        for row in np.flatnonzero(patients["is_ahead"]).tolist():
+            rest = _rest(patients, row)
+            for window, good, bad in rest.pop("ahead"):
+                for column, value in zip(columns, (row, window, good, bad), strict=True):
+                    column.append(np.array([value]))
+            _put(patients, {row: {**rest, "ahead": []}})
+        kinds = (np.int64, np.int64, bool, bool)
+        return cls(
+            *(
+                np.concatenate([np.empty(0, kind), *column]).astype(kind)
+                for column, kind in zip(columns, kinds, strict=True)
+            )
+        )
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @property
+    def first(self) -> int:
+        return int(self._columns[0][0])
+
+    def drop_before(self, window: int) -> int:
+        return len(self._cut(window)[0])
+
+    def take(self, patients: KeyedStore, before: int) -> None:
+        """Into the rings."""
+        window, rows, good, bad = self._cut(before)
+        bits = np.uint64(1) << (window % RING).astype(np.uint64)
+        for name, chosen in (("good", good), ("bad", bad)):
+            np.bitwise_or.at(patients[name].view(np.uint64), rows[chosen], bits[chosen])
+        patients.touch(rows)
+
+    def keep(self, patients: KeyedStore) -> None:
+        """What is left is too far ahead for the rings."""
+        rests: dict[int, Any] = {}
+        for window, row, good, bad in zip(*(each.tolist() for each in self._columns), strict=True):
+            rests.setdefault(row, _rest(patients, row))["ahead"].append([window, good, bad])
+        _put(patients, rests)
+
+    def _cut(self, before: int) -> list[Any]:
+        count = int(np.searchsorted(self._columns[0], before))
+        taken = [each[:count] for each in self._columns]
+        self._columns = [each[count:] for each in self._columns]
+        return taken
+
+
+def windows(rows: pa.RecordBatch, window_ms: int, json_values: JsonValues) -> pa.Table:
+    """Readings as columns patient, window, good, bad (whether there was such a reading)."""
+    values = json_values.decode(rows)
+    # A reading that cannot be read says nothing: neither good nor bad.
+    bad, known = _is_out_of_range(values), values.is_valid()
+    table = pa.table(
+        {
+            "patient": rows.column("key"),
+            "window": pc.divide(milliseconds(rows), window_ms),
+            "good": pc.and_(known, pc.invert(bad)),
+            "bad": pc.and_(known, bad),
+        }
     )
-    batches = []
-    for rows in readings:
-        values = json_values.decode(rows)
-        # A reading that cannot be read says nothing: neither good nor bad.
-        bad, known = _is_out_of_range(values), values.is_valid()
-        window = pc.divide(milliseconds(rows), window_ms)
-        columns = [
-            rows.column("key").cast(pa.string()),
-            window,
-            pc.and_(known, pc.invert(bad)),
-            pc.and_(known, bad),
-        ]
-        batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
-    table = pa.Table.from_batches(batches, schema)
     found = table.group_by(["patient", "window"]).aggregate([("good", "any"), ("bad", "any")])
-    return found.select(["patient", "window", "good_any", "bad_any"]).rename_columns(schema.names)
+    return found.select(["patient", "window", "good_any", "bad_any"]).rename_columns(table.column_names)
 
 
 def _is_out_of_range(values: pa.StructArray) -> pa.Array:
@@ -82,210 +245,44 @@ def _is_out_of_range(values: pa.StructArray) -> pa.Array:
     return found
 
 
-def duties(records: Iterable[pa.RecordBatch]) -> pa.Table:
-    """In a task: columns patient, nurse, ward, from; in the order of the topic."""
-    json_values = JsonValues(_DUTY)
-    schema = pa.schema([("patient", pa.string()), *((field.name, field.type) for field in _DUTY)])
-    batches = []
-    for rows in records:
-        nurse, ward, begins = json_values.decode(rows).flatten()
-        columns = [rows.column("key").cast(pa.string()), nurse, ward, begins]
-        found = pa.RecordBatch.from_arrays(columns, schema=schema)
-        batches.append(found.filter(pc.and_(begins.is_valid(), nurse.is_valid())))
-    return pa.Table.from_batches(batches, schema)
+def _open(patients: KeyedStore, judged: int) -> list[int]:
+    """The windows that have readings and are not judged, in order. `judged` is the first that may be open."""
+    union = int(np.bitwise_or.reduce(patients["good"] | patients["bad"])) if len(patients) else 0
+    found = [bit for bit in range(RING) if union >> bit & 1]
+    return sorted(judged + (bit - judged) % RING for bit in found)
 
 
-class Nurse:
-    """All patients. Times of 0 mean never."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self.patients = Store(
-            {
-                "streak": {"level": np.int8, "bad_since": np.int64, "good_since": np.int64},
-                "duty": {
-                    "duty_from": (np.int64, _SLOTS),
-                    "duty_nurse": (np.int32, _SLOTS),
-                    "duty_ward": (np.int32, _SLOTS),
-                },
-            }
-        )
-        self._names: dict[str, int] = {"": 0}
-        self._name_list = [""]
-        self._names_saved = 0
-        self._open: dict[int, tuple[Any, Any]] = {}  # window -> (good, bad), each a flag for every patient
-        self.judged_until = 0  # windows before this one are closed
-        self.too_late = 0
-        self._windows_changed = False
-
-    @property
-    def alerting(self) -> int:
-        return int((self.patients["level"] > _NONE).sum())
-
-    # -- the roster --------------------------------------------------------------------------------
-
-    def on_roster(self, found: pa.Table) -> None:
-        """A patient's rosters are kept by when they begin to hold; what is repeated changes nothing."""
-        if not found.num_rows:
-            return
-        rows = self.patients.rows(found["patient"].combine_chunks())
-        begins = found["from"].to_numpy()
-        nurses = np.array([self._name(each) for each in found["nurse"].to_pylist()], np.int32)
-        wards = np.array([self._name(each) for each in found["ward"].to_pylist()], np.int32)
-        while len(rows):
-            # One roster of each patient at a time: usually that is all of them.
-            _, chosen = np.unique(rows, return_index=True)
-            self._place(rows[chosen], begins[chosen], nurses[chosen], wards[chosen])
-            left = np.ones(len(rows), bool)
-            left[chosen] = False
-            rows, begins, nurses, wards = rows[left], begins[left], nurses[left], wards[left]
-
-    def _place(self, rows: Any, begins: Any, nurses: Any, wards: Any) -> None:
-        known = self.patients["duty_from"]
-        new = ~((known[rows] == begins[:, None] + 1).any(axis=1))
-        rows, values = rows[new], (begins[new] + 1, nurses[new], wards[new])  # + 1: 0 is an empty slot
-        oldest = known[rows].argmin(axis=1)
-        for name, value in zip(("duty_from", "duty_nurse", "duty_ward"), values, strict=True):
-            self.patients[name][rows, oldest] = value
-        self.patients.touch("duty", rows)
-
-    def _name(self, name: str) -> int:
-        number = self._names.setdefault(name, len(self._names))
-        if number == len(self._name_list):
-            self._name_list.append(name)
-        return number
-
-    def _on_duty(self, row: int, at: int) -> tuple[str, str]:
-        begins = self.patients["duty_from"][row]
-        held = np.where((begins > 0) & (begins - 1 <= at), begins, 0)
-        slot = int(held.argmax())
-        if not held[slot]:
-            return "", ""
-        nurse, ward = (self.patients[name][row, slot] for name in ("duty_nurse", "duty_ward"))
-        return self._name_list[nurse], self._name_list[ward]
-
-    # -- the vitals --------------------------------------------------------------------------------
-
-    def step(self, found: pa.Table, watermark_ms: int) -> list[Alert]:
-        """Takes the windows of a micro-batch and the time; judges the windows that are complete."""
-        self._take(found)
-        alerts: list[Alert] = []
-        end = watermark_ms // self._rules.window_ms  # windows before this one are complete
-        for window in sorted(self._open):
-            if window < end:
-                alerts += self._judge(window, *self._open.pop(window))
-                self._windows_changed = True
-        self.judged_until = max(self.judged_until, end)
-        return alerts
-
-    def _take(self, found: pa.Table) -> None:
-        if not found.num_rows:
-            return
-        rows = self.patients.rows(found["patient"].combine_chunks())
-        window = found["window"].to_numpy()
-        good = found["good"].combine_chunks().to_numpy(zero_copy_only=False)
-        bad = found["bad"].combine_chunks().to_numpy(zero_copy_only=False)
-        late = window < self.judged_until
-        self.too_late += int(late.sum())
-        for each in np.unique(window[~late]).tolist():
-            here = window == each
-            flags = self._flags(each)
-            flags[0][rows[here & good]] = True
-            flags[1][rows[here & bad]] = True
-        self._windows_changed = True
-
-    def _flags(self, window: int) -> tuple[Any, Any]:
-        count = len(self.patients)
-        good, bad = self._open.get(window, (np.zeros(count, bool), np.zeros(count, bool)))
-        if len(good) < count:
-            good, bad = (np.r_[each, np.zeros(count - len(each), bool)] for each in (good, bad))
-        self._open[window] = good, bad
-        return good, bad
-
-    def _judge(self, window: int, good: Any, bad: Any) -> list[Alert]:
-        """One window of all patients."""
-        rules, at = self._rules, window * self._rules.window_ms
-        level, bad_since, good_since = (
-            self.patients[name][: len(good)] for name in ("level", "bad_since", "good_since")
-        )
-        bad = bad & ~good
-        # In range: whoever has no alert forgets the lapse.
-        rows = np.flatnonzero(good & ((bad_since > 0) | (level > _NONE)))
-        calm = rows[level[rows] == _NONE]
-        bad_since[calm] = 0
-        alerted = rows[level[rows] > _NONE]
-        good_since[alerted] = np.where(good_since[alerted] == 0, at, good_since[alerted])
-        cleared = alerted[at - good_since[alerted] >= rules.clear_ms]
-        alerts = [self._alert(row, _NONE, int(good_since[row]), at) for row in cleared.tolist()]
-        level[cleared] = bad_since[cleared] = good_since[cleared] = 0
-        # Out of range.
-        ill = np.flatnonzero(bad)
-        bad_since[ill] = np.where(bad_since[ill] == 0, at, bad_since[ill])
-        good_since[ill] = 0
-        lasted = at - bad_since[ill]
-        reached = np.where(
-            lasted >= rules.escalate_ms, _CRITICAL, np.where(lasted >= rules.sustained_ms, _WARNING, _NONE)
-        )
-        raised = reached > level[ill]
-        for row, to in zip(ill[raised].tolist(), reached[raised].tolist(), strict=True):
-            alerts.append(self._alert(row, to, int(bad_since[row]), at))
-        level[ill] = np.maximum(level[ill], reached)
-        self.patients.touch("streak", np.r_[rows, ill])
-        return alerts
-
-    def _alert(self, row: int, level: int, since: int, at: int) -> Alert:
-        return Alert(self.patients.id_of(row), _LEVELS[level], since, at, *self._on_duty(row, at))
-
-    # -- saving and loading ------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[str, bytes]]:
-        found = list(self.patients.changes())
-        if len(self._names) > self._names_saved:
-            self._names_saved = len(self._names)
-            found.append((NAMES, packed_json(self._name_list)))
-        if self._windows_changed:
-            self._windows_changed = False
-            found += self._packed_windows()
-        return found
-
-    def _packed_windows(self) -> list[tuple[str, bytes]]:
-        """Flags as bits: a window of a million patients takes a quarter of a megabyte."""
-        content = [packed_json({"judged_until": self.judged_until, "windows": sorted(self._open)})]
-        for window in sorted(self._open):
-            good, bad = self._flags(window)
-            content += [np.packbits(good).tobytes(), np.packbits(bad).tobytes()]
-        sizes = packed_json([len(each) for each in content])
-        return [(WINDOWS, len(sizes).to_bytes(4) + sizes + b"".join(content))]
-
-    def load(self, saved: dict[str, bytes]) -> None:
-        packed, names = saved.pop(WINDOWS, None), saved.pop(NAMES, None)
-        for key in Store.order(list(saved)):
-            self.patients.load(key, saved[key])
-        if names is not None:
-            self._name_list = json.loads(names)
-            self._names = {name: i for i, name in enumerate(self._name_list)}
-            self._names_saved = len(self._names)
-        if packed is not None:
-            self._load_windows(packed)
-
-    def _load_windows(self, packed: bytes) -> None:
-        at = 4 + int.from_bytes(packed[:4])
-        parts = []
-        for size in json.loads(packed[4:at]):
-            parts.append(packed[at : at + size])
-            at += size
-        told, count = json.loads(parts[0]), len(self.patients)
-        self.judged_until = told["judged_until"]
-        for i, window in enumerate(told["windows"]):
-            good, bad = (
-                np.unpackbits(np.frombuffer(part, np.uint8), count=count).astype(bool)
-                for part in parts[1 + 2 * i : 3 + 2 * i]
-            )
-            self._open[window] = good, bad
+def _cleared(masks: Any, bit: int) -> Any:
+    """Whose bit was set; it is not any more."""
+    bits, mask = masks.view(np.uint64), np.uint64(1 << bit)
+    found = (bits & mask) != 0
+    bits &= ~mask
+    return found
 
 
-def records(alerts: list[Alert]) -> tuple[str, pa.RecordBatch]:
+def _alert(patients: KeyedStore, row: int, level: int, since: int, at: int) -> Alert:
+    patient = patients.keys([row])[0].as_py().decode()
+    held = [duty for duty in _rest(patients, row)["duties"] if duty[0] <= at]
+    nurse, ward = (held[-1][1], held[-1][2]) if held else ("", "")
+    return Alert(patient, _LEVELS[level], since, at, nurse, ward)
+
+
+def _rest(patients: KeyedStore, row: int) -> dict[str, Any]:
+    text = patients.values([row])[0].as_py()
+    rest: dict[str, Any] = json.loads(text) if text else {"duties": [], "ahead": []}
+    return rest
+
+
+def _put(patients: KeyedStore, rests: dict[int, Any]) -> None:
+    if rests:
+        rows = np.array(list(rests), np.int64)
+        texts = [json.dumps(rest, separators=(",", ":")).encode() for rest in rests.values()]
+        patients.put_values(rows, pa.array(texts, pa.binary()))
+        patients["is_ahead"][rows] = [bool(rest["ahead"]) for rest in rests.values()]
+
+
+def records(alerts: list[Alert]) -> pa.RecordBatch:
     """As they are written to the topic."""
-    keys = pa.array([a.patient for a in alerts], pa.string())
-    values = pa.array([packed_json(a._asdict()) for a in alerts], pa.binary())
-    return ALERT, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])
+    keys = pa.array([alert.patient.encode() for alert in alerts], pa.binary())
+    values = [json.dumps(alert._asdict(), sort_keys=True).encode() for alert in alerts]
+    return pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], names=["key", "value"])

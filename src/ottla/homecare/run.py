@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from ottla.homecare import topics
-from ottla.homecare.jobs import JOBS
+from ottla.homecare.client import add_client, client_of
+from ottla.homecare.pipelines import NAMES
 from ottla.homecare.rules import Rules
 from ottla.homecare.simulator import add_rules, rules_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
+    add_client(parser)
     parser.add_argument(
         "--master", help="a Spark master, for example spark://host:7077 (default: this machine)"
     )
     parser.add_argument(
-        "--checkpoints", metavar="DIR", help="where Spark keeps its progress (default: a new folder)"
+        "--checkpoints",
+        metavar="DIR",
+        help="where Spark keeps its progress and the pipelines their state (default: a new folder)",
     )
     parser.add_argument("--trigger", default="500 milliseconds", help="time between micro-batches")
     parser.add_argument("--rows-max", type=int, default=1_000_000, help="records in a micro-batch at most")
@@ -30,21 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_rules(parser, Rules())
 
 
-def run(arguments: argparse.Namespace, names: tuple[str, ...] = tuple(JOBS)) -> int:
+def run(arguments: argparse.Namespace, names: tuple[str, ...] = NAMES) -> int:
     logging.basicConfig(
         level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     stopping = []
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: stopping.append(True))
-    topics.create(arguments.bootstrap, arguments.partitions)
+    client = client_of(arguments)
+    topics.create(client, arguments.partitions)
     spark = session(arguments.master, f"homecare {' '.join(names)}")
     from ottla.homecare.stream import Settings
     from ottla.homecare.stream import run as run_stream
 
     folder = Path(arguments.checkpoints or tempfile.mkdtemp(prefix="ottla-homecare-"))
     settings = Settings(
-        arguments.bootstrap,
+        client,
         folder.absolute(),
         rules_of(arguments),
         trigger=arguments.trigger,

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from ottla.homecare.processes import Process
 
 if TYPE_CHECKING:
-    from ottla.server.zookeeper.ensemble import Ensemble
+    from ottla.ensemble import Ensemble
+    from ottla.homecare.secure import Secured
 
 
 class Servers:
     """The first broker is the one that trouble befalls; of several it is the controller as a rule."""
 
-    def __init__(self, count: int, folder: Path) -> None:
-        self._count, self._folder = count, folder
+    def __init__(self, count: int, folder: Path, secured: "Secured | None" = None) -> None:
+        self._count, self._folder, self._secured = count, folder, secured
         self._brokers: dict[int, Process] = {}
         self._addresses: dict[int, str] = {}
         self._zookeeper: Ensemble | None = None
@@ -25,7 +26,7 @@ class Servers:
 
     def start(self) -> None:
         if self._count > 1:
-            from ottla.server.zookeeper.ensemble import Ensemble  # needs Java, which one alone does not
+            from ottla.ensemble import Ensemble  # needs Java, which one alone does not
 
             self._zookeeper = Ensemble(self._folder, [_free_port()])
             self._zookeeper.start()
@@ -50,7 +51,12 @@ class Servers:
         port = self._addresses[number].rsplit(":", 1)[1] if number in self._addresses else "0"
         name = "broker" if self._count == 1 else f"broker-{number}"
         data = "data" if self._count == 1 else f"data-{number}"
-        command = ["start", "--port", port, "--data", str(self._folder / data), "--log-level", "WARNING"]
+        command = ["start", "--data", str(self._folder / data), "--log-level", "WARNING"]
+        if self._secured is None:
+            command += ["--port", port]
+        else:
+            secured_port = int(port) or _free_port()
+            command += ["--config", str(self._secured.broker_file(number, secured_port))]
         if self._zookeeper is not None:
             command += ["--zookeeper", self._zookeeper.connect, "--broker-id", str(number)]
             for setting in _replication(min(3, self._count)):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.client.columnar import ColumnarProducer
 from ottla.homecare import topics
+from ottla.homecare.client import Client, add_client, client_of
 from ottla.homecare.rules import Rules
 from ottla.homecare.world import Plan, World, messages_a_second, step_ms
 
@@ -18,7 +19,7 @@ _TELL_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
+    add_client(parser)
     parser.add_argument("--truth", metavar="FILE", help="write down what must come of it, as JSON")
     parser.add_argument("--flat-out", action="store_true", help="as fast as it goes, in the world's own time")
     parser.add_argument("--json", action="store_true", help="progress as JSON lines")
@@ -57,9 +58,10 @@ def plan_of(arguments: argparse.Namespace, **more: Any) -> Plan:
 
 def run(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments, with_truth=bool(arguments.truth) or not arguments.flat_out)
-    topics.create(arguments.bootstrap, arguments.partitions)
+    client = client_of(arguments)
+    topics.create(client, arguments.partitions)
     tell = _tell_json if arguments.json else _tell_plainly
-    world = simulate(arguments.bootstrap, plan, tell, flat_out=arguments.flat_out)
+    world = simulate(client, plan, tell, flat_out=arguments.flat_out)
     if arguments.truth:
         world.truth.expected(all_silent=True).save(Path(arguments.truth))
         tell({"truth": arguments.truth})
@@ -67,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def simulate(
-    bootstrap: str, plan: Plan, tell: Callable[[dict[str, Any]], None], *, flat_out: bool = False
+    client: Client, plan: Plan, tell: Callable[[dict[str, Any]], None], *, flat_out: bool = False
 ) -> World:
     """Returns when everything is acknowledged."""
     producer = ColumnarProducer(
-        bootstrap_servers=bootstrap,
+        client,
         linger_ms=20,
         buffer_memory=_BUFFER_BYTES,
         compression_type="lz4",

@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet  # type: ignore[import-untyped,import-not-foun
 from ottla.client.values import TopicPartition
 from ottla.homecare import topics
 from ottla.homecare.billing import parse_totals
+from ottla.homecare.client import Client, add_client, client_of
 from ottla.homecare.reading import Ends, edges, read_ranges
 
 FILE = "totals.parquet"
@@ -26,7 +27,7 @@ _SCHEMA = pa.schema(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bootstrap", default="127.0.0.1:9092", help="default: 127.0.0.1:9092")
+    add_client(parser)
     parser.add_argument(
         "--folder", default="billing-table", help="where the table is (default: billing-table)"
     )
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     if arguments.rebuild:
         (folder / FILE).unlink(missing_ok=True)
-    table = update(arguments.bootstrap, folder)
+    table = update(client_of(arguments), folder)
     by_month = table.group_by("month").aggregate(
         [("patient", "count"), ("services", "sum"), ("cents", "sum")]
     )
@@ -50,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def update(bootstrap: str, folder: Path) -> pa.Table:
+def update(client: Client, folder: Path) -> pa.Table:
     """Brings the table up to what is committed now; the table."""
     table, read = load(folder)
-    begins, ends = edges(bootstrap, topics.TOTAL)
+    begins, ends = edges(client, topics.TOTAL)
     begins |= {where: at for where, at in read.items() if at > begins.get(where, 0)}
-    changes = [parse_totals(rows) for rows in read_ranges(bootstrap, begins, ends)]
+    changes = [parse_totals(rows) for rows in read_ranges(client, begins, ends)]
     if changes:
         table = merge(table, pa.concat_tables(changes))
     if changes or ends != read:

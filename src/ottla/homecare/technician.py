@@ -1,23 +1,28 @@
-"""The technician's view: which devices fell silent, since when, and which are back.
+"""The technician's pipeline: which devices fell silent, since when, and which are back.
 
-Heartbeats come in runs: no two of a run are further apart than the time-out. Tasks reduce a micro-batch to runs;
-the driver keeps the last heartbeat of every device, joins runs to it, and where they do not join the device was
-offline in between. Nothing is said before it is certain, that is before the watermark has passed: so the outcome is
-the same however records are cut into micro-batches, delayed or repeated.
+Heartbeats come in runs: no two of a run are further apart than the time-out. The store keeps the last heartbeat of
+every device; a run that does not join it means that the device was offline in between. Nothing is said before it is
+certain, that is before the watermark has passed: so the outcome is the same however records are cut into steps,
+delayed or repeated.
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.homecare.store import Store, packed_json
+from ottla.homecare.rules import Rules
 from ottla.homecare.topics import EVENT
+from ottla.pipelines import Operator, Step, StoreSpec
+from ottla.pipelines.state.store import KeyedStore
 
-PENDING = "pending"
+# `last` is the latest heartbeat that is joined to those before it, 0 before the first; `runs` are those behind a gap
+# that is not certain yet, as JSON.
+DEVICES = StoreSpec(
+    "devices", (("last", "int64"), ("offline", "bool"), ("waiting", "bool"), ("runs", "bytes"))
+)
 _EVENT = '{"at": %d, "device": %s, "state": "%s"}'
 Run = tuple[int, int]  # first and last heartbeat, in ms
 
@@ -28,21 +33,111 @@ class Event(NamedTuple):
     at: int  # the last heartbeat before, or the first one again
 
 
-def runs(heartbeats: Iterable[pa.RecordBatch], timeout_ms: int) -> pa.Table:
-    """In a task: columns device, first, last. Usually one row for each device."""
-    names = ["device", "at"]
-    batches = [
-        pa.RecordBatch.from_arrays([rows.column("key").cast(pa.string()), _milliseconds(rows)], names=names)
-        for rows in heartbeats
-    ]
-    schema = pa.schema([("device", pa.string()), ("at", pa.int64())])
-    table = pa.Table.from_batches(batches, schema)
+class Technician(Operator):
+    def __init__(self, rules: Rules) -> None:
+        self._timeout_ms, self._lateness_ms = rules.timeout_ms, rules.lateness_ms
+
+    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        devices = step.stores["devices"]
+        found = runs(rows, self._timeout_ms)
+        places = devices.rows(found["device"].combine_chunks())
+        self._take(devices, places, found["first"].to_numpy(), found["last"].to_numpy())
+
+    def advance(self, step: Step) -> None:
+        devices, watermark_ms = step.stores["devices"], step.time_ms - self._lateness_ms
+        events = self._settle_all(devices, watermark_ms) + self._silent(devices, watermark_ms)
+        step.emit(EVENT, records(events))
+        step.show(devices=len(devices), offline=int(devices["offline"].sum()))
+
+    # -- taking heartbeats in ----------------------------------------------------------------------
+
+    def _take(self, devices: KeyedStore, rows: Any, first: Any, last: Any) -> None:
+        latest, offline = devices["last"], devices["offline"]
+        before = latest[rows]
+        new = last > before  # others are late or repeated, and change nothing
+        joined = new & ~offline[rows] & ~devices["waiting"][rows] & (first - before <= self._timeout_ms)
+        if not before.all():
+            # Of a device that is seen for the first time one run is a beginning; more than one is a gap.
+            count = np.bincount(rows)
+            joined |= new & (before == 0) & ~devices["waiting"][rows] & (count[rows] == 1)
+        np.maximum.at(latest, rows[joined], last[joined])
+        special = new & ~joined
+        self._take_one_by_one(devices, rows[special], first[special], last[special])
+        devices.touch(rows[new])
+
+    def _take_one_by_one(self, devices: KeyedStore, rows: Any, first: Any, last: Any) -> None:
+        """For the few devices with a gap, in the order of time."""
+        latest, offline, waiting = devices["last"], devices["offline"], devices["waiting"]
+        pending: dict[int, list[Run]] = {}
+        order = np.argsort(first, kind="stable")
+        for row, begin, end in zip(
+            rows[order].tolist(), first[order].tolist(), last[order].tolist(), strict=True
+        ):
+            known = int(latest[row])
+            near = known == 0 or begin - known <= self._timeout_ms
+            if near and not offline[row] and not waiting[row]:
+                latest[row] = max(known, end)
+            else:
+                runs_of = pending.setdefault(row, _waiting(devices, row))
+                runs_of.append((max(begin, known + 1), end))
+                waiting[row] = True
+        _put(devices, pending)
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def _settle_all(self, devices: KeyedStore, watermark_ms: int) -> list[Event]:
+        """All at once, as all may come back at once."""
+        events: list[Event] = []
+        left: dict[int, list[Run]] = {}
+        rows = np.flatnonzero(devices["waiting"])
+        for row, device in zip(rows.tolist(), _names(devices, rows), strict=True):
+            told, left[row] = self._settle(devices, row, device, watermark_ms)
+            events += told
+        _put(devices, left)
+        return events
+
+    def _settle(
+        self, devices: KeyedStore, row: int, device: str, watermark_ms: int
+    ) -> tuple[list[Event], list[Run]]:
+        """Joins the pending runs of a device; a gap before a run that began by the watermark is certain."""
+        latest, offline = devices["last"], devices["offline"]
+        events: list[Event] = []
+        waiting: list[Run] = []
+        for begin, end in sorted(_waiting(devices, row)):
+            known = int(latest[row])
+            if end <= known:
+                continue
+            if waiting:
+                waiting.append((begin, end))
+            elif not offline[row] and begin - known <= self._timeout_ms:
+                latest[row] = end
+            elif begin <= watermark_ms:
+                if not offline[row]:
+                    events.append(Event(device, "offline", known))
+                events.append(Event(device, "online", begin))
+                latest[row], offline[row] = end, False
+            else:
+                waiting.append((begin, end))
+        return events, _merged(waiting, self._timeout_ms)
+
+    def _silent(self, devices: KeyedStore, watermark_ms: int) -> list[Event]:
+        latest, offline = devices["last"], devices["offline"]
+        rows = np.flatnonzero((latest > 0) & ~offline & (latest + self._timeout_ms < watermark_ms))
+        offline[rows] = True
+        devices.touch(rows)
+        since = latest[rows].tolist()
+        return [Event(device, "offline", at) for device, at in zip(_names(devices, rows), since, strict=True)]
+
+
+def runs(rows: pa.RecordBatch, timeout_ms: int) -> pa.Table:
+    """Heartbeats as columns device, first, last. Usually one row for each device."""
+    table = pa.table({"device": rows.column("key"), "at": milliseconds(rows)})
     spans = table.group_by("device").aggregate([("at", "min"), ("at", "max")])
     spans = spans.select(["device", "at_min", "at_max"]).rename_columns(["device", "first", "last"])
     long = pc.greater(pc.subtract(spans["last"], spans["first"]), timeout_ms)
     if not pc.any(long).as_py():
         return spans
-    # Only a batch that spans more than a time-out can hold a gap: a pipeline that catches up.
+    # Only a step that spans more than a time-out can hold a gap: a pipeline that catches up.
     doubtful = spans.filter(long)["device"]
     beats = table.filter(pc.is_in(table["device"], doubtful.combine_chunks())).sort_by(
         [("device", "ascending"), ("at", "ascending")]
@@ -64,125 +159,33 @@ def _cut(beats: pa.Table, timeout_ms: int) -> pa.Table:
     return pa.Table.from_arrays(columns, names=["device", "first", "last"])
 
 
-def _milliseconds(rows: pa.RecordBatch) -> pa.Array:
-    times = rows.column("timestamp")
-    if pa.types.is_timestamp(times.type):
-        times = times.cast(pa.timestamp("ms", tz=times.type.tz), safe=False)
-    return times.cast(pa.int64())
+def milliseconds(rows: pa.RecordBatch) -> pa.Array:
+    return pc.divide(rows.column("timestamp").cast(pa.int64()), 1000)
 
 
-class Technician:
-    """All devices. `last` is the latest heartbeat that is joined to those before it; 0 where none came yet."""
+def records(events: list[Event]) -> pa.RecordBatch:
+    """As they are written to the topic."""
+    values = [(_EVENT % (e.at, json.dumps(e.device), e.state)).encode() for e in events]
+    keys = pa.array([e.device.encode() for e in events], pa.binary())
+    return pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], names=["key", "value"])
 
-    def __init__(self, timeout_ms: int) -> None:
-        self._timeout_ms = timeout_ms
-        self.devices = Store({"beat": {"last": np.int64, "offline": np.bool_}})
-        self._pending: dict[int, list[Run]] = {}  # runs behind a gap that is not certain yet
-        self._pending_changed = False
 
-    @property
-    def offline(self) -> int:
-        return int(self.devices["offline"].sum())
+def _names(devices: KeyedStore, rows: Any) -> list[str]:
+    return [key.decode() for key in devices.keys(rows).to_pylist()]
 
-    def step(self, found: pa.Table, watermark_ms: int) -> list[Event]:
-        """Takes the runs of a micro-batch and the time; gives what became certain, in order for each device."""
-        rows = self.devices.rows(found["device"].combine_chunks())
-        first, last = found["first"].to_numpy(), found["last"].to_numpy()
-        self._take(rows, first, last)
-        return self._settle_all(watermark_ms) + self._silent(watermark_ms)
 
-    def _take(self, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
-        latest, offline = self.devices["last"], self.devices["offline"]
-        before = latest[rows]
-        new = last > before  # others are late or repeated, and change nothing
-        joined = new & ~offline[rows] & (first - before <= self._timeout_ms)
-        if not before.all():
-            # Of a device that is seen for the first time one run is a beginning; more than one is a gap.
-            _, place, count = np.unique(rows, return_inverse=True, return_counts=True)
-            joined |= new & (before == 0) & (count[place] == 1)
-        if self._pending:
-            joined &= ~np.isin(rows, list(self._pending))
-        np.maximum.at(latest, rows[joined], last[joined])
-        special = new & ~joined
-        self._take_one_by_one(rows[special], first[special], last[special])
-        self.devices.touch("beat", rows[new])
+def _waiting(devices: KeyedStore, row: int) -> list[Run]:
+    text = devices.values([row])[0].as_py() if devices["waiting"][row] else b""
+    return [(begin, end) for begin, end in json.loads(text or b"[]")]
 
-    def _take_one_by_one(self, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
-        """For the few devices with a gap, in the order of time."""
-        latest, offline = self.devices["last"], self.devices["offline"]
-        order = np.argsort(first, kind="stable")
-        begins, ends = first[order].tolist(), last[order].tolist()
-        for row, begin, end in zip(rows[order].tolist(), begins, ends, strict=True):
-            known = int(latest[row])
-            near = known == 0 or begin - known <= self._timeout_ms
-            if near and not offline[row] and row not in self._pending:
-                latest[row] = max(known, end)
-            else:
-                self._pending.setdefault(row, []).append((max(begin, known + 1), end))
-                self._pending_changed = True
 
-    def _settle_all(self, watermark_ms: int) -> list[Event]:
-        """All at once, as all may come back at once."""
-        rows = sorted(self._pending)
-        before = {row: self._pending[row] for row in rows}
-        names = self.devices.ids(rows).to_pylist()
-        latest, offline = self.devices["last"], self.devices["offline"]
-        events: list[Event] = []
-        for row, device in zip(rows, names, strict=True):
-            events += self._settle(row, device, latest, offline, watermark_ms)
-        changed = [row for row in rows if self._pending.get(row) != before[row]]
-        if changed:
-            self._pending_changed = True
-            self.devices.touch("beat", np.array(changed))
-        return events
-
-    def _settle(self, row: int, device: str, latest: Any, offline: Any, watermark_ms: int) -> list[Event]:
-        """Joins the pending runs of a device; a gap before a run that began by the watermark is certain."""
-        events: list[Event] = []
-        waiting: list[Run] = []
-        for begin, end in sorted(self._pending[row]):
-            known = int(latest[row])
-            if end <= known:
-                continue
-            if waiting:
-                waiting.append((begin, end))
-            elif not offline[row] and begin - known <= self._timeout_ms:
-                latest[row] = end
-            elif begin <= watermark_ms:
-                if not offline[row]:
-                    events.append(Event(device, "offline", known))
-                events.append(Event(device, "online", begin))
-                latest[row], offline[row] = end, False
-            else:
-                waiting.append((begin, end))
-        if waiting:
-            self._pending[row] = _merged(waiting, self._timeout_ms)
-        else:
-            del self._pending[row]
-        return events
-
-    def _silent(self, watermark_ms: int) -> list[Event]:
-        latest, offline = self.devices["last"], self.devices["offline"]
-        rows = np.flatnonzero((latest > 0) & ~offline & (latest + self._timeout_ms < watermark_ms))
-        offline[rows] = True
-        self.devices.touch("beat", rows)
-        names, since = self.devices.ids(rows).to_pylist(), latest[rows].tolist()
-        return [Event(device, "offline", at) for device, at in zip(names, since, strict=True)]
-
-    # -- saving and loading ------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[str, bytes]]:
-        found = list(self.devices.changes())
-        if self._pending_changed:
-            self._pending_changed = False
-            found.append((PENDING, packed_json({str(row): runs for row, runs in self._pending.items()})))
-        return found
-
-    def load(self, saved: dict[str, bytes]) -> None:
-        pending = json.loads(saved.pop(PENDING, b"{}"))
-        self._pending = {int(row): [(run[0], run[1]) for run in runs] for row, runs in pending.items()}
-        for key in Store.order(list(saved)):
-            self.devices.load(key, saved[key])
+def _put(devices: KeyedStore, runs_of: dict[int, list[Run]]) -> None:
+    """The runs that wait, by row."""
+    if runs_of:
+        rows = np.array(list(runs_of), np.int64)
+        texts = [json.dumps(waiting).encode() if waiting else b"" for waiting in runs_of.values()]
+        devices.put_values(rows, pa.array(texts, pa.binary()))
+        devices["waiting"][rows] = [bool(waiting) for waiting in runs_of.values()]
 
 
 def _merged(waiting: list[Run], timeout_ms: int) -> list[Run]:
@@ -193,10 +196,3 @@ def _merged(waiting: list[Run], timeout_ms: int) -> list[Run]:
         else:
             merged.append((begin, end))
     return merged
-
-
-def records(events: list[Event]) -> tuple[str, pa.RecordBatch]:
-    """As they are written to the topic."""
-    values = [(_EVENT % (e.at, json.dumps(e.device), e.state)).encode() for e in events]
-    keys = pa.array([e.device for e in events], pa.string())
-    return EVENT, pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], names=["key", "value"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import TopicAlreadyExists
+from ottla.homecare.client import Client
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -17,17 +18,6 @@ ROSTER = "nurse-roster"
 ALERT = "nurse-alert"
 BILLING = "billing-event"
 TOTAL = "billing-total"
-TECHNICIAN_STATE = "technician-state"
-NURSE_STATE = "nurse-state"
-BILLING_STATE = "billing-state"
-
-# State is written in every micro-batch and only its latest version counts, so it is cleaned early and often.
-_STATE = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(64 * 1024 * 1024),
-    "min.cleanable.dirty.ratio": "0.5",
-    "delete.retention.ms": str(_HOUR_MS),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +62,8 @@ TOPICS = (
         key="patient",
         holds="which nurse follows a patient on which ward, from when on",
         why="Compacted: the latest word on each patient is kept for ever, whatever its age, and a new reader gets "
-        "the whole roster. Small, so a quarter of the partitions.",
-        share=4,
+        "the whole roster. As many partitions as the vitals have: the two are joined by patient, partition by "
+        "partition.",
         configs={"cleanup.policy": "compact", "min.compaction.lag.ms": str(_HOUR_MS)},
     ),
     Topic(
@@ -100,17 +90,14 @@ TOPICS = (
         share=4,
         configs={"cleanup.policy": "compact"},
     ),
-    Topic(TECHNICIAN_STATE, "part of the state", "last heartbeat of each device", "Compacted.", 0, _STATE),
-    Topic(NURSE_STATE, "part of the state", "streaks and roster of each patient", "Compacted.", 0, _STATE),
-    Topic(BILLING_STATE, "part of the state", "numbers seen of each device", "Compacted.", 0, _STATE),
 )
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
 
-def create(bootstrap: str, partitions: int = 4) -> list[str]:
+def create(client: Client, partitions: int = 4) -> list[str]:
     """Makes those that are not there yet; their names."""
     made = []
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with Admin(client) as admin:
         for topic in TOPICS:
             wanted = NewTopic(topic.name, topic.partitions(partitions), configs=topic.configs)
             try:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -97,6 +97,7 @@ class View:
         told = figures.latest
         if not told:
             return f"{name:<11} starting"
+        told = defaultdict(int, told)  # the first micro-batch is reported before it has any figures
         latency = figures.latency()
         shown = "" if latency is None else f"  latency {latency[0]:,}/{latency[1]:,} ms"
         match name:

@@ -31,12 +31,21 @@ class _Wanted:
 class Controller:
     """Every broker runs one; one of them holds the lease. `epoch` is None while it is not this one.
 
-    `config` is the static configuration; decisions see it under the cluster's dynamic defaults.
+    `config` is the static configuration; decisions see it under the cluster's dynamic defaults. `on_news` is called
+    after a change of the lease or of the members.
     """
 
     QUEUE_MAX = 10_000
 
-    def __init__(self, broker_id: int, log: MetadataLog, config: Config) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        log: MetadataLog,
+        config: Config,
+        *,
+        on_session_over: Callable[[], None] = lambda: None,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
         self.broker_id = broker_id
         self.image = Image()
         self.epoch: int | None = None
@@ -46,9 +55,7 @@ class Controller:
         """Who is the controller, as far as the log has told; `lease_epoch` is under which epoch."""
         self.lease_epoch = 0
         self.is_caught_up = False
-        self.on_session_over: Callable[[], None] = lambda: None
-        self.on_news: Callable[[], None] = lambda: None
-        """After a change of the lease or of who is there."""
+        self._on_session_over, self._on_news = on_session_over, on_news
         self._gone: set[tuple[int, bytes]] = set()
         self._log = log
         self._config = config
@@ -134,19 +141,19 @@ class Controller:
             self._step_down()
             if holder is None:
                 self._log.claim(self.broker_id)
-        self.on_news()
+        self._on_news()
 
     def on_members(self, members: Mapping[int, bytes]) -> None:
         self.members = {broker_id: membership.decode(data) for broker_id, data in members.items()}
         self._gone &= {(each.broker_id, each.incarnation) for each in self.members.values()}
         self._go_on()
-        self.on_news()
+        self._on_news()
 
     def on_session_lost(self) -> None:
         self.members = None
         self.holder = None
         self._step_down()
-        self.on_session_over()
+        self._on_session_over()
 
     # Writing
 

@@ -79,6 +79,7 @@ def _steps(members: Mapping[int, Registration], image: Image, config: Config) ->
         if known is None or known.incarnation != member.incarnation:
             yield _registered(broker_id, member, image, config)
         elif member.stopping:
+            yield brokers.hand_over(broker_id, known.epoch, image, config).records
             yield brokers.stop(broker_id, known.epoch, image, config).records
         elif member.ready:
             yield brokers.unfence(broker_id, known.epoch, image, config).records

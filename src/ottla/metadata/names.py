@@ -17,6 +17,14 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
+def is_legal(name: str) -> bool:
+    try:
+        check_name(name)
+    except errors.InvalidTopicException:
+        return False
+    return True
+
+
 def check_name(name: str) -> None:
     if not name:
         raise errors.InvalidTopicException("Topic name is invalid: the empty string is not allowed")

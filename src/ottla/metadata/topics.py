@@ -25,6 +25,11 @@ from ottla.metadata.records import (
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 NO_ID = bytes(16)
+Charge = Callable[[int], None]  # takes so many changes of partitions from a quota; raises if it is used up
+
+
+def free_of_charge(partitions: int) -> None:
+    pass
 
 
 @frozen
@@ -39,7 +44,11 @@ class TopicResult:
 
 
 def create_topics(
-    topics: Iterable[Any], image: Image, config: Config, new_id: Callable[[], bytes]
+    topics: Iterable[Any],
+    image: Image,
+    config: Config,
+    new_id: Callable[[], bytes],
+    charge: Charge = free_of_charge,
 ) -> Decision[list[TopicResult]]:
     """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
     requested = list(topics)
@@ -57,6 +66,7 @@ def create_topics(
             if left < 0:
                 raise errors.PolicyViolation("Excessively large number of partitions per request.")
             _check_limits(image, config, len(results), PARTITIONS_PER_REQUEST_MAX - left)
+            charge(len(replicas))
             topic_records = _records_of_new(topic, replicas, image, new_id())
         except ProtocolError as error:
             results.append(TopicResult(name, error=error))
@@ -67,7 +77,9 @@ def create_topics(
     return Decision(tuple(records), results)
 
 
-def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
+def delete_topics(
+    topics: Iterable[Any], image: Image, config: Config, charge: Charge = free_of_charge
+) -> Decision[list[TopicResult]]:
     """`topics` have `name` or `topic_id` (DeleteTopicState)."""
     wanted = list(topics)
     names = Counter(topic.name for topic in wanted if topic.name is not None)
@@ -84,6 +96,7 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
             if doomed.topic_id in records:
                 what = "id" if topic.name is None else "name"
                 raise errors.InvalidRequest(f"Duplicate topic {what}.")
+            charge(len(doomed.partitions))
         except ProtocolError as error:
             results[topic.name, topic.topic_id] = TopicResult(topic.name, topic.topic_id, error)
         else:
@@ -92,7 +105,9 @@ def delete_topics(topics: Iterable[Any], image: Image, config: Config) -> Decisi
     return Decision(tuple(records.values()), list(results.values()))
 
 
-def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> Decision[list[TopicResult]]:
+def create_partitions(
+    topics: Iterable[Any], image: Image, config: Config, charge: Charge = free_of_charge
+) -> Decision[list[TopicResult]]:
     """`topics` are CreatePartitionsTopic."""
     requested = list(topics)
     wanted = {topic.name: topic for topic in requested}
@@ -104,6 +119,7 @@ def create_partitions(topics: Iterable[Any], image: Image, config: Config) -> De
             if names[name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
             partition_records = _more_partitions(topic, image, config, len(records))
+            charge(len(partition_records))
         except ProtocolError as error:
             results.append(TopicResult(name, error=error))
         else:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ottla.broker.assembly import FEATURES, METADATA_FOLDER, uuid_4
+from ottla.broker.assembly import METADATA_FOLDER, uuid_4
+from ottla.broker.routes import FEATURES
 from ottla.config.settings import Config
 from ottla.errors import OttlaError, ProtocolError
 from ottla.metadata.controller import Controller
@@ -33,6 +34,7 @@ from ottla.migration.kraft_log import MetadataLog as KraftLog
 from ottla.migration.refusals import CannotImport
 from ottla.migration.source_folder import OFFSET_FILES, copy_all, left_behind
 from ottla.server.disk import OsDisk
+from ottla.server.zookeeper.log import ZooKeeperLog
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import Meta
 from ottla.storage.folder_names import partition_folder
@@ -277,8 +279,6 @@ def _write(log: MetadataLog, node_id: int, made: list[Record]) -> None:
 
 
 async def _write_to_zookeeper(config: Config, made: list[Record]) -> None:
-    from ottla.server.zookeeper.log import ZooKeeperLog
-
     log = ZooKeeperLog.of(config)
     controller = Controller(config.node_id, log, config)
     try:

@@ -98,6 +98,12 @@ class KraftImage:
                 self._apply_acl(record)
             case UserScramCredential():
                 self.image.apply(security.scram(record))
+            case ClientQuota():
+                self.image.apply(security.quota(record))
+            case DelegationToken():
+                self.image.apply(security.token(record))
+            case RemoveDelegationToken():
+                self.image.apply(ours.TokenRemoved(record.token_id))
             case RemoveUserScramCredential():
                 self.image.apply(ours.ScramRemoved(record.name, record.mechanism))
             case _:
@@ -165,12 +171,6 @@ class KraftImage:
 
     def _apply_homeless(self, record: KraftRecord) -> None:
         match record:
-            case DelegationToken():
-                self.homeless["token", record.token_id] = f"the delegation token {record.token_id}"
-            case RemoveDelegationToken():
-                self.homeless.pop(("token", record.token_id), None)
-            case ClientQuota():
-                self._apply_quota(record)
             case ZkMigrationState():
                 if record.zk_migration_state in _MIGRATION_DONE:
                     self.homeless.pop("zookeeper", None)
@@ -178,15 +178,6 @@ class KraftImage:
                     self.homeless["zookeeper"] = "a migration from ZooKeeper that has not ended"
             case _:
                 raise TypeError(f"{record!r} is no metadata record")
-
-    def _apply_quota(self, record: ClientQuota) -> None:
-        entity = tuple(sorted((each.entity_type, each.entity_name or "<default>") for each in record.entity))
-        key = "quota", entity, record.key
-        if record.remove:
-            self.homeless.pop(key, None)
-        else:
-            who = ", ".join(f"{kind} {name}" for kind, name in entity)
-            self.homeless[key] = f"the quota {record.key} of {who}"
 
 
 def _created(record: PartitionRecord) -> ours.PartitionCreated:

@@ -274,6 +274,12 @@ class DelegationToken(KraftRecord):
         Field("expiration_timestamp", "int64", _ALL),
         Field("token_id", "string", _ALL),
     )
+    owner: str
+    requester: str
+    renewers: list[str]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
     token_id: str
 
 
@@ -335,6 +341,7 @@ class ClientQuota(KraftRecord):
     )
     entity: list[QuotaEntity]
     key: str
+    value: float
     remove: bool
 
 

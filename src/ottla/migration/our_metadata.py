@@ -10,6 +10,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.journal import Journal
 from ottla.metadata.records import Record
 from ottla.ports import Disk
+from ottla.server.zookeeper.log import ZooKeeperLog
 from ottla.storage.memory import MemoryDisk
 
 CONNECT_S = 30.0
@@ -57,8 +58,6 @@ def read_zookeeper(config: Config) -> Image:
 
 
 async def _read_zookeeper(config: Config) -> Image:
-    from ottla.server.zookeeper.log import ZooKeeperLog
-
     log = ZooKeeperLog.of(config)
     reader = _Reader()
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ottla.broker.assembly import FEATURES
+from ottla.broker.routes import FEATURES
 from ottla.config.group import GROUP_KEYS
 from ottla.config.protection import broken_promise
 from ottla.config.settings import broker_key

@@ -32,6 +32,24 @@ def scram(record: kraft.UserScramCredential) -> ours.ScramSet:
     )
 
 
+def quota(record: kraft.ClientQuota) -> ours.QuotaSet:
+    parts = [ours.QuotaEntity(each.entity_type, each.entity_name) for each in record.entity]
+    entity = tuple(sorted(parts, key=lambda part: part.kind))
+    return ours.QuotaSet(entity, record.key, None if record.remove else repr(record.value))
+
+
+def token(record: kraft.DelegationToken) -> ours.TokenSet:
+    return ours.TokenSet(
+        record.token_id,
+        record.owner,
+        record.requester,
+        tuple(record.renewers),
+        record.issue_timestamp,
+        record.expiration_timestamp,
+        record.max_timestamp,
+    )
+
+
 def exported(security: Security) -> Iterator[KraftRecord]:
     """Rules get new ids: ours have none."""
     for rule in sorted(security.acls, key=repr):

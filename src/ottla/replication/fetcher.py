@@ -6,7 +6,7 @@ history differs answers where that epoch ends with it, and the follower cuts the
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from ottla.wire.messages.fetch import (
 )
 
 FETCH_VERSION = 17
+LOOK_MS = 5000
 FIRST_PAUSE_MS = 20
 # The leader or we have not heard of an election yet.
 NOT_YET = errors.NotLeaderOrFollower, errors.UnknownLeaderEpoch, errors.FencedLeaderEpoch
@@ -80,6 +81,8 @@ class Fetcher:
         self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
         self._known: dict[Key, Asked] = {}  # what the leader's session holds
         self._under_way: dict[Key, Asked] = {}
+        self._due: set[Key] = set()  # may have changed since they were asked for
+        self._looked_ms = 0  # when all of them were looked at
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -89,6 +92,7 @@ class Fetcher:
 
     def follow(self, partition: Partition) -> None:
         key = key_of(partition)
+        self._due.add(key)
         found = self._followed.get(key)
         if found is None or found.partition is not partition:
             self._followed[key] = _Followed(partition)
@@ -97,25 +101,22 @@ class Fetcher:
 
     def leave(self, key: Key) -> None:
         self._followed.pop(key, None)
+        self._due.add(key)
 
     # -- asking ----------------------------------------------------------------------------------
 
     def request(self, broker_epoch: int, now_ms: int) -> FetchRequest | None:
         """What to ask next; None while there is nothing to ask for."""
         known = self._known if self._session_id != NO_SESSION else {}
-        wanted: dict[Key, Asked] = {}
-        changed: dict[Key, Asked] = {}
-        for key, followed in self._followed.items():
-            last = known.get(key)
-            asked = self._asked(followed, last, now_ms)
-            if asked is not None:
-                wanted[key] = asked
-                if asked is not last:
-                    changed[key] = asked
-        if not wanted:
+        changed, left_out = self._changes(known, now_ms)
+        forgotten = [key for key in left_out if key in known]
+        if not changed and len(forgotten) == len(known):
             return None
-        forgotten = [key for key in known if key not in wanted]
-        self._known = self._under_way = wanted
+        for key in forgotten:
+            del known[key]
+        known.update(changed)
+        self._due = left_out & self._followed.keys()
+        self._known = self._under_way = known
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch),
             max_wait_ms=self.limits.wait_ms,
@@ -126,6 +127,27 @@ class Fetcher:
             topics=self._topics(changed),
             forgotten_topics_data=_forgotten(forgotten),
         )
+
+    def _changes(self, known: dict[Key, Asked], now_ms: int) -> tuple[dict[Key, Asked], set[Key]]:
+        """Partitions to ask for otherwise than the session does, and those to leave out of it."""
+        changed: dict[Key, Asked] = {}
+        left_out: set[Key] = set()
+        for key in self._to_look_at(known, now_ms):
+            followed, last = self._followed.get(key), known.get(key)
+            asked = self._asked(followed, last, now_ms) if followed is not None else None
+            if asked is None:
+                left_out.add(key)
+            elif asked is not last:
+                changed[key] = asked
+        return changed, left_out
+
+    def _to_look_at(self, known: dict[Key, Asked], now_ms: int) -> Iterable[Key]:
+        """Of many partitions few change between two fetches. Now and then all are looked at: retention may have
+        moved the start of a log, and that is not noticed here."""
+        if known and now_ms - self._looked_ms < LOOK_MS:
+            return self._due
+        self._looked_ms = now_ms
+        return {**self._followed, **dict.fromkeys(self._due)}
 
     def resumes_in_ms(self, now_ms: int) -> int | None:
         """When a partition that is left out now is due again; None when there is none."""
@@ -190,6 +212,7 @@ class Fetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 key = topic.topic_id, data.partition_index
+                self._due.add(key)
                 followed, asked = self._followed.get(key), under_way.get(key)
                 if followed is not None and asked is not None:
                     self._on_data(followed, asked, data, now_ms)

@@ -38,8 +38,6 @@ class Partition:
         self.stable = Waiters()  # for the last stable offset
         self.written = Waiters()  # for the end of the log: followers
         self.trimmed = Waiters()  # for followers to move their log start
-        self.on_committed: Callable[[], None] | None = None  # a coordinator's shard listens here
-        self.on_isr_wanted: Callable[[Partition, frozenset[int]], None] = lambda partition, isr: None
         self.followers: dict[int, Replica] = {}
         self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
         self.proposed_epochs: dict[int, int] = {}  # of followers in it: the life that had what it takes
@@ -221,8 +219,9 @@ class Partition:
 
     def on_follower_fetch(
         self, replica_id: int, offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
-    ) -> None:
-        """A follower has everything before `offset`. May commit records, and may bring it into the ISR."""
+    ) -> frozenset[int] | None:
+        """A follower has everything before `offset`: that may commit records. Returns the ISR to propose if the
+        follower has caught up and is not in it."""
         log = self.leader_log()
         follower = self.follower(replica_id, now_ms)
         if broker_epoch < follower.broker_epoch:
@@ -231,12 +230,11 @@ class Partition:
         is_same = follower.is_at(offset, log_start_offset, broker_epoch)
         follower.on_fetch(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
         if is_same and replica_id in self.state.isr:
-            return  # it was counted when it told this first
+            return None  # it was counted when it told this first
         if has_trimmed:
             self.trimmed.wake_all()
-        if replica_id not in self.state.isr:
-            self._maybe_expand(replica_id, offset, log)
         self.advance()
+        return None if replica_id in self.state.isr else self._expanded_isr(replica_id, offset, log)
 
     def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
         """Where the logs of all replicas that live have started at least: what is before is gone everywhere."""
@@ -256,22 +254,22 @@ class Partition:
             found = self.followers[replica_id] = Replica(caught_up_ms=now_ms)
         return found
 
-    def _maybe_expand(self, replica_id: int, offset: int, log: Log) -> None:
-        if offset >= max(log.high_watermark, self.epoch_start_offset) and self.proposed_isr is None:
-            self.on_isr_wanted(self, frozenset({*self.state.isr, replica_id}))
+    def _expanded_isr(self, replica_id: int, offset: int, log: Log) -> frozenset[int] | None:
+        if offset < max(log.high_watermark, self.epoch_start_offset) or self.proposed_isr is not None:
+            return None
+        return frozenset({*self.state.isr, replica_id})
 
-    def maybe_shrink(self, now_ms: int, lag_ms_max: int) -> None:
-        """Proposes an ISR without those that have not kept up."""
+    def shrunk_isr(self, now_ms: int, lag_ms_max: int) -> frozenset[int] | None:
+        """The ISR to propose if some in it have not kept up."""
         if not self.is_leader or self.log is None or self.proposed_isr is not None:
-            return
+            return None
         end = self.log.end_offset
         out = {
             each
             for each in self.state.isr
             if each != self._broker_id and self.follower(each, now_ms).lags(end, now_ms, lag_ms_max)
         }
-        if out:
-            self.on_isr_wanted(self, frozenset(self.state.isr) - out)
+        return frozenset(self.state.isr) - out if out else None
 
     def propose(self, isr: frozenset[int]) -> None:
         """The controller is being asked. Until its answer is known the old and the new ISR both count.
@@ -311,8 +309,6 @@ class Partition:
     def on_high_watermark(self) -> None:
         log = self.log
         assert log is not None
-        if self.on_committed is not None:
-            self.on_committed()
         self.committed.on_reached(log.high_watermark)
         self.stable.on_reached(log.last_stable_offset)
 

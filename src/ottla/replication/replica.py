@@ -36,5 +36,9 @@ class Replica:
         self.broker_epoch = broker_epoch
         self._fetched_ms, self._leader_end = now_ms, leader_end
 
+    def on_same_fetch(self, now_ms: int) -> None:
+        """It asks for what it asked for before, and that is still the end of the leader's log."""
+        self.caught_up_ms = self._fetched_ms = now_ms
+
     def lags(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
         return self.end_offset < leader_end and now_ms - self.caught_up_ms > lag_ms_max

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 
 from ottla import errors
 from ottla.errors import ProtocolError
@@ -12,13 +13,21 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import AclAdded, QuotaEntity, QuotaSet, Record, ScramRemoved, ScramSet
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ottla.security.authorizer import CLUSTER_NAME
-from ottla.security.quotas import ENFORCED
+from ottla.security.quotas import (
+    CLIENT_ID,
+    CONNECTIONS,
+    FETCH,
+    IP,
+    OF_ADDRESSES,
+    OF_CLIENTS,
+    PRODUCE,
+    USER,
+)
 from ottla.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_from_salted
 
 SCRAM_DIGESTS = {1: "sha256", 2: "sha512"}  # by the protocol's number of the mechanism
 SCRAM_NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-IP, USER, CLIENT_ID = "ip", "user", "client-id"
-NOT_ENFORCED = ("request_percentage", "controller_mutation_rate", "connection_creation_rate")
+WHOLE_NUMBERS_MAX = {PRODUCE: 2**63 - 1, FETCH: 2**63 - 1, CONNECTIONS: 2**31 - 1}
 
 
 # -- rules ---------------------------------------------------------------------------------------------------
@@ -175,7 +184,7 @@ def alter_quotas(changes: Sequence[QuotaChange], image: Image) -> Decision[list[
     records: list[Record] = []
     results: list[ProtocolError | None] = []
     for change in changes:
-        error = _unfit_quota(change)
+        error = _unfit_entity(change.entity) or _unfit_values(change)
         results.append(error)
         if error is None:
             entity = tuple(sorted(change.entity, key=lambda part: part.kind))
@@ -185,21 +194,44 @@ def alter_quotas(changes: Sequence[QuotaChange], image: Image) -> Decision[list[
     return Decision(tuple(records), results)
 
 
-def _unfit_quota(change: QuotaChange) -> ProtocolError | None:
-    kinds = sorted(part.kind for part in change.entity)
+def _unfit_entity(entity: tuple[QuotaEntity, ...]) -> ProtocolError | None:
+    kinds = {part.kind for part in entity}
     if not kinds:
         return errors.InvalidRequest("Invalid empty client quota entity")
-    if len(set(kinds)) < len(kinds):
-        return errors.InvalidRequest("Invalid client quota entity, duplicate entity types")
-    if kinds != [IP] and not set(kinds) <= {USER, CLIENT_ID}:
-        return errors.InvalidRequest(f"Invalid client quota entity: {', '.join(kinds)}")
-    if any(part.name == "" for part in change.entity):
-        return errors.InvalidRequest("Empty entity name is not supported")
-    for key, value in change.values:
-        if key in NOT_ENFORCED and value is not None:
-            return errors.InvalidRequest(f"{key} is a quota that this broker does not enforce")
-        if key not in ENFORCED and key not in NOT_ENFORCED:
-            return errors.InvalidRequest(f"Invalid configuration key {key}")
-        if value is not None and not 0 < value < float("inf"):
-            return errors.InvalidRequest(f"Quota {key} must be greater than 0")
+    for kind in sorted(kinds - {USER, CLIENT_ID, IP}):
+        return errors.InvalidRequest(f"Unhandled client quota entity type: {kind}")
+    for part in entity:
+        if part.name == "":
+            return errors.InvalidRequest(f"Empty {part.kind} not supported")
+    if IP in kinds and len(kinds) > 1:
+        return errors.InvalidRequest("An address cannot be combined with a user or a client id")
+    for part in entity:
+        if part.kind == IP and part.name is not None and not _is_address(part.name):
+            return errors.InvalidRequest(f"{part.name} is not an IP address")
     return None
+
+
+def _unfit_values(change: QuotaChange) -> ProtocolError | None:
+    served = OF_ADDRESSES if any(part.kind == IP for part in change.entity) else OF_CLIENTS
+    for key, value in change.values:
+        if value is None:
+            continue
+        if key not in served:
+            return errors.InvalidRequest(f"Invalid configuration key {key}")
+        if not value > 0:
+            return errors.InvalidRequest(f"Quota {key} must be greater than 0")
+        if key in WHOLE_NUMBERS_MAX:
+            if value > WHOLE_NUMBERS_MAX[key]:
+                return errors.InvalidRequest(f"Proposed value for {key} is too large")
+            if value != int(value):
+                return errors.InvalidRequest(f"{key} cannot be a fractional value.")
+    return None
+
+
+def _is_address(name: str) -> bool:
+    """Kafka takes names of hosts too, and looks them up in the controller; here the admin does."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

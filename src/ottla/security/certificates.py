@@ -1,6 +1,7 @@
 """A certificate authority of our own, for tests and for `ottla secure init`. Needs the extra `security`."""
 
 import datetime
+import ipaddress
 from typing import Any
 
 from ottla.frozen import frozen
@@ -66,8 +67,6 @@ def _name(common_name: str) -> Any:
 
 
 def _host(name: str) -> Any:
-    import ipaddress
-
     from cryptography import x509
 
     try:

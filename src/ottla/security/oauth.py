@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.errors import SaslAuthenticationFailed
 from ottla.frozen import frozen
-from ottla.security.mechanisms import Authenticated, Exchange, refused, user_principal
+from ottla.security.mechanisms import Aside, Authenticated, Exchange, failure_of, refused, user_principal
 
 logger = logging.getLogger("ottla.broker")
 
@@ -19,6 +19,7 @@ LATEST_S = 10**11  # in some thousand years
 _FIRST = re.compile(rb"n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>.*)\x01", re.S)
 _INVALID = b'{"status":"invalid_token"}'
 
+Validate = Callable[[str], Any]  # a token to the name of its owner, and when it ends (in seconds) or None
 Keys = Callable[[str | None], Any]  # the public key of this id; None if there is none
 
 
@@ -44,6 +45,30 @@ def oauthbearer(keys: Keys, expected: Expected, now_s: Callable[[], float]) -> E
         yield _INVALID  # the client answers with a single byte, and only then is the login over
         raise refused(_INVALID.decode()) from None
     return Authenticated(user_principal(name), expires_ms=int(claims["exp"]) * 1000)
+
+
+def oauthbearer_aside(validate: Validate) -> Exchange:
+    """Tokens that something else understands; it may take long, and may fail: then nobody gets in."""
+    authorization_id, token = _parse((yield b""))
+    outcome = yield Aside(lambda: _validated(validate(token)))
+    if isinstance(outcome, Exception) or authorization_id not in ("", outcome[0]):
+        is_failure = isinstance(outcome, Exception)
+        logger.warning("a token is refused: %s", failure_of(outcome) if is_failure else "not its subject")
+        yield _INVALID
+        raise refused(_INVALID.decode())
+    name, expires_s = outcome
+    return Authenticated(
+        user_principal(name), expires_ms=None if expires_s is None else int(expires_s * 1000)
+    )
+
+
+def _validated(outcome: Any) -> tuple[str, float | None]:
+    name, expires_s = outcome
+    if not isinstance(name, str) or not name:
+        raise ValueError("the token's owner has no name")
+    if expires_s is not None and not 0 < float(expires_s) < LATEST_S:
+        raise ValueError("the token's expiry is beyond all time")
+    return name, None if expires_s is None else float(expires_s)
 
 
 def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mapping[str, Any]:

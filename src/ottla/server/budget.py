@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla.broker.memory import LARGE_BYTES
+from ottla.broker.requests.memory import LARGE_BYTES
 from ottla.ports import Clock, TimerHandle
 
 SMALL_BYTES = 64 << 10  # frames up to this size have a lane of their own

@@ -38,6 +38,9 @@ class LoopClock:
     def monotonic_ms(self) -> int:
         return int(self._loop.time() * 1000) + self._skew_ms
 
+    def stopwatch_ms(self) -> float:
+        return time.perf_counter() * 1000
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> _Timer:
         self._count += 1
         timer = _Timer(self, self._exact_ms() + max(delay_ms, 0), self._count, callback)

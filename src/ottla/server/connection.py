@@ -5,20 +5,24 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from ottla.broker.context import Client
-from ottla.broker.pipeline import Buffers, Pipeline, Slot
+from ottla.broker.requests.client import Client
+from ottla.broker.requests.pipeline import Buffers, Pipeline, Slot
 from ottla.errors import OttlaError
 from ottla.ports import Buffer, TimerHandle
 from ottla.server.budget import Frame, Lease
 from ottla.wire.frames import LENGTH
 
 if TYPE_CHECKING:
-    from ottla.broker.authentication import Authentication
+    from ottla.broker.requests.authentication import Authentication
     from ottla.server.listener import Listener
 
 log = logging.getLogger("ottla.server")
 
 HEAD_BYTES = 4 << 10  # a buffer of the connection's own, for small frames and the beginning of others
+CLOSING_MS = 1000  # longer than a connection that is about to be closed needs
+TLS_HANDSHAKE = 0x1603  # how a TLS client begins, read as the upper half of a frame's size
+GROWTH_BYTES = 1 << 20  # of the buffer of a large frame; more at a time would take long
+READ_BYTES = 64 << 10  # at a time: the event loop reads up to 32 times before others have their turn
 HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
 
 
@@ -50,9 +54,14 @@ class Connection(asyncio.BufferedProtocol):
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.client = Client(host, port, self._listener.name, mute=self._mute)
         self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)
-        refused = self._listener.on_connected(self) or self._pass_gate()
-        if refused:
+        verdict = self._listener.on_connected(self)
+        refused = verdict.refused or self._pass_gate()
+        if refused and verdict.close_ms:
+            self._close_later(refused, verdict.close_ms)
+        elif refused:
             self.close(refused)
+        elif verdict.wait_ms:
+            self._mute(verdict.wait_ms)
 
     def _pass_gate(self) -> str | None:
         """Why the listener's gate does not let it in, or None. With SASL that is decided later."""
@@ -60,9 +69,11 @@ class Connection(asyncio.BufferedProtocol):
         if gate is None:
             return None
         if gate.login is not None:
-            from ottla.broker.authentication import Authentication
+            from ottla.broker.requests.authentication import Authentication
 
-            self._authentication = Authentication(gate.login, self._listener.clock, self.client, self.close)
+            self._authentication = Authentication(
+                gate.login, self._listener.clock, self.client, self.close, self._listener.counts
+            )
             return None
         try:
             self.client.principal = gate.principal(self._transport.get_extra_info("ssl_object"))
@@ -117,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
     def _cut(self) -> None:
         """Whole frames go to the pipeline while it takes them; reading pauses when too much waits."""
         self.last_used_ms = self._listener.clock.monotonic_ms()
+        self.client.work.earn(self.last_used_ms)
         while self._may_begin():
             frame = self._next_frame()
             if frame is None:
@@ -136,9 +148,14 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if self._unmuting is not None:
             return False
-        if self._listener.is_late():
+        listener = self._listener
+        if self.client.work.left <= 0:
             self._is_deferred = True
-            self._listener.clock.call_soon(self._on_turn)
+            listener.turns.turn(first=self.client.is_peer).on_done(self._on_turn)
+            return False
+        if listener.is_late():
+            self._is_deferred = True
+            listener.clock.call_soon(self._on_turn)
             return False
         return not self._transport.is_closing()
 
@@ -160,6 +177,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_turn(self) -> None:
         self._is_deferred = False
+        self.client.work.on_turn()
         self._cut()
 
     def _next_frame(self) -> Buffer | None:
@@ -168,9 +186,9 @@ class Connection(asyncio.BufferedProtocol):
             if received < LENGTH.size:
                 return None
             (size,) = LENGTH.unpack_from(self._head, self._start)
-            longest = self._frame_bytes_max()
-            if not 0 < size <= longest:
-                self.close(f"a frame of {size} bytes, limit {longest}")
+            shortest, longest = self._frame_bytes()
+            if not shortest <= size <= longest:
+                self.close(_refused_size(size, longest))
                 return None
             if LENGTH.size + size <= HEAD_BYTES:
                 return self._cut_from_head(size) if received >= LENGTH.size + size else None
@@ -178,13 +196,12 @@ class Connection(asyncio.BufferedProtocol):
             self._lease = lane.open(self, self.client.host, size)
         return self._cut_body(self._lease)
 
-    def _frame_bytes_max(self) -> int:
+    def _frame_bytes(self) -> tuple[int, int]:
+        """The shortest and the longest. An empty one may be a bare message of a login."""
         gate = self._listener.gate
-        return (
-            gate.login_bytes_max
-            if gate is not None and self.is_anonymous
-            else self._listener.request_bytes_max
-        )
+        if gate is not None and self.is_anonymous:
+            return 0, gate.login_bytes_max
+        return 1, self._listener.request_bytes_max
 
     def _cut_from_head(self, size: int) -> bytes:
         begin = self._start + LENGTH.size
@@ -219,9 +236,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _room_in_body(self, lease: Lease) -> memoryview:
         assert self._body is not None
-        if len(self._body) < lease.held_bytes:  # nobody has a view of it now
-            self._body.extend(bytes(lease.held_bytes - len(self._body)))
-        return memoryview(self._body)[lease.received :]
+        if lease.received == len(self._body) < lease.held_bytes:  # nobody has a view of it now
+            self._body.extend(bytes(min(lease.held_bytes - len(self._body), GROWTH_BYTES)))
+        return memoryview(self._body)[lease.received : lease.received + READ_BYTES]
 
     def on_room(self) -> None:
         self._is_waiting = False
@@ -266,6 +283,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(buffers)
 
     @property
+    def is_reading(self) -> bool:
+        return self._reading
+
+    @property
     def idle(self) -> bool:
         return self._pipeline.idle
 
@@ -273,6 +294,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self._transport.is_closing():
             log.info("connection closed: %s", reason)
             self._transport.close()  # what was answered before still leaves, if the client reads
+
+    def _close_later(self, reason: str, milliseconds: int) -> None:
+        """It is not heard any more."""
+        self._listener.clock.call_later(milliseconds, lambda: self.close(reason))
+        self._mute(milliseconds + CLOSING_MS)
 
     def fileno(self) -> int:
         """-1 when it is closed."""
@@ -316,3 +342,9 @@ _GONE = _Gone()
 
 def _nobody_is_muted(milliseconds: int) -> None:
     pass
+
+
+def _refused_size(size: int, longest: int) -> str:
+    if size >> 16 == TLS_HANDSHAKE:
+        return "the client speaks TLS to a listener without it: it should set security.protocol=PLAINTEXT"
+    return f"a frame of {size} bytes, limit {longest}"

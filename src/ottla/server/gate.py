@@ -7,9 +7,9 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.authentication import Login
+from ottla.broker.requests.authentication import Login
 from ottla.config.listeners import ListenerSettings
 from ottla.errors import InvalidConfig
 from ottla.metadata.image import Image
@@ -17,7 +17,11 @@ from ottla.security import plain, scram
 from ottla.security.administration import SCRAM_NAMES
 from ottla.security.mechanisms import Exchange, user_principal
 from ottla.security.principals import MappingRules
+from ottla.server.plugins import Threads, load, method
 from ottla.server.tls import TlsSettings, server_context
+
+if TYPE_CHECKING:
+    from ottla.security.tokens import Tokens
 
 logger = logging.getLogger("ottla.server")
 
@@ -25,6 +29,7 @@ LOGIN_BYTES_MAX = 512 << 10  # sasl.server.max.receive.size
 SESSION_MS = "connections.max.reauth.ms"
 FAILURE_DELAY_MS = 100  # connection.failed.authentication.delay.ms
 CALLBACKS = "sasl.server.callback.handler.class"
+METHODS = {"PLAIN": "authenticate", "OAUTHBEARER": "validate"}  # of a class of one's own
 # What Kafka needs to be told to verify tokens; Ottla does so without being told.
 KAFKAS_CALLBACKS = {
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
@@ -34,10 +39,10 @@ KAFKAS_CALLBACKS = {
 class Gate:
     """Of one listener that is not PLAINTEXT."""
 
-    def __init__(self, settings: ListenerSettings, image: Image) -> None:
+    def __init__(self, settings: ListenerSettings, image: Image, tokens: "Tokens | None" = None) -> None:
         self._settings = settings
         self.context = self._new_context()
-        self.login = _login(settings, image) if settings.has_sasl else None
+        self.login = _login(settings, image, tokens) if settings.has_sasl else None
         self.login_bytes_max = settings.number("sasl.server.max.receive.size", LOGIN_BYTES_MAX)
         self._rules = MappingRules(settings.get("ssl.principal.mapping.rules"))
         self._seen_files = self._files()
@@ -87,8 +92,8 @@ class Gate:
         return seen
 
 
-def _login(settings: ListenerSettings, image: Image) -> Login:
-    mechanisms = {name: _mechanism(name, settings, image) for name in settings.mechanisms()}
+def _login(settings: ListenerSettings, image: Image, tokens: "Tokens | None") -> Login:
+    mechanisms = {name: _mechanism(name, settings, image, tokens) for name in settings.mechanisms()}
     if not mechanisms:
         raise InvalidConfig(
             f"listener {settings.name} speaks {settings.protocol} and has no sasl.enabled.mechanisms"
@@ -99,35 +104,56 @@ def _login(settings: ListenerSettings, image: Image) -> Login:
         session_ms_max,
         {name: settings.number(f"{name.lower()}.{SESSION_MS}", session_ms_max) for name in mechanisms},
         settings.number("connection.failed.authentication.delay.ms", FAILURE_DELAY_MS),
+        Threads().run,
     )
 
 
-def _mechanism(name: str, settings: ListenerSettings, image: Image) -> Callable[[], Exchange]:
-    _refuse_callbacks(name, settings)
+def _mechanism(
+    name: str, settings: ListenerSettings, image: Image, tokens: "Tokens | None"
+) -> Callable[[], Exchange]:
+    _callbacks(name, settings)
     if name == "PLAIN":
         return _plain(settings)
     if name in scram.MECHANISMS:
-        return partial(_scram, name, image)
+        return partial(_scram, name, image, tokens)
     if name == "OAUTHBEARER":
         return _oauthbearer(settings)
-    offered = ", ".join(("PLAIN", *scram.MECHANISMS, "OAUTHBEARER"))
+    if name == "GSSAPI":
+        return _gssapi(settings)
+    offered = ", ".join(("PLAIN", *scram.MECHANISMS, "OAUTHBEARER", "GSSAPI"))
     raise InvalidConfig(
         f"listener {settings.name}: the SASL mechanism {name} (sasl.enabled.mechanisms) is not offered; "
         f"there are {offered}"
     )
 
 
-def _refuse_callbacks(mechanism: str, settings: ListenerSettings) -> None:
-    """A class of one's own would decide who gets in; without it others might."""
+def _callbacks(mechanism: str, settings: ListenerSettings) -> tuple[str, str]:
+    """The setting, and the class of one's own that it names; empty if there is none."""
     for setting in (f"{mechanism.lower()}.{CALLBACKS}", CALLBACKS):
-        if settings.get(setting) not in ("", KAFKAS_CALLBACKS.get(mechanism, "")):
-            raise InvalidConfig(
-                f"listener {settings.name}: {setting} cannot be honoured: Ottla runs no callback handlers; "
-                "remove the setting if you do not need it"
-            )
+        name = settings.get(setting)
+        if name and name != KAFKAS_CALLBACKS.get(mechanism, ""):
+            full_name = f"listener.name.{settings.name.lower()}.{setting}"
+            if mechanism not in METHODS:
+                raise InvalidConfig(
+                    f"{full_name} cannot be honoured: callbacks are for {' and '.join(METHODS)}; "
+                    "remove the setting if you do not need it"
+                )
+            return full_name, name
+    return "", ""
+
+
+def _own(mechanism: str, settings: ListenerSettings) -> Callable[..., Any] | None:
+    """The method of one's own that decides who gets in, or None."""
+    setting, name = _callbacks(mechanism, settings)
+    if not name:
+        return None
+    return method(load(setting, name, settings.effective()), METHODS[mechanism], setting)
 
 
 def _plain(settings: ListenerSettings) -> Callable[[], Exchange]:
+    own = _own("PLAIN", settings)
+    if own is not None:
+        return lambda: plain.plain_aside(own)
     jaas = settings.jaas("PLAIN")
     if jaas is None or not jaas.users:
         raise InvalidConfig(
@@ -143,6 +169,9 @@ def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
     from ottla.security import oauth
     from ottla.server.jwks import KeySet
 
+    own = _own("OAUTHBEARER", settings)
+    if own is not None:
+        return lambda: oauth.oauthbearer_aside(own)
     location = settings.get("sasl.oauthbearer.jwks.endpoint.url")
     if not location:
         raise InvalidConfig(
@@ -159,11 +188,19 @@ def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
     return lambda: oauth.oauthbearer(keys.key, expected, time.time)
 
 
-def _scram(mechanism: str, image: Image) -> Exchange:
+def _gssapi(settings: ListenerSettings) -> Callable[[], Exchange]:
+    from ottla.server.kerberos import kerberos  # needs an extra
+
+    return kerberos(settings)
+
+
+def _scram(mechanism: str, image: Image, tokens: "Tokens | None") -> Exchange:
     number = next(each for each, name in SCRAM_NAMES.items() if name == mechanism)
 
     def lookup(name: str, is_token: bool) -> scram.Found | None:
-        user = None if is_token else image.security.scram.get((name, number))
+        if is_token:
+            return None if tokens is None else tokens.login(scram.MECHANISMS[mechanism], name)
+        user = image.security.scram.get((name, number))
         if user is None:
             return None
         credential = scram.Credential(user.salt, user.stored_key, user.server_key, user.iterations)

@@ -4,15 +4,22 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.server.admission import Verdict
 
 logger = logging.getLogger("ottla.server")
 
 TIMEOUT_S = 10.0
 AT_ONCE_MAX = 256  # when there are more, the oldest goes: an honest one takes milliseconds
 ACCEPT_AGAIN_S = 0.1  # after the system had no handle left
+
+
+class Count(Protocol):
+    def __call__(self, host: str, *, is_over: bool) -> None: ...
 
 
 class Handshakes:
@@ -24,12 +31,14 @@ class Handshakes:
         listening: socket.socket,
         context: Callable[[], ssl.SSLContext],
         new_connection: Callable[[], asyncio.BaseProtocol],
-        refuse: Callable[[str, socket.socket], str | None],
+        admit: Callable[[str, socket.socket], "Verdict"],
+        count: "Count",
+        on_failed: Callable[[], None],
     ) -> None:
         self._listening, self._context = listening, context
-        self._new_connection, self._refuse = new_connection, refuse
+        self._new_connection, self._admit, self._count = new_connection, admit, count
+        self._on_failed = on_failed
         self._under_way: dict[asyncio.Task[None], str] = {}  # the oldest first
-        self.by_host: Counter[str] = Counter()
         self._accepting: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -55,16 +64,25 @@ class Handshakes:
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
             host = address[0]
-            reason = self._refuse(host, client)
-            if reason is not None:
-                logger.info("connection closed: %s", reason)
-                client.close()
+            verdict = self._admit(host, client)
+            if verdict.refused is not None:
+                logger.info("connection closed: %s", verdict.refused)
+                loop.call_later(verdict.close_ms / 1000, client.close)
                 continue
+            if verdict.wait_ms:
+                await self._hold(client, verdict.wait_ms)  # those behind it wait in the system's queue
             self._make_room()
-            self.by_host[host] += 1
+            self._count(host, is_over=False)
             task = loop.create_task(self._shake_hands(client, host))
             self._under_way[task] = host
             task.add_done_callback(self._on_done)
+
+    async def _hold(self, client: socket.socket, milliseconds: int) -> None:
+        try:
+            await asyncio.sleep(milliseconds / 1000)
+        except asyncio.CancelledError:
+            client.close()
+            raise
 
     async def _shake_hands(self, client: socket.socket, host: str) -> None:
         loop = asyncio.get_running_loop()
@@ -73,6 +91,7 @@ class Handshakes:
                 self._new_connection, client, ssl=self._context(), ssl_handshake_timeout=TIMEOUT_S
             )
         except (OSError, ssl.SSLError) as error:
+            self._on_failed()
             logger.info("connection closed: %s: the TLS handshake failed: %s", host, _reason(error))
             client.close()
         except BaseException:
@@ -87,9 +106,7 @@ class Handshakes:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         host = self._under_way.pop(task)
-        self.by_host[host] -= 1
-        if not self.by_host[host]:
-            del self.by_host[host]
+        self._count(host, is_over=True)
         with suppress(asyncio.CancelledError):
             error = task.exception()
             if error is not None:

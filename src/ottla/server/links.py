@@ -3,6 +3,7 @@
 import ssl
 
 from ottla.client.settings import Settings
+from ottla.config.jaas import Jaas
 from ottla.config.listeners import ListenerSettings, inter_broker_listener, listener_settings
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
@@ -48,6 +49,8 @@ def _client_settings(listener: ListenerSettings, client_id: str, timeout_ms: int
         )
     mechanism = listener.get("sasl.mechanism.inter.broker.protocol", "GSSAPI").upper()
     jaas = listener.jaas(mechanism)
+    if mechanism == "GSSAPI":
+        return _kerberos_settings(listener, jaas, client_id, timeout_ms)
     if jaas is None or not {"username", "password"} <= jaas.options.keys():
         raise InvalidConfig(
             f"brokers talk to each other over {listener.name} with {mechanism} (sasl.mechanism.inter.broker.protocol): "
@@ -60,6 +63,28 @@ def _client_settings(listener: ListenerSettings, client_id: str, timeout_ms: int
         sasl_mechanism=mechanism,
         sasl_username=jaas.options["username"],
         sasl_password=jaas.options["password"],
+    )
+
+
+def _kerberos_settings(
+    listener: ListenerSettings, jaas: Jaas | None, client_id: str, timeout_ms: int
+) -> Settings:
+    """A broker logs in at the others as the principal that it has itself."""
+    options = jaas.options if jaas is not None else {}
+    if not {"keyTab", "principal"} <= options.keys():
+        raise InvalidConfig(
+            f"brokers talk to each other over {listener.name} with GSSAPI (sasl.mechanism.inter.broker.protocol): "
+            f"listener.name.{listener.name.lower()}.gssapi.sasl.jaas.config needs keyTab and principal"
+        )
+    service = listener.get("sasl.kerberos.service.name") or options.get("serviceName")
+    return Settings(
+        client_id=client_id,
+        socket_connection_setup_timeout_ms=timeout_ms,
+        security_protocol=listener.protocol,
+        sasl_mechanism="GSSAPI",
+        sasl_kerberos_service_name=service or options["principal"].partition("/")[0],
+        sasl_kerberos_principal=options["principal"],
+        sasl_kerberos_keytab=options["keyTab"],
     )
 
 

@@ -1,18 +1,20 @@
-"""A listening socket and its connections: how many, from where, for how long."""
+"""A listening socket and its connections: whether they come in, and for how long they may be idle."""
 
 import asyncio
 import errno
 import logging
 import resource
+import select
 import socket
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.requests.dispatch import Dispatcher
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.ports import Clock, TimerHandle
+from ottla.server.admission import Admission, Verdict
 from ottla.server.budget import Budget
 from ottla.server.connection import Connection
 from ottla.server.unsent import Unsent
@@ -22,49 +24,52 @@ if TYPE_CHECKING:
     from ottla.server.handshakes import Handshakes
 
 log = logging.getLogger("ottla.server")
+FAILED_HANDSHAKES = "ottla_failed_tls_handshakes_total"  # a metric
 SWEEP_MS = 10_000
+LOOK_MS = 1000
+GONE = getattr(select, "POLLRDHUP", 0)  # where there is none, only a connection that was reset is told
 LOGIN_MS_MAX = 30_000
 HANDLES_SPARED = 32  # for segments, syncs and checkpoints
 WRITE_BUFFER_BYTES = 1 << 20  # answers beyond this wait until the client has read some
 
 
 class Listener:
-    """`config` gives the settings in force: some of the limits change while running."""
-
     def __init__(
         self,
         name: str,
         dispatcher: Dispatcher,
-        config: Callable[[], Config],
+        config: Config,
         clock: Clock,
         budget: Budget,
         unsent: Unsent,
+        admission: Admission,
+        counts: Counter[str],
         is_late: Callable[[], bool] = lambda: False,
         gate: "Gate | None" = None,
     ) -> None:
         """`is_late` tells whether the event loop has worked on requests for too long at a stretch. Without a
         `gate` everybody comes in, in plain text."""
         self.name, self.dispatcher, self.clock = name, dispatcher, clock
+        self.turns = dispatcher.turns
         self.budget, self.unsent, self.is_late = budget, unsent, is_late
         self.gate = gate
-        self._config = config
-        static = config()
-        self.request_bytes_max = static.socket_request_max_bytes
-        self.write_buffer_bytes_max = min(WRITE_BUFFER_BYTES, static.ottla_connection_responses_max_bytes)
-        self._idle_ms_max = static.connections_max_idle_ms
+        self._admission, self.counts = admission, counts
+        self.request_bytes_max = config.socket_request_max_bytes
+        self.write_buffer_bytes_max = min(WRITE_BUFFER_BYTES, config.ottla_connection_responses_max_bytes)
+        self._idle_ms_max = config.connections_max_idle_ms
         self._handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._backlog = static.socket_listen_backlog_size
+        self._backlog = config.socket_listen_backlog_size
         self._buffers = {
-            socket.SO_SNDBUF: static.socket_send_buffer_bytes,
-            socket.SO_RCVBUF: static.socket_receive_buffer_bytes,
+            socket.SO_SNDBUF: config.socket_send_buffer_bytes,
+            socket.SO_RCVBUF: config.socket_receive_buffer_bytes,
         }
         self.connections: set[Connection] = set()
         self._stopped = False
-        self._by_host: Counter[str] = Counter()
         self._server: asyncio.AbstractServer | None = None
         self._handshakes: Handshakes | None = None
         self._socket: socket.socket
         self._sweeper: TimerHandle | None = None
+        self._looker: TimerHandle | None = None
         self.port = 0
 
     def bind(self, host: str, port: int) -> None:
@@ -85,8 +90,14 @@ class Listener:
         if gate is not None and gate.has_tls:
             from ottla.server.handshakes import Handshakes
 
+            self.counts[FAILED_HANDSHAKES] += 0
             self._handshakes = Handshakes(
-                self._socket, gate.current_context, lambda: Connection(self), self._refuse_socket
+                self._socket,
+                gate.current_context,
+                lambda: Connection(self),
+                self._admit_socket,
+                self._on_handshake,
+                self._on_failed_handshake,
             )
             self._handshakes.start()
         else:
@@ -94,50 +105,53 @@ class Listener:
                 lambda: Connection(self), sock=self._socket, backlog=self._backlog
             )
         self._sweep()
+        self._look_for_gone()
 
-    def on_connected(self, connection: Connection) -> str | None:
-        """Why the connection is refused, or None."""
+    def on_connected(self, connection: Connection) -> Verdict:
+        """Whether the connection comes in. One with TLS was let in before its handshake."""
         host = connection.client.host
+        verdict = (
+            Verdict(self._stopping(host)) if self._handshakes else self._admit(host, connection.fileno())
+        )
         self.connections.add(connection)
-        self._by_host[host] += 1
-        if self._handshakes is not None:  # it was counted and let in before its handshake
-            return f"{host}: the broker has stopped" if self._stopped else None
-        return self._refuse(host, connection.fileno(), 0)
+        self._admission.on_connected(self.name, host)
+        return verdict
 
-    def _refuse_socket(self, host: str, client: socket.socket) -> str | None:
-        return self._refuse(host, client.fileno(), 1)
+    def _admit_socket(self, host: str, client: socket.socket) -> Verdict:
+        return self._admit(host, client.fileno())
 
-    def _refuse(self, host: str, handle: int, more: int) -> str | None:
-        """Why another connection of the host is refused, or None; `more` is 1 if it is not counted yet."""
-        config = self._config()
-        if self._stopped:  # it was accepted just before
-            return f"{host}: the broker has stopped"
-        shaking = self._handshakes
-        count = len(self.connections) + more + (len(shaking) if shaking is not None else 0)
-        if count > config.max_connections:
-            return f"{host}: more than max.connections={config.max_connections} connections"
-        most = _per_address(config, host)
-        of_host = self._by_host[host] + more + (shaking.by_host[host] if shaking is not None else 0)
-        if of_host > most:
-            return f"{host}: more than max.connections.per.ip={most} connections"
+    def _on_failed_handshake(self) -> None:
+        self.counts[FAILED_HANDSHAKES] += 1
+
+    def _on_handshake(self, host: str, *, is_over: bool) -> None:
+        if is_over:
+            self._admission.on_disconnected(self.name, host)
+        else:
+            self._admission.on_connected(self.name, host)
+
+    def _admit(self, host: str, handle: int) -> Verdict:
+        """Of a connection that is not counted yet."""
+        refused = self._stopping(host)
         # The lowest free number is always given: a high one tells that few are left, and files need those.
-        if handle >= self._handles_max - HANDLES_SPARED:
-            return f"{host}: the {self._handles_max} file handles of this process are nearly used up"
-        return None
+        if refused is None and handle >= self._handles_max - HANDLES_SPARED:
+            refused = f"{host}: the {self._handles_max} file handles of this process are nearly used up"
+        return self._admission.admit(self.name, host) if refused is None else Verdict(refused)
+
+    def _stopping(self, host: str) -> str | None:
+        """It was accepted just before."""
+        return f"{host}: the broker has stopped" if self._stopped else None
 
     def on_disconnected(self, connection: Connection) -> None:
         self.unsent.on_flowing(connection)
         self.connections.discard(connection)
         self.dispatcher.on_disconnected(connection.client)
-        host = connection.client.host
-        self._by_host[host] -= 1
-        if not self._by_host[host]:
-            del self._by_host[host]
+        self._admission.on_disconnected(self.name, connection.client.host)
 
     async def stop(self) -> None:
         self._stopped = True
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        for timer in (self._sweeper, self._looker):
+            if timer is not None:
+                timer.cancel()
         if self._server is not None:
             self._server.close()
         if self._handshakes is not None:
@@ -169,6 +183,19 @@ class Listener:
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
         self._sweeper = self.clock.call_later(SWEEP_MS, self._sweep)
 
+    def _look_for_gone(self) -> None:
+        """While nothing is read from a connection, nobody tells that its client is gone: its requests would be worked
+        on for nothing, and hold their memory."""
+        deaf = {each.fileno(): each for each in self.connections if not each.is_reading}
+        deaf.pop(-1, None)
+        if deaf:
+            poll = select.poll()
+            for handle in deaf:
+                poll.register(handle, GONE)
+            for handle, _ in poll.poll(0):
+                deaf[handle].abort("its client is gone")
+        self._looker = self.clock.call_later(LOOK_MS, self._look_for_gone)
+
     def _is_idle(self, connection: Connection, oldest_ms: int) -> bool:
         """It asks for nothing, and has read nothing of what waits for it."""
         progress_ms = self.unsent.progress_ms(connection)
@@ -185,11 +212,3 @@ def _why_not(error: OSError) -> str:
             return "ports below 1024 are for root"
         case _:
             return error.strerror or str(error)
-
-
-def _per_address(config: Config, host: str) -> int:
-    for each in config.max_connections_per_ip_overrides.split(","):
-        address, colon, limit = each.strip().rpartition(":")
-        if colon and address == host and limit.isdigit():
-            return int(limit)
-    return config.max_connections_per_ip

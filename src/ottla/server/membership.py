@@ -23,6 +23,9 @@ log = logging.getLogger("ottla.server")
 LOOK_S = 0.005
 PATIENCE_S = 5.0  # then it is said what is being waited for
 LEAVE_S = 10.0
+HINT_S = 0.1
+"""A broker that has handed its partitions over goes on serving for a moment: a client that writes to it is told who
+leads now, and goes there at once. After a closed connection clients wait for their `retry.backoff.ms` first."""
 
 
 class Membership:
@@ -62,7 +65,6 @@ class Membership:
 
     async def join(self, registration: Registration, on_registered: Callable[[], None]) -> None:
         """Registers, and waits until the metadata says that this broker may lead."""
-        self._controller.on_session_over = self._on_session_over
         self._register(registration)
         if not registration.ready:
             await self._until(self._is_registered, "the controller to register this broker")
@@ -79,24 +81,27 @@ class Membership:
         """Asks the controller to move leaders away, and waits until they have moved, or for a while."""
         if self._registration is None or self._closed:
             return
+        led = self._count_led()
         self._register(replace(self._registration, stopping=True))
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._until(self._is_free, "leaders to move away")
         except TimeoutError:
             log.warning("leaders did not move away in %d s: stopping all the same", LEAVE_S)
+        if self._count_led() < led:
+            await asyncio.sleep(HINT_S)
 
     def close(self) -> None:
         self._closed = True
-        self._controller.on_session_over = lambda: None
-        self._controller.on_news = lambda: None
 
     def _register(self, registration: Registration) -> None:
         self._registration = registration
         self._log.register(self._node_id, membership.encode(registration))
 
-    def _on_session_over(self) -> None:
+    def on_session_over(self) -> None:
         """The process lives, and so does what it has written: the same incarnation goes on."""
+        if self._closed or self._registration is None:
+            return
         log.warning("the session with the metadata log is over: a new one begins")
         asyncio.get_running_loop().call_soon(self._begin_session)
 
@@ -119,6 +124,9 @@ class Membership:
         return (known is None or known.stopping) and not any(
             each.leader == self._node_id and self._has_heir(each.isr) for each in self._image.partitions()
         )
+
+    def _count_led(self) -> int:
+        return sum(partition.leader == self._node_id for partition in self._image.partitions())
 
     def _has_heir(self, isr: tuple[int, ...]) -> bool:
         return any(self._image.may_lead(each) for each in isr if each != self._node_id)

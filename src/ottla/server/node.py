@@ -12,11 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.broker.assembly import FEATURES, METADATA_FOLDER, Assembly
+from ottla.broker.assembly import METADATA_FOLDER, Assembly
 from ottla.broker.broker import Broker
-from ottla.broker.dispatch import Dispatcher, Observer
-from ottla.broker.replicas import Replicas
+from ottla.broker.partitions.replicas import Replicas
+from ottla.broker.requests.dispatch import Dispatcher
+from ottla.broker.requests.exchange import Observer
+from ottla.broker.routes import FEATURES
 from ottla.config.listeners import listener_settings
+from ottla.config.protection import AUTHORIZERS
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
@@ -26,6 +29,7 @@ from ottla.metadata.journal import Journal
 from ottla.metadata.log import MetadataLog
 from ottla.ports import Disk
 from ottla.server import addresses
+from ottla.server.admission import Admission
 from ottla.server.budget import Budget
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, ThreadJobs
@@ -40,6 +44,7 @@ from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
+    from ottla.broker.permits.access import Access
     from ottla.server.gate import Gate
     from ottla.server.links import Link
     from ottla.server.peers import BrokerPeers
@@ -71,6 +76,7 @@ class Node:
         self.is_clustered = metadata_log is not None or bool(config.zookeeper_connect)
         self.peers: BrokerPeers | None = None
         self._watch: PeerWatch | None = None
+        self._is_joined = False  # until then other brokers are not watched
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
         self._make_peers = make_peers
@@ -100,7 +106,13 @@ class Node:
         if not self.is_clustered and not folders[0].disk.exists(METADATA_FOLDER):
             self._check_ours(Image())  # opening the journal would leave a new one in the folder
         self.metadata_log = self.metadata_log or self._open_metadata_log()
-        controller = Controller(config.node_id, self.metadata_log, config)
+        controller = Controller(
+            config.node_id,
+            self.metadata_log,
+            config,
+            on_session_over=lambda: self.membership.on_session_over(),
+            on_news=self._on_news,
+        )
         self.membership = Membership(controller, self.metadata_log, config)
         controller.open()
         await self.membership.caught_up()
@@ -117,9 +129,7 @@ class Node:
         await self._open_logs(self._replicas)
         if self.is_clustered:
             self._find_peers(controller)
-        self.broker = assembly.broker(controller, self._replicas, self.peers)
-        self._authorize()
-        self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics))
+        self.broker = assembly.broker(controller, self._replicas, self.peers, self._access(controller.image))
         self.lag = LagProbe(self.clock)
         self._bind()
         self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
@@ -165,8 +175,12 @@ class Node:
             directories=directories,
         )
         await self.membership.join(registration, self.broker.on_joined)
-        if self._watch is not None:
-            self.broker.controller.on_news = self._watch.on_news
+        self._is_joined = True
+        self._on_news()
+
+    def _on_news(self) -> None:
+        """The lease or the members changed."""
+        if self._watch is not None and self._is_joined:
             self._watch.on_news()
 
     def _open_metadata_log(self) -> MetadataLog:
@@ -188,33 +202,44 @@ class Node:
         replicas.start()
 
     def _bind(self) -> None:
+        """The listeners, and the dispatcher behind them, with the memory that all of them share."""
         limit = self.config.queued_max_request_bytes
         budget = Budget(limit if limit > 0 else self.config.ottla_requests_max_bytes, self.clock)
         unsent = Unsent(budget.limit_bytes, self.config.ottla_connection_responses_max_bytes, self.clock)
-        self.dispatcher.memory = RequestMemory(budget.parked, unsent)
+        memory = RequestMemory(budget.parked, unsent)
+        self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics), memory)
+        admission = Admission(lambda: self.broker.config, self.clock, lambda: self.broker.quotas)
         for address in addresses.listeners(self.config):
             listener = Listener(
                 address.name,
                 self.dispatcher,
-                lambda: self.broker.config,
+                self.config,
                 self.clock,
                 budget,
                 unsent,
+                admission,
+                self.broker.metrics.counts,
                 self.lag.is_late,
                 self._gate(address.name),
             )
             listener.bind(address.host, address.port)
             self.listeners.append(listener)
 
-    def _authorize(self) -> None:
-        """From here on the rules of the metadata log decide what clients may do, if there is an authorizer."""
+    def _access(self, image: Image) -> "Access | None":
+        """What clients may do is decided by the rules of the metadata log, or by a class named in the settings."""
         config = self.config
-        if config.authorizer_class_name:
-            from ottla.broker.access import standard_access
+        if not config.authorizer_class_name:
+            return None
+        from ottla.broker.permits.access import standard_access
 
-            super_users = [each.strip() for each in config.super_users.split(";") if each.strip()]
-            allow_unruled = config.allow_everyone_if_no_acl_found
-            self.broker.access = standard_access(self.broker.image, super_users, allow_unruled)
+        super_users = [name.strip() for name in config.super_users.split(";") if name.strip()]
+        standard = standard_access(image, super_users, config.allow_everyone_if_no_acl_found)
+        if config.authorizer_class_name in AUTHORIZERS:
+            return standard
+        from ottla.broker.permits.access import Access
+        from ottla.server.plugins import OwnAuthorizer
+
+        return Access(OwnAuthorizer(config.authorizer_class_name, config.static, standard.authorizer))
 
     def _gate(self, name: str) -> "Gate | None":
         settings = listener_settings(self.config, name)
@@ -222,11 +247,15 @@ class Node:
             return None
         from ottla.server.gate import Gate
 
-        return Gate(settings, self.broker.image)
+        return Gate(settings, self.broker.image, self.broker.tokens)
 
     def give_memory_back(self) -> None:
         """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
-        Trimmer(self.clock, self._jobs).start()
+        Trimmer(self.clock, self._jobs, self._drop_buffers).start()
+
+    def _drop_buffers(self) -> None:
+        for folder in self._folders.all:
+            folder.files.buffers.drop_free()
 
     # -- stop ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from ottla.broker.peers import SOFTWARE, Answer, Call, Lane, credential
+from ottla.broker.cluster.peers import SOFTWARE, Answer, Call, Lane, credential
 from ottla.client.connections import Connection
 from ottla.client.errors import ConnectionLost
 from ottla.errors import NetworkException, OttlaError

@@ -8,15 +8,22 @@ from typing import Any
 from ottla.ports import Clock, Jobs
 
 EVERY_MS = 5000
-GROWTH_BYTES = 16 << 20  # since the start; less is not worth a look
+GROWTH_BYTES = 8 << 20  # since the start; less is not worth a look
 MAPPED_FROM_BYTES = 4 << 20  # larger buffers go back at once; smaller ones are used again, which is quicker
 KEPT_BYTES = 8 << 20  # at the end of the heap of a thread
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 class Trimmer:
-    def __init__(self, clock: Clock, jobs: Jobs, resident_bytes: Callable[[], int] | None = None) -> None:
-        self._clock, self._jobs = clock, jobs
+    def __init__(
+        self,
+        clock: Clock,
+        jobs: Jobs,
+        drop_buffers: Callable[[], None],
+        resident_bytes: Callable[[], int] | None = None,
+    ) -> None:
+        """`drop_buffers` lets go of memory that is only kept to be used again."""
+        self._clock, self._jobs, self._drop_buffers = clock, jobs, drop_buffers
         self._resident_bytes = resident_bytes or resident_bytes_of_process
         self._base_bytes = 0
         self._is_set = False
@@ -30,6 +37,7 @@ class Trimmer:
 
     def _on_timer(self) -> None:
         if not self._is_set or self._resident_bytes() >= self._base_bytes + GROWTH_BYTES:
+            self._drop_buffers()
             self._jobs.submit(trim if self._is_set else set_thresholds, lambda _: self._arm())
             self._is_set = True
         else:

@@ -28,13 +28,14 @@ class PeerWatch:
 
     def on_news(self) -> None:
         """The lease or the members changed: watch whom it is worth watching now."""
+        if self._closed:
+            return
         wanted = self._wanted()
         for broker_id in set(self._watching) - wanted:
             self._watching.pop(broker_id).cancel()
-        if not self._closed:
-            for broker_id in wanted - set(self._watching):
-                task = asyncio.get_running_loop().create_task(self._watch(broker_id))
-                self._watching[broker_id] = task
+        for broker_id in wanted - set(self._watching):
+            task = asyncio.get_running_loop().create_task(self._watch(broker_id))
+            self._watching[broker_id] = task
 
     def close(self) -> None:
         self._closed = True

@@ -1,7 +1,8 @@
 """Topics in and out of Spark, without jars: `format("ottla")`, and a tuned local session."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ottla.lazy import names_of
 
 if TYPE_CHECKING:
     from ottla.spark.format import register as register
@@ -26,9 +27,5 @@ _HOMES = {
 
 __all__ = ["describe", "lag", "reason", "register", "register_reduced", "session", "settings", "write_update"]
 
-
-def __getattr__(name: str) -> Any:
-    # Every Python process that Spark starts imports this package, so it must cost nothing.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Every Python process that Spark starts imports this package.
+__getattr__ = names_of(__name__, _HOMES)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:  # Arrow is not for the process that only commits
     from ottla.client.columnar import ColumnarProducer, ColumnarReader
+    from ottla.client.exactly_once.owner import TransactionOwner
 
 
 class _Closable(Protocol):
@@ -28,6 +29,12 @@ def producer(settings: Mapping[str, Any]) -> "ColumnarProducer":
     from ottla.client.columnar import ColumnarProducer
 
     return kept(ColumnarProducer, settings)
+
+
+def transaction_owner(settings: Mapping[str, Any]) -> "TransactionOwner":
+    from ottla.client.exactly_once.owner import TransactionOwner
+
+    return kept(TransactionOwner, settings)
 
 
 def kept(make: Callable[[Mapping[str, Any]], T], settings: Mapping[str, Any]) -> T:

@@ -20,6 +20,7 @@ _IMPORTED = (
     "pyspark.sql.pandas.serializers",
     "ottla.spark.clients",
     "ottla.client.columnar",
+    "ottla.client.exactly_once.owner",
     "ottla.spark.commits",
     "ottla.spark.rows",
     "ottla.spark.sink",

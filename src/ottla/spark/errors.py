@@ -1,5 +1,6 @@
 """What can go wrong between Spark and a topic. Each text says what to do about it."""
 
+from ottla.client.exactly_once import MarkerError as MarkerError
 from ottla.errors import OttlaError
 
 
@@ -11,16 +12,16 @@ class OptionError(SparkError):
     """An option has an unknown name or a value that cannot be."""
 
 
+class ContinuousTrigger(SparkError):
+    """A query with `trigger(continuous=...)`, of which Spark hands no row to a sink in Python."""
+
+
 class SchemaError(SparkError):
     """The columns are not those of a record."""
 
 
 class BadValue(SparkError):
     """A record's value is not what `valueSchema` says."""
-
-
-class MarkerError(SparkError):
-    """What the sink finds written does not fit what Spark wants to write next."""
 
 
 class OtherQuery(MarkerError):

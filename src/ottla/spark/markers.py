@@ -1,48 +1,10 @@
-"""What a task finds of itself in the cluster before it writes, and what may follow from it. No I/O.
+"""What the markers that a micro-batch's tasks have read say about writing it. No I/O."""
 
-A marker is a group offset that each task's transaction commits beside its records. Its metadata says which micro-batch
-comes next, of which query, in how many tasks: a replay reads it and knows what is written already. The offset itself is
-always 0, of a topic that stays empty, so that tools for lag see a group without lag.
-"""
-
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
-
-OFFSET = 0
-_SUFFIX = "-exactly-once-marker"
-_GROUP = re.compile(rf".+-\d+{_SUFFIX}$")
-
-
-def group_of(transactional_id: str) -> str:
-    """The group that holds the marker of a task."""
-    return f"{transactional_id}{_SUFFIX}"
-
-
-def is_marker(group: str) -> bool:
-    """By its name alone: a list of groups has nothing else."""
-    return _GROUP.match(group) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    next_batch: int
-    query: str
-    tasks: int
-
-    def metadata(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def read(cls, metadata: str) -> "Marker":
-        try:
-            told = json.loads(metadata)
-            return cls(int(told["next_batch"]), str(told["query"]), int(told["tasks"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise MarkerError(f"the marker {metadata!r} was not written by this sink") from error
+from ottla.client.exactly_once import Marker
+from ottla.spark.errors import CheckpointBehind, MarkerMissing, OtherQuery, TasksChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +13,6 @@ class Found:
 
     task: int
     marker: Marker | None
-
-
-def is_written(marker: Marker | None, query: str, batch: int) -> bool:
-    """Whether this task's part of the micro-batch is committed already. Doubts are settled by `judge`."""
-    return marker is not None and marker.query == query and marker.next_batch > batch
 
 
 def judge(found: Sequence[Found], query: str, batch: int, assume_not_written: int | None = None) -> None:

@@ -13,16 +13,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
-from ottla.spark.errors import OptionError
-from ottla.spark.markers import Found, Marker, group_of, is_written, judge
+from ottla.client.exactly_once import Marker, group_of, is_written
+from ottla.spark.errors import ContinuousTrigger
+from ottla.spark.markers import Found, judge
 from ottla.spark.options import WriteOptions
 from ottla.spark.plain import told_plainly
 from ottla.spark.record_schema import columns
 
 TRANSACTION_TIMEOUT_MS = 900_000  # as long as a broker allows unless it is told otherwise
+BUFFER_BYTES = 8 << 20
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
-_CONTINUOUS = "__is_continuous_processing"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,15 @@ class Written(WriterCommitMessage):
 
 
 def client_settings(options: WriteOptions) -> dict[str, Any]:
-    return {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 0, **options.client}
+    asked = options.client.get("max.request.size", "")
+    request_bytes = int(asked) if asked.isdigit() else 0  # the client names what is wrong with it
+    return {
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "linger.ms": 0,
+        # Enough for what is on its way. More would only let every worker grow: Spark waits as well as the producer.
+        "buffer.memory": max(BUFFER_BYTES, 4 * request_bytes),
+        **options.client,
+    }
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -50,8 +59,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @told_plainly
     def write(self, iterator: Iterator[Any]) -> Written:
         context = _context()
-        if context.getLocalProperty(_CONTINUOUS) == "true":
-            raise OptionError("trigger(continuous=...) has no micro-batches to commit; use processingTime")
         rows = _picked(iterator, self._columns)
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if not self._options.exactly_once:
@@ -62,6 +69,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @told_plainly
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        if None in messages:
+            raise ContinuousTrigger(
+                "trigger(continuous=...) loses all rows: Spark hands none to a sink in Python. Stop the query, and "
+                "start it with trigger(processingTime=...) and a new checkpoint"
+            )
         if self._options.exactly_once:
             commit_micro_batch(self._options, messages, batchId)
 
@@ -135,25 +147,23 @@ def write_once(
     from ottla.spark import clients, garbage
 
     transactional_id = f"{options.prefix}-{query}-{task}"
-    producer = clients.producer({**client_settings(options), "transactional.id": transactional_id})
+    owner = clients.transaction_owner({**client_settings(options), "transactional.id": transactional_id})
     garbage.freeze()
     try:
-        # First fence whoever wrote before: only then does the marker stand still.
-        identity = producer.take_over()
+        # First fence the previous attempt: from then on nobody else can change the marker.
+        left = owner.take_over(ended_elsewhere=True)
         began_ms = int(time.time() * 1000)
-        marker = (
-            None if batch is None else _marker(producer, group_of(transactional_id), options.marker_topic)
-        )
+        marker = None if batch is None else owner.marker(group_of(transactional_id), options.marker_topic)
         if batch is not None and batch != options.assume_not_written and is_written(marker, query, batch):
             for _ in rows:
                 pass  # Spark wants its rows taken
             return Written(task, 0, None, query, marker)
-        count = _write(producer, _in_time(rows, began_ms, producer), options.topic)
-        producer.flush()
+        count = _write(owner, _in_time(rows, began_ms, owner), options.topic)
+        owner.flush()
     except BaseException:
-        _give_up(producer)
+        _give_up(owner)
         raise
-    return Written(task, count, (transactional_id, identity, began_ms), query, marker)
+    return Written(task, count, (transactional_id, left.producer, began_ms), query, marker)
 
 
 def _write(producer: Any, rows: Iterator[Any], topic: str | None) -> int:
@@ -173,11 +183,6 @@ def _in_time(rows: Iterator[Any], began_ms: int, producer: Any) -> Iterator[Any]
         if took_ms >= limit_ms:
             raise timed_out(took_ms, limit_ms)
         yield batch
-
-
-def _marker(producer: Any, group: str, topic: str) -> Marker | None:
-    found = producer.committed(group, topic, 0)
-    return None if found is None else Marker.read(found.metadata)
 
 
 def _give_up(producer: Any) -> None:

@@ -13,7 +13,6 @@ from ottla.client.session import (
     LATEST,
     ZERO_ID,
     Session,
-    by_topic,
     commit,
     list_offsets,
     missing_topic,
@@ -22,13 +21,12 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError, UnknownTopicOrPartition
 from ottla.spark.errors import OptionError
+from ottla.spark.news import News
 from ottla.spark.offsets import Positions
 from ottla.spark.options import Bound, ReadOptions
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 log = logging.getLogger(__name__)
 KNOWN_FOR_S = 1.0  # new topics and partitions are seen this late at most
-_POLL_MS = 1_000
 
 
 class Topics:
@@ -39,9 +37,7 @@ class Topics:
         self._settings = ConsumerSettings.parse(client)
         self._session = Session("spark source", self._settings)
         self._cluster = self._session.cluster()
-        # Long polls hold up their connection, so they have connections of their own.
-        self._polling = self._session.cluster()
-        self._polls: dict[int, asyncio.Task[None]] = {}
+        self._news = News(self._session.cluster(), read_committed=self._settings.read_committed)
         self._committing: asyncio.Task[None] | None = None
         self._looked = float("-inf")
         self.ids: dict[str, str] = {}
@@ -89,7 +85,7 @@ class Topics:
 
     def wait(self, positions: Positions) -> None:
         """Returns when one of the partitions has more than that, or after a second."""
-        self._session.run(self._wait(positions))
+        self._session.run(self._news.wait(positions))
 
     def commit(self, group: str, positions: Positions, *, wait: bool = False) -> None:
         """Shows progress to every tool that can read group offsets. It holds up a query only if asked to."""
@@ -133,61 +129,6 @@ class Topics:
         committed_only = self._settings.read_committed
         found = await list_offsets(self._cluster, wanted, committed_only=committed_only)
         return {partition: told.offset for partition, told in found.items()}
-
-    async def _wait(self, positions: Positions) -> None:
-        try:
-            groups = await self._polling.by_leader(positions)
-        except OttlaError as error:
-            self._polling.forget_stale(error)
-            await asyncio.sleep(0.1)
-            return
-        for node, partitions in groups.items():
-            if node not in self._polls or self._polls[node].done():
-                exact = {TopicPartition(*each): positions[TopicPartition(*each)] for each in partitions}
-                self._polls[node] = asyncio.ensure_future(self._poll(node, exact))
-        polls = [self._polls[node] for node in groups]
-        if polls:
-            await asyncio.wait(polls, timeout=_POLL_MS / 1000, return_when=asyncio.FIRST_COMPLETED)
-        else:
-            await asyncio.sleep(0.1)
-
-    async def _poll(self, node: int, positions: Positions) -> None:
-        """A fetch that returns as soon as there is one byte; what it brings is of no interest."""
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=_POLL_MS,
-            min_bytes=1,
-            max_bytes=1,
-            isolation_level=int(self._settings.read_committed),
-            session_epoch=-1,
-            topics=[self._fetch_topic(topic, p, positions) for topic, p in by_topic(positions).items()],
-        )
-        without_ids = any(each.topic_id == ZERO_ID for each in request.topics)
-        try:
-            answer = await self._polling.ask(request, node, at_most=12 if without_ids else 32767)
-            failed = answer.error_code or any(p.error_code for t in answer.responses for p in t.partitions)
-            if failed:
-                await self._polling.refresh(by_topic(positions))
-                await asyncio.sleep(0.05)
-        except OttlaError as error:
-            self._polling.forget_stale(error)
-            await asyncio.sleep(0.05)
-
-    def _fetch_topic(self, topic: str, partitions: list[int], positions: Positions) -> FetchTopic:
-        known = self._polling.image.topics[topic]
-        return FetchTopic(
-            topic=topic,
-            topic_id=known.id,
-            partitions=[
-                FetchPartition(
-                    partition=p,
-                    current_leader_epoch=-1,
-                    fetch_offset=positions[TopicPartition(topic, p)],
-                    partition_max_bytes=1,
-                )
-                for p in partitions
-            ],
-        )
 
     async def _commit_soon(self, group: str, positions: Positions) -> None:
         if self._committing is not None and not self._committing.done():

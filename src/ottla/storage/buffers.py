@@ -25,8 +25,13 @@ class ReadBuffers:
                 return memoryview(buffer)[:size]
         return memoryview(self._add(size))[:size]
 
+    def drop_free(self) -> None:
+        """Memory for other things; the next reads take some again."""
+        self._buffers = [buffer for buffer in self._buffers if not _is_free(buffer)]
+        self.kept_bytes = sum(map(len, self._buffers))
+
     def _add(self, size: int) -> bytearray:
-        buffer = bytearray(-(-size // _STEP_BYTES) * _STEP_BYTES)  # pages that are never used cost nothing
+        buffer = bytearray(-(-size // _STEP_BYTES) * _STEP_BYTES)  # other reads can use it too
         if len(buffer) <= self._kept_bytes_max:
             self._make_room(len(buffer))
             if self.kept_bytes + len(buffer) <= self._kept_bytes_max:

@@ -131,3 +131,11 @@ class FileCache:
         self._files.clear()
         self._indexes.clear()
         self._index_bytes = 0
+
+
+class Location(NamedTuple):
+    """Where a log is: its folder on a disk, and the cache of that disk's open files."""
+
+    disk: Disk
+    folder: str
+    files: FileCache

@@ -13,8 +13,9 @@ from ottla.storage import checkpoints
 from ottla.storage.checkpoints import Meta, Offsets, TopicPartition
 from ottla.storage.files import LOG, FileCache, base_offset_of
 from ottla.storage.folder_names import DELETE, FUTURE, STRAY, marked_folder, parse_folder, partition_folder
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.partition_files import read_topic_id
+from ottla.storage.pending import NoOwner
 from ottla.storage.segment import Segment
 from ottla.storage.shortage import is_shortage
 from ottla.wire.batch import CorruptBatch
@@ -41,25 +42,20 @@ class Opening:
     folder: "LogFolder"
     config: LogConfig
     now_ms: int
-    recovery_point: int
-    log_start_offset: int
+    last_run: LastRun
     high_watermark: int
-    clean: bool
     log: Log | None = None
     error: Exception | None = None
     reports: list[str] = field(default_factory=list)
 
     def run(self) -> None:
         try:
+            files = FileCache()  # the folder's is for the event loop alone
             self.log = Log.open(
-                self.folder.disk,
-                partition_folder(*self.partition),
+                Location(self.folder.disk, partition_folder(*self.partition), files),
                 self.config,
-                files=FileCache(),  # the folder's is for the event loop alone
+                self.last_run,
                 now_ms=self.now_ms,
-                clean=self.clean,
-                recovery_point=self.recovery_point,
-                log_start_offset=self.log_start_offset,
                 report=self.reports.append,
             )
             if self.config.flush_messages == 1:
@@ -161,16 +157,13 @@ class LogFolder:
 
     def opening(self, partition: TopicPartition, config: LogConfig, now_ms: int) -> Opening:
         """The job that opens (or creates) a partition's log."""
-        return Opening(
-            partition,
-            self,
-            config,
-            now_ms,
+        last_run = LastRun(
+            self.was_clean,
             recovery_point=self._recovery_points.get(partition, 0),
             log_start_offset=self._log_start_offsets.get(partition, 0),
-            high_watermark=self._high_watermarks.get(partition, 0),
-            clean=self.was_clean,
         )
+        high_watermark = self._high_watermarks.get(partition, 0)
+        return Opening(partition, self, config, now_ms, last_run, high_watermark)
 
     def on_opened(self, opening: Opening) -> Log:
         """Take up an opened log, or raise what went wrong: of the disk for all, of this log for it alone."""
@@ -188,14 +181,12 @@ class LogFolder:
 
     def take_up(self, partition: TopicPartition, log: Log) -> None:
         """The partition lives here from now on; its failure is the folder's."""
-        log.on_failed = self.fail
-        log.on_moved_back = lambda offset: self._on_moved_back(partition, offset)
-        log.settle = lambda: self._settle(partition)
+        log.belong_to(_Owner(self, partition))
         # The end of the log is lost, or the checkpoints are of an earlier topic of that name.
         if any(each.get(partition, 0) > log.end_offset for each in self._checkpointed()):
-            self._on_moved_back(partition, log.end_offset)
+            self.on_moved_back(partition, log.end_offset)
         if partition in self._outdated:
-            log.unsettle()
+            log.pending.on_unsettled()
         self.logs[partition] = log
 
     def checkpoint(self) -> Job:
@@ -270,16 +261,18 @@ class LogFolder:
                     self._report(f"{self.path}: {name} is put aside")
                     self.disk.rename(name, name.removesuffix(found.kind) + STRAY)
 
-    def _on_moved_back(self, partition: TopicPartition, offset: int) -> None:
+    def on_moved_back(self, partition: TopicPartition, offset: int) -> None:
+        """A log was cut to `offset`: what the checkpoints say of it is outdated."""
         self._on_outdated(partition)
-        if self.cleaner_offsets.get(partition, 0) > offset:  # what comes there has not been compacted
+        if self.cleaner_offsets.get(partition, 0) > offset:  # the next records there are not compacted yet
             self.cleaner_offsets[partition] = offset
 
     def _on_outdated(self, partition: TopicPartition) -> None:
         self._outdated[partition] = self._checkpoints_taken
 
-    def _settle(self, partition: TopicPartition) -> None:
-        """Slow, and on the event loop; but rare, and one write settles all partitions."""
+    def settle(self, partition: TopicPartition) -> None:
+        """Write the checkpoints if they are outdated for this partition. Slow, and on the event loop; but rare,
+        and one write settles all partitions."""
         if self._outdated.get(partition, -1) >= self._checkpoint_written:
             self.checkpoint()()
 
@@ -329,7 +322,7 @@ class LogFolder:
         self._forget(partition)
         with self.guard():
             if log is not None:
-                log.on_failed = lambda error: None  # that its files are gone is no failure of the disk
+                log.belong_to(NoOwner())  # that its files are gone is no failure of the disk
                 log.close(clean=False)
             if self.disk.exists(partition_folder(*partition)):
                 self.disk.rename(partition_folder(*partition), name)
@@ -364,6 +357,23 @@ class LogFolder:
             high_watermarks,
             {each: at for each, at in log_start_offsets.items() if at > 0},
         )
+
+
+@dataclass(slots=True)
+class _Owner:
+    """What a log's `Owner` is: this folder, for this partition."""
+
+    folder: LogFolder
+    partition: TopicPartition
+
+    def on_failed(self, error: OSError) -> None:
+        self.folder.fail(error)
+
+    def on_moved_back(self, offset: int) -> None:
+        self.folder.on_moved_back(self.partition, offset)
+
+    def settle(self) -> None:
+        self.folder.settle(self.partition)
 
 
 def _flush(log: Log) -> None:

@@ -7,7 +7,7 @@ from ottla.errors import KafkaStorageError
 from ottla.storage.checkpoints import TopicPartition
 from ottla.storage.folder import LogFolder
 from ottla.storage.folder_names import FUTURE, marked_folder, partition_folder
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.rewrite import Steps
 from ottla.wire.batch import read_header
 
@@ -76,14 +76,12 @@ class Move:
         if len(first.data):  # compaction may have left a gap at the start
             start = min(start, read_header(first.data).base_offset)
         with self._target.guard():
+            name = marked_folder(*self.partition, self._unique, FUTURE)
             copy = Log.open(
-                self._target.disk,
-                marked_folder(*self.partition, self._unique, FUTURE),
+                Location(self._target.disk, name, self._target.files),
                 log.config,
-                files=self._target.files,
+                LastRun(clean=True, log_start_offset=start),
                 now_ms=self._now_ms,
-                clean=True,
-                log_start_offset=start,
                 report=lambda _: None,
                 topic_id=log.topic_id,
             )

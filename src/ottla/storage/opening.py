@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.config.log import LogConfig
 from ottla.ports import Disk
 from ottla.storage.epochs import LeaderEpochs
-from ottla.storage.files import DELETED, LOG, SEGMENT_KINDS, FileCache, sync
-from ottla.storage.partition_files import read_epochs, read_topic_id
+from ottla.storage.files import DELETED, LOG, SEGMENT_KINDS, Location, sync
+from ottla.storage.partition_files import NO_TOPIC_ID, read_epochs, read_topic_id
 from ottla.storage.producers import Producers
 from ottla.storage.recovery import Recovery
 from ottla.storage.segment import Segment
@@ -15,8 +16,18 @@ from ottla.storage.snapshots import load_producers, remove_stray_snapshots
 from ottla.storage.swap import recover_swaps
 
 
+class LastRun(NamedTuple):
+    """How the last run left a log, by the checkpoints of its folder."""
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
 @dataclass(slots=True)
 class Opened:
+    """The state of a log before its first operation."""
+
     segments: list[Segment]
     epochs: LeaderEpochs
     producers: Producers
@@ -24,24 +35,24 @@ class Opened:
     topic_id: bytes
 
 
+def never_written(location: Location, now_ms: int) -> Opened:
+    """Nothing is looked for on disk, so it is quick."""
+    disk, folder, files = location
+    segment = Segment(disk, files, folder, 0, created_ms=now_ms)
+    return Opened([segment], LeaderEpochs(), Producers(), log_start_offset=0, topic_id=NO_TOPIC_ID)
+
+
 def open_folder(
-    disk: Disk,
-    folder: str,
-    config: LogConfig,
-    *,
-    files: FileCache,
-    now_ms: int,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-    report: Callable[[str], None],
+    location: Location, config: LogConfig, last_run: LastRun, *, now_ms: int, report: Callable[[str], None]
 ) -> Opened:
-    """Reads what there is, and puts it right; see `Log.open`."""
+    """Read a partition's folder and repair it; see `Log.open`."""
+    disk, folder, files = location
+    log_start_offset = last_run.log_start_offset
     recover_swaps(disk, folder, report)
     checkpointed = read_epochs(disk, folder, report)
     epochs = checkpointed or LeaderEpochs()
     recovery = Recovery(disk, files, folder, config, epochs, now_ms=now_ms, report=report)
-    recovered = recovery.run(clean=clean, recovery_point=recovery_point)
+    recovered = recovery.run(clean=last_run.clean, recovery_point=last_run.recovery_point)
     segments = recovered.segments
     if not segments or segments[-1].next_offset < log_start_offset:
         for segment in segments:
@@ -65,7 +76,7 @@ def open_folder(
 
 
 def _seal(disk: Disk, folder: str, segments: list[Segment]) -> None:
-    """Indexes that were made anew are synced: the recovery point may have passed them long ago."""
+    """Rebuilt indexes are synced: they may be below the recovery point, where no flush syncs them."""
     for segment in segments:
         segment.seal()
         for kind in SEGMENT_KINDS:

@@ -27,7 +27,7 @@ MAGIC = 2
 RECORD_ERRORS_MAX = 100  # told of one batch
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _LENGTH = struct.Struct(">i")
-_LENGTH_AT, _MAGIC_AT, _COUNT_AT = 8, 16, 57
+_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _COUNT_AT = 8, 16, 22, 57
 _CODECS = {"uncompressed": compression.NONE, **{name: at for at, name in enumerate(compression.NAMES)}}
 
 
@@ -86,6 +86,11 @@ def accept(
     unpacked_bytes = len(records) if header.codec != compression.NONE else 0
     header, batch = _adapt(batch, records, header, walked, config, now_ms)
     return Accepted(header, batch, now_ms, unpacked_bytes)
+
+
+def is_compressed(batch: Buffer) -> bool:
+    """As its header says; it is not checked."""
+    return len(batch) >= HEADER_BYTES and bool(batch[_ATTRIBUTES_AT] & CODEC_MASK)
 
 
 def unpacked_bytes_max(config: LogConfig) -> int:

@@ -3,8 +3,9 @@
 Imported when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ottla.lazy import names_of
 
 if TYPE_CHECKING:
     from ottla.testing.broker import Broker as Broker
@@ -23,8 +24,4 @@ _HOMES = {
 
 __all__ = ["Broker", "Cluster", "Group", "NotInTime", "TopicRecord"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_of(__name__, _HOMES)

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ottla.broker.broker import Broker
-from ottla.broker.context import Client, Context
+from ottla.broker.requests.client import Client
 from ottla.broker.routes import ROUTES
 from ottla.broker.waits import Running
 from ottla.wire.schema import Message
@@ -20,7 +20,7 @@ async def ask(broker: Broker, request: Message, version: int | None = None) -> A
     """The response, or what the handler raised. As handlers are, it is driven by `on_loop`."""
     route = ROUTES[request.API_KEY]
     chosen = route.version_max if version is None else version
-    context = Context(broker, Client("127.0.0.1", 0, principal=ADMIN), CLIENT_ID, chosen, lambda: None)
+    context = broker.context(Client("127.0.0.1", 0, principal=ADMIN), CLIENT_ID, chosen)
     return await route.handler(request, context)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.broker.context import Context
-from ottla.broker.dispatch import CloseConnection
-from ottla.broker.refusals import refusal
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import CloseConnection, refusal
 from ottla.broker.routes import Handler
+from ottla.broker.waits import pause
 from ottla.errors import ProtocolError
 from ottla.testing.names import TopicIndex
 from ottla.wire.messages import APIS
@@ -91,7 +91,7 @@ class Fault:
 
     async def _wait(self, context: Context) -> None:
         if self.delay_ms:
-            await context.broker.sleep(self.delay_ms)
+            await pause(context.clock, self.delay_ms)
 
     def _changed(
         self, response: Any, request: Message, context: Context, about: tuple[TopicIndex, ...]
@@ -110,7 +110,7 @@ class Fault:
     ) -> FetchResponse:
         if error.code in _FETCH_SESSION_ERRORS:
             return FetchResponse(error_code=error.code)
-        image = context.broker.image
+        image = context.metadata.image
         topics: list[FetchableTopicResponse] = []
         for name, each in itertools.groupby(about, key=lambda pair: pair[0]):
             indexes = [index for topic, index in each if self.is_about(topic, index) and index is not None]

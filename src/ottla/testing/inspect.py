@@ -82,7 +82,7 @@ def topic_records(
     numbers = range(len(known.partitions)) if partition is None else [partition]
     found: list[TopicRecord] = []
     for number in numbers:
-        log = broker.partition(topic, number).leader_log()
+        log = broker.replicas.partition(topic, number).leader_log()
         for each in _visible(log, committed=committed):
             found.append(
                 TopicRecord(
@@ -205,7 +205,7 @@ def lag_here(broker: Broker, each: TopicPartition, committed: int | None) -> int
     """From the committed offset, or from the start of the log, to what a consumer may read. None where this
     broker does not lead the partition."""
     try:
-        log = broker.partition(*each).leader_log()
+        log = broker.replicas.partition(*each).leader_log()
     except (UnknownTopicOrPartition, NotLeaderOrFollower):
         return None
     return max(0, log.last_stable_offset - max(log.log_start_offset, committed or 0))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ottla.broker.dispatch import Observer
+from ottla.broker.requests.exchange import Observer
 from ottla.config.settings import Config
 from ottla.ports import Disk
 from ottla.server.clock import LoopClock

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.broker.peers import Answer, Call, Lane
+from ottla.broker.cluster.peers import Answer, Call, Lane
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
 from ottla.server.links import Link

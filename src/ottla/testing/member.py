@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ottla.broker.dispatch import Observer
+from ottla.broker.requests.exchange import Observer
 from ottla.config.settings import Config
 from ottla.server.node import Node
 from ottla.testing.background import Background

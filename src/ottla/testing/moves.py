@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ottla import errors
 from ottla.broker.broker import Broker
+from ottla.broker.waits import pause
 from ottla.config.settings import Config
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, changed
@@ -25,7 +26,7 @@ async def set_leader(broker: Broker, topic: str, index: int, leader: int) -> Non
         )
         return Decision((changed(after),), None)
 
-    await broker.change(decide)
+    await broker.metadata.change(decide)
 
 
 async def set_isr(broker: Broker, topic: str, index: int, isr: Sequence[int]) -> None:
@@ -51,14 +52,14 @@ async def set_isr(broker: Broker, topic: str, index: int, isr: Sequence[int]) ->
             raise result.error
         return Decision(decision.records, None)
 
-    await broker.change(decide)
+    await broker.metadata.change(decide)
 
 
 async def move_leader(broker: Broker, topic: str, index: int, away_ms: int) -> None:
     """Away, for as long as asked, and back: whoever waits is told, and the epoch has grown."""
     await set_leader(broker, topic, index, NO_LEADER)
     if away_ms:
-        await broker.sleep(away_ms)
+        await pause(broker.clock, away_ms)
     await set_leader(broker, topic, index, broker.node_id)
 
 
@@ -88,4 +89,4 @@ async def fence(broker: Broker, transactional_id: str) -> None:
             return
         if not isinstance(error, errors.ConcurrentTransactions | errors.CoordinatorLoadInProgress):
             raise error
-        await broker.sleep(1)  # the abort that it has begun is being written
+        await pause(broker.clock, 1)  # the abort that it has begun is being written

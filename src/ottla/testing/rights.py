@@ -39,9 +39,9 @@ async def change_rules(broker: Broker, acls: list[Acl], *, remove: bool) -> None
             )
             for acl in acls
         ]
-        await broker.change(lambda image, config: administration.delete_acls(filters, image))
+        await broker.metadata.change(lambda image, config: administration.delete_acls(filters, image))
         return
-    for error in await broker.change(lambda image, config: administration.create_acls(acls, image)):
+    for error in await broker.metadata.change(lambda image, config: administration.create_acls(acls, image)):
         if error is not None:
             raise error
 
@@ -75,7 +75,7 @@ def rules_of(
 
 
 async def _change(broker: Broker, changes: list[UserChange]) -> None:
-    results = await broker.change(lambda image, config: administration.alter_users(changes, image))
+    results = await broker.metadata.change(lambda image, config: administration.alter_users(changes, image))
     for error in results.values():
         if error is not None:
             raise error

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.broker.broker import Broker
-from ottla.broker.context import Context
-from ottla.broker.dispatch import CloseConnection, Observer
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.exchange import Observer
+from ottla.broker.requests.refusals import CloseConnection
 from ottla.broker.routes import Handler
 from ottla.errors import ProtocolError
 from ottla.testing.faults import Faults

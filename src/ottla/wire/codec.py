@@ -3,10 +3,14 @@
 Reading trusts nothing: whatever does not fit raises `Malformed`. A length beyond the end of the buffer
 yields a short slice and a position behind the end, which the last check of `read` catches; a count beyond
 it runs into the end of the buffer at the first missing element, as every element takes at least a byte.
+
+There are three ways to read and to write: all at once; all at once with a bound on the number of array elements,
+as a byte on the wire may become an object a hundred times as large; and in steps of about a millisecond, as a
+generator, so that others can have their turn in between.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from ottla.errors import InvalidRequest
@@ -14,8 +18,8 @@ from ottla.ports import Buffer
 from ottla.wire.schema import Field, Message, covers
 
 M = TypeVar("M", bound=Message)
-Reader = Callable[[Any, int], tuple[Any, int]]
-Writer = Callable[[Any, bytearray], None]
+Reader = Callable[..., Any]  # of (buffer, position), bounded and in steps also (count)
+Writer = Callable[..., Any]  # of (message, into), bounded and in steps also (count)
 
 FORMATS = {
     "int8": "b",
@@ -29,6 +33,9 @@ FORMATS = {
 }
 
 
+AT_ONCE, BOUNDED, IN_STEPS = range(3)  # the ways to read and to write
+STEP_ELEMENTS = 512  # about half a millisecond
+_DAMAGE = (struct.error, IndexError, UnicodeDecodeError, OverflowError)  # what reading damaged bytes raises
 SPLICE_BYTES_MIN = 16 << 10  # below that a copy is cheaper than a buffer of its own
 STRING_BYTES_MAX = 0x7FFF  # in flexible versions too, as in Kafka: older versions must be able to carry it
 
@@ -39,14 +46,43 @@ class Malformed(InvalidRequest):
     code = InvalidRequest.code
 
 
+class TooManyElements(Malformed):
+    """There are more elements than may be read or written at once."""
+
+    code = Malformed.code
+
+
+class Count:
+    """Of array elements, while a message is read or written."""
+
+    __slots__ = ("left", "step_at")
+
+    def __init__(self, elements_max: int) -> None:
+        self.left = elements_max
+        self.step_at = elements_max - STEP_ELEMENTS  # how many are left when the step is over
+
+
+class Pieces:
+    """Records in several buffers. Such can be spliced into a `Gather`, and nothing else."""
+
+    __slots__ = ("_size", "buffers")
+
+    def __init__(self, buffers: list[Buffer]) -> None:
+        self.buffers = buffers
+        self._size = sum(map(len, buffers))
+
+    def __len__(self) -> int:
+        return self._size
+
+
 class Gather(bytearray):
     """A frame in which large payloads are only noted, not copied: `buffers` has them in their places."""
 
     def __init__(self, start: Buffer = b"") -> None:
         super().__init__(start)
-        self._splices: list[tuple[int, Buffer]] = []
+        self._splices: list[tuple[int, Buffer | Pieces]] = []
 
-    def splice(self, payload: Buffer) -> None:
+    def splice(self, payload: Buffer | Pieces) -> None:
         self._splices.append((len(self), payload))
 
     @property
@@ -60,42 +96,86 @@ class Gather(bytearray):
         parts: list[Buffer] = []
         position = 0
         for at, payload in self._splices:
-            parts += [view[position:at], payload]
+            parts.append(view[position:at])
+            parts += payload.buffers if isinstance(payload, Pieces) else [payload]
             position = at
         return [*parts, view[position:]]
 
 
-def read(
-    cls: type[M], version: int, buffer: Buffer, position: int = 0, *, bounded: bool = False
-) -> tuple[M, int]:
+def read(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
     """The message at `position`, and where it ends."""
     try:
-        message, end = reader(cls, version, bounded)(buffer, position)
-    except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
-        raise Malformed(f"{cls.__name__} v{version}: {error}") from error
-    if end > len(buffer):
-        raise Malformed(f"{cls.__name__} v{version} ends {end - len(buffer)} bytes behind its frame")
+        message, end = reader(cls, version)(buffer, position)
+    except _DAMAGE as error:
+        raise _malformed(cls, version, error) from error
+    _check_end(cls, version, buffer, end)
     return message, end
 
 
 def read_bounded(
     cls: type[M], version: int, buffer: Buffer, position: int = 0, *, elements_max: int
-) -> tuple[M, int]:
-    """As `read`, of a message with at most so many array elements in all: a byte on the wire may become an
-    object a hundred times as large."""
-    _ELEMENTS_LEFT[0] = elements_max
-    return read(cls, version, buffer, position, bounded=True)
+) -> tuple[M, int, int]:
+    """As `read`, and how many array elements there are; TooManyElements if these are more than allowed."""
+    count = Count(elements_max)
+    try:
+        message, end = reader(cls, version, BOUNDED)(buffer, position, count)
+    except _DAMAGE as error:
+        raise _malformed(cls, version, error) from error
+    _check_end(cls, version, buffer, end)
+    return message, end, elements_max - count.left
 
 
-def elements_left() -> int:
-    """Of those that the last call of `read_bounded` was allowed."""
-    return _ELEMENTS_LEFT[0]
+def read_in_steps(
+    cls: type[M], version: int, buffer: Buffer, position: int = 0, *, elements_max: int
+) -> Generator[None, None, tuple[M, int, int]]:
+    """As `read_bounded`; yields after each step."""
+    count = Count(elements_max)
+    reading = reader(cls, version, IN_STEPS)
+    try:
+        message, end = (
+            (yield from reading(buffer, position, count))
+            if has_arrays(cls, version)
+            else reading(buffer, position, count)
+        )
+    except _DAMAGE as error:
+        raise _malformed(cls, version, error) from error
+    _check_end(cls, version, buffer, end)
+    return message, end, elements_max - count.left
 
 
 def write(message: Message, version: int, into: bytearray | None = None) -> bytearray:
     out = bytearray() if into is None else into
     writer(type(message), version)(message, out)
     return out
+
+
+def write_bounded(message: Message, version: int, into: bytearray, *, elements_max: int) -> None:
+    """TooManyElements if there are more than that; `into` then has the beginning."""
+    writer(type(message), version, BOUNDED)(message, into, Count(elements_max))
+
+
+def write_in_steps(message: Message, version: int, into: bytearray) -> Generator[None, None, None]:
+    """Yields after each step."""
+    writing = writer(type(message), version, IN_STEPS)(message, into, Count(1 << 62))
+    if has_arrays(type(message), version):
+        yield from writing
+
+
+def has_arrays(cls: type[Message], version: int) -> bool:
+    return any(
+        field.array or (isinstance(field.kind, type) and has_arrays(field.kind, version))
+        for field in cls.FIELDS
+        if covers(field.versions, version)
+    )
+
+
+def _malformed(cls: type[Message], version: int, error: Exception) -> Malformed:
+    return Malformed(f"{cls.__name__} v{version}: {error}")
+
+
+def _check_end(cls: type[Message], version: int, buffer: Buffer, end: int) -> None:
+    if end > len(buffer):
+        raise Malformed(f"{cls.__name__} v{version} ends {end - len(buffer)} bytes behind its frame")
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -120,30 +200,30 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def reader(cls: type[Message], version: int, bounded: bool = False) -> Reader:
-    found = _READERS.get((cls, version, bounded))
+def reader(cls: type[Message], version: int, way: int = AT_ONCE) -> Reader:
+    found = _READERS.get((cls, version, way))
     if found is None:
-        found = _READERS[cls, version, bounded] = _Source(cls, version, bounded).compile_reader()
+        found = _READERS[cls, version, way] = _Source(cls, version, way).compile_reader()
     return found
 
 
-def writer(cls: type[Message], version: int) -> Writer:
-    found = _WRITERS.get((cls, version))
+def writer(cls: type[Message], version: int, way: int = AT_ONCE) -> Writer:
+    found = _WRITERS.get((cls, version, way))
     if found is None:
-        found = _WRITERS[cls, version] = _Source(cls, version).compile_writer()
+        found = _WRITERS[cls, version, way] = _Source(cls, version, way).compile_writer()
     return found
 
 
-_READERS: dict[tuple[type[Message], int, bool], Reader] = {}
-_ELEMENTS_LEFT = [0]  # of the bounded message that is being read
-_WRITERS: dict[tuple[type[Message], int], Writer] = {}
+_READERS: dict[tuple[type[Message], int, int], Reader] = {}
+_WRITERS: dict[tuple[type[Message], int, int], Writer] = {}
 
 
 class _Source:
     """Builds the Python source of one reader or writer."""
 
-    def __init__(self, cls: type[Message], version: int, bounded: bool = False) -> None:
-        self.cls, self.version, self.bounded = cls, version, bounded
+    def __init__(self, cls: type[Message], version: int, way: int) -> None:
+        self.cls, self.version, self.way = cls, version, way
+        self.arguments = "" if way == AT_ONCE else ", count"
         self.flexible = version >= cls.FLEXIBLE_FROM
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
@@ -152,7 +232,8 @@ class _Source:
             "Malformed": Malformed,
             "Gather": Gather,
             "SPLICE_BYTES_MIN": SPLICE_BYTES_MIN,
-            "left": _ELEMENTS_LEFT,
+            "TooManyElements": TooManyElements,
+            "STEP_ELEMENTS": STEP_ELEMENTS,
             "new": object.__new__,
             "Class": cls,
         }
@@ -176,7 +257,7 @@ class _Source:
         if self.flexible:
             self._read_tags()
         self._line("return o, p")
-        return self._compile("b, p")  # type: ignore[no-any-return]
+        return self._compile("b, p" + self.arguments)  # type: ignore[no-any-return]
 
     def _default(self, field: Field) -> str:
         value = getattr(self.defaults, field.name)
@@ -196,20 +277,19 @@ class _Source:
         if field.array:
             self._read_length("i", indent, plus_one=self.flexible)
             self._null_or(target, field.name, nullable, indent)
-            if self.bounded:
-                self._line("    left[0] -= n", indent)
-                self._line("    if left[0] < 0: raise Malformed('there are too many elements')", indent)
+            self._count_elements(indent + 1)
             self._line(f"    {target} = items = []", indent)
-            self._line("    for _ in range(n):", indent)
+            self._line("    for i in range(n):", indent)
             self._read_item(field.kind, indent + 2)
             self._line("        items.append(v)", indent)
+            self._end_step(indent + 2)
         elif isinstance(field.kind, type):
             if nullable:
                 self._line("p += 1", indent)
                 self._line(f"if b[p - 1] > 127: {target} = None", indent)
-                self._line(f"else: {target}, p = {self._reader_of(field.kind)}(b, p)", indent)
+                self._line(f"else: {target}, p = {self._read_by(field.kind)}", indent)
             else:
-                self._line(f"{target}, p = {self._reader_of(field.kind)}(b, p)", indent)
+                self._line(f"{target}, p = {self._read_by(field.kind)}", indent)
         elif field.kind in FORMATS:
             unpack = self._name(struct.Struct(">" + FORMATS[field.kind]).unpack_from)
             self._line(
@@ -220,6 +300,22 @@ class _Source:
             self._null_or(target, field.name, nullable, indent)
             self._check_length(field.kind, indent + 1)
             self._line(f"    {target} = {_SLICES[field.kind]}; p += n", indent)
+
+    def _count_elements(self, indent: int) -> None:
+        """Of an array of `n`. Elements of elements count too, so a step is over after so many of either."""
+        if self.way == AT_ONCE:
+            return
+        self._line("count.left -= n", indent)
+        self._line("if count.left < 0: raise TooManyElements('there are too many elements')", indent)
+        if self.way == IN_STEPS:
+            self._line("if count.left < count.step_at:", indent)
+            self._line("    count.step_at = count.left - STEP_ELEMENTS", indent)
+            self._line("    yield", indent)
+
+    def _end_step(self, indent: int) -> None:
+        """Inside of a long array."""
+        if self.way == IN_STEPS:
+            self._line(f"if i % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield", indent)
 
     def _read_length(self, layout: str, indent: int, *, plus_one: bool) -> None:
         if plus_one:
@@ -246,7 +342,7 @@ class _Source:
 
     def _read_item(self, kind: str | type[Message], indent: int) -> None:
         if isinstance(kind, type):
-            self._line(f"v, p = {self._reader_of(kind)}(b, p)", indent)
+            self._line(f"v, p = {self._read_by(kind)}", indent)
         elif kind in FORMATS:
             unpack = self._name(struct.Struct(">" + FORMATS[kind]).unpack_from)
             self._line(f"v, = {unpack}(b, p); p += {struct.calcsize('>' + FORMATS[kind])}", indent)
@@ -282,14 +378,14 @@ class _Source:
         if self.flexible:
             self._write_tags()
         self._line("pass")
-        return self._compile("o, out")  # type: ignore[no-any-return]
+        return self._compile("o, out" + self.arguments)  # type: ignore[no-any-return]
 
     def _write_value(self, field: Field, source: str, indent: int) -> None:
         nullable = covers(field.nullable, self.version)
         self._line(f"v = {source}", indent)
         if nullable and isinstance(field.kind, type) and not field.array:
             self._line("if v is None: out.append(255)", indent)
-            self._line(f"else: out.append(1); {self._writer_of(field.kind)}(v, out)", indent)
+            self._line(f"else: out.append(1); {self._write_by(field.kind)}", indent)
             return
         if nullable:
             layout = "h" if field.kind == "string" and not field.array else "i"
@@ -299,14 +395,18 @@ class _Source:
             indent += 1
         if field.array:
             self._write_length("i", indent)
-            self._line("for v in v:", indent)
+            if self.way != AT_ONCE:
+                self._line("n = len(v)", indent)
+            self._count_elements(indent)
+            self._line("for i, v in enumerate(v):" if self.way == IN_STEPS else "for v in v:", indent)
             self._write_item(field.kind, indent + 1)
+            self._end_step(indent + 1)
         else:
             self._write_item(field.kind, indent)
 
     def _write_item(self, kind: str | type[Message], indent: int) -> None:
         if isinstance(kind, type):
-            self._line(f"{self._writer_of(kind)}(v, out)", indent)
+            self._line(self._write_by(kind), indent)
         elif kind in FORMATS:
             self._line(f"out += {self._name(struct.Struct('>' + FORMATS[kind]).pack)}(v)", indent)
         elif kind == "records":
@@ -372,11 +472,20 @@ class _Source:
         self.names[name] = value
         return name
 
-    def _reader_of(self, kind: type[Message]) -> str:
-        return self._name(reader(kind, self.version, self.bounded))
+    def _read_by(self, kind: type[Message]) -> str:
+        name = self._name(reader(kind, self.version, self._way_of(kind)))
+        return self._stepping(kind, f"{name}(b, p{self.arguments})")
 
-    def _writer_of(self, kind: type[Message]) -> str:
-        return self._name(writer(kind, self.version))
+    def _write_by(self, kind: type[Message]) -> str:
+        name = self._name(writer(kind, self.version, self._way_of(kind)))
+        return self._stepping(kind, f"{name}(v, out{self.arguments})")
+
+    def _way_of(self, kind: type[Message]) -> int:
+        """A message without arrays has no steps."""
+        return BOUNDED if self.way == IN_STEPS and not has_arrays(kind, self.version) else self.way
+
+    def _stepping(self, kind: type[Message], call: str) -> str:
+        return f"(yield from {call})" if self.way == IN_STEPS and has_arrays(kind, self.version) else call
 
     def _compile(self, arguments: str) -> Any:
         source = f"def run({arguments}):\n" + "\n".join(self.lines)

@@ -8,6 +8,7 @@ imported when first used: a broker that only passes batches on never needs them.
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from mmap import mmap
 
 from ottla import errors
 from ottla.ports import Buffer
@@ -49,14 +50,18 @@ class Scratch:
             0  # since somebody set it to 0; of what was damaged, as much as it might have been
         )
 
-    def room(self, size: int) -> bytearray:
-        """At least so many bytes. More than is worth keeping is fresh each time."""
-        if size <= len(self._kept):
-            return self._kept
-        fresh = bytearray(size)
-        if size <= _SCRATCH_BYTES_MAX:
-            self._kept = fresh
-        return fresh
+    def room(self, size: int) -> memoryview:
+        """At least so many bytes. More than is worth keeping is fresh each time, and mapped: then no time is spent on
+        parts that are not used, nor with the interpreter's lock held."""
+        if size > _SCRATCH_BYTES_MAX:
+            return _fresh(size)
+        if size > len(self._kept):
+            self._kept = bytearray(size)
+        return memoryview(self._kept)
+
+
+def _fresh(size: int) -> memoryview:
+    return memoryview(bytearray(size) if size <= _SCRATCH_BYTES_MAX else mmap(-1, size))
 
 
 Compress = Callable[[Buffer, int | None], bytes]
@@ -163,7 +168,7 @@ def _unsnappy(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
     total = sum(length for _, length in blocks)
     if total > limit:
         raise OverLimit(f"The data decompresses to more than {limit} bytes")
-    room = memoryview(scratch.room(total))
+    room = scratch.room(total)
     position = 0
     for block, length in blocks:
         try:
@@ -227,7 +232,7 @@ def _unlz4(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
     largest = _lz4_bytes_max(memoryview(data))
     room = scratch.room(min(largest, limit))
     try:
-        return memoryview(room)[: cramjam.lz4.decompress_into(data, room)]
+        return room[: cramjam.lz4.decompress_into(data, room)]
     except cramjam.DecompressionError as error:
         if largest > len(room):  # damaged, or is there just no room? The other library can tell.
             return _unlz4_in_pieces(data, limit)
@@ -295,18 +300,20 @@ def _unzstd(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
     size = 0
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            while size <= limit and (written := reader.readinto(memoryview(room)[size:])):
+            while size <= limit and (written := reader.readinto(room[size:])):
                 size += written
                 if size == len(room) and size <= limit:
-                    room = _grown(room, min(2 * size, limit + _STEP_BYTES))
+                    room = _grown(room, limit + _STEP_BYTES)
     except zstandard.ZstdError as error:
         raise _corrupt(ZSTD, error) from None
-    return memoryview(room)[:size]
+    return room[:size]
 
 
-def _grown(room: bytearray, size: int) -> bytearray:
-    """A new one: views of the scratch memory forbid to resize it."""
-    larger = bytearray(size)
+def _grown(room: memoryview, size_max: int) -> memoryview:
+    """A new one: it doubles. From the first large one on there is room for everything, as what is not used of it takes
+    no memory."""
+    size = min(2 * len(room), size_max)
+    larger = _fresh(size if size <= _SCRATCH_BYTES_MAX else size_max)
     larger[: len(room)] = room
     return larger
 

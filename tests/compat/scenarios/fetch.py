@@ -40,7 +40,7 @@ def fetch_sizes(s: Session) -> None:
         "no limit to speak of": {"partition_max_bytes": 1 << 30},
         "zero": {"max_bytes": 0, "partition_max_bytes": 0},
     }.items():
-        s.call("fetch", version, _body(name, topic_id, 0, **limits), note)
+        s.call("fetch", version, _body(name, topic_id, 0, **limits), note)  # type: ignore[arg-type]
         s.call(
             "fetch", version, _body(name, topic_id, 0, partitions=(0, 1), **limits), f"{note}, two partitions"
         )
@@ -130,10 +130,10 @@ def fetch_epochs(s: Session) -> None:
         s.call(
             "fetch", version, _body(name, topic_id, 0, current_leader_epoch=epoch), f"leader epoch {epoch}"
         )
-        body = {"topics": [{"name": name, "partitions": [_at(-1, current_leader_epoch=epoch)]}]}
+        body: dict = {"topics": [{"name": name, "partitions": [_at(-1, current_leader_epoch=epoch)]}]}
         s.call("list_offsets", s.latest("list_offsets"), body, f"leader epoch {epoch}")
     for fetched in (0, 3):
-        more = {"current_leader_epoch": 0, "last_fetched_epoch": fetched}
+        more: dict = {"current_leader_epoch": 0, "last_fetched_epoch": fetched}
         s.call("fetch", version, _body(name, topic_id, 2, **more), f"last fetched {fetched}")
     for api_version in s.versions("offset_for_leader_epoch"):
         for epoch in (-1, 0, 1):

@@ -29,7 +29,10 @@ def the_life_of_a_classic_member(s: Session) -> None:
         sync = min(version, s.latest("sync_group"))
         s.call("sync_group", sync, _sync(group, member), f"by join {version}")
         s.call("heartbeat", min(version, 4), _beat(group, member), f"by join {version}")
-        wrong = {"unknown member": {"member_id": "nobody"}, "old generation": {"generation_id": 0}}
+        wrong: dict[str, dict] = {
+            "unknown member": {"member_id": "nobody"},
+            "old generation": {"generation_id": 0},
+        }
         for note, fields in wrong.items():
             s.call(
                 "heartbeat", min(version, 4), {**_beat(group, member), **fields}, f"{note}, join {version}"
@@ -61,7 +64,7 @@ def joining_wrongly(s: Session) -> None:
         "empty instance": {"group_instance_id": ""},
         "instance with a space": {"group_instance_id": "a b"},
     }.items():
-        s.call("join_group", version, {**_joining(group), **fields}, note)
+        s.call("join_group", version, {**_joining(group), **fields}, note)  # type: ignore[dict-item]
 
 
 def a_second_member_with_other_protocols_is_refused(s: Session) -> None:
@@ -109,7 +112,7 @@ def commits_in_every_version(s: Session) -> None:
             "unknown member": {"member_id": "nobody", "generation_id_or_member_epoch": 1},
             "generation without a member": {"generation_id_or_member_epoch": 3},
         }.items():
-            s.call("offset_commit", version, {**_commit(group, name, topic_id, 1), **fields}, note)
+            s.call("offset_commit", version, {**_commit(group, name, topic_id, 1), **fields}, note)  # type: ignore[dict-item]
         s.call(
             "offset_commit", version, _commit(group, name, topic_id, 5, metadata="m" * 5000), "long metadata"
         )
@@ -232,7 +235,7 @@ def the_life_of_a_new_member(s: Session) -> None:
         beat("epoch of the past", epoch - 1)
         beat("unknown member", 1, m="nobody")
         right = {"subscribed_topic_names": [name], "rebalance_timeout": 1000, "topic_partitions": []}
-        beat("unknown assignor", 0, m="other", server_assignor="magic", **right)
+        beat("unknown assignor", 0, m="other", server_assignor="magic", **right)  # type: ignore[arg-type]
         commit = _commit(group, name, s.topic_id(name), 2)
         for note, number in {"stale": epoch - 1, "right": epoch}.items():
             mine = {"member_id": member, "generation_id_or_member_epoch": number}
@@ -258,7 +261,7 @@ def new_members_wrongly(s: Session) -> None:
         "empty rack": {"rack_id": ""},
         "static leave of nobody": {"member_epoch": -2, "instance_id": "x"},
     }.items():
-        body = {**_new_beat(group, s.name("member"), 0), **right, **fields}
+        body = {**_new_beat(group, s.name("member"), 0), **right, **fields}  # type: ignore[dict-item]
         s.call("consumer_group_heartbeat", version, body, note)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.compat import batches
 from tests.compat.answers import Session
 
@@ -126,7 +128,7 @@ def create_partitions(s: Session) -> None:
     for version in s.versions("create_partitions"):
         name = s.topic(f"extend-{version}")
 
-        def ask(count: int, note: str, topic: str = name, v: int = version, **more: object) -> None:
+        def ask(count: int, note: str, topic: str = name, v: int = version, **more: Any) -> None:
             wanted = {"name": topic, "count": count, "assignments": None, **more}
             body = {"topics": [wanted], "timeout": 30_000, "validate_only": note == "validate only"}
             s.call("create_partitions", v, body, note)

@@ -102,7 +102,7 @@ def transactions_wrongly(s: Session) -> None:
             "empty name": {"transactional_id": ""},
         }.items():
             good = {"transactional_id": producer, **_who(made), "topics": [{"name": name, "partitions": [0]}]}
-            s.call("add_partitions_to_txn", version, _v3({**good, **fields}), note)
+            s.call("add_partitions_to_txn", version, _v3({**good, **fields}), note)  # type: ignore[dict-item]
     for version in s.versions("end_txn"):
         for note, fields in {
             "nothing to end": {},
@@ -112,7 +112,7 @@ def transactions_wrongly(s: Session) -> None:
             if version >= 5 and note == "nothing to end":
                 continue  # this would raise the epoch
             good = {"transactional_id": producer, **_who(made), "committed": True}
-            s.call("end_txn", version, {**good, **fields}, note)
+            s.call("end_txn", version, {**good, **fields}, note)  # type: ignore[dict-item]
 
 
 def offsets_in_transactions(s: Session) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.authentication import Authentication, Login
-from ottla.broker.context import Client
+from ottla.broker.requests.authentication import Authentication, Login
+from ottla.broker.requests.client import Client
 from ottla.broker.routes import ROUTES
 from ottla.client.loop import security as client_side
 from ottla.security import plain, scram

@@ -1,6 +1,6 @@
 """Requests of one connection: begun in order, answered in order."""
 
-from ottla.broker.pipeline import Pipeline
+from ottla.broker.requests.pipeline import Pipeline
 
 
 class Connection:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.broker.refusals import refusal
-from ottla.broker.responses import encode
+from ottla.broker.requests.refusals import refusal
+from ottla.broker.requests.responses import encode
 from ottla.broker.routes import ROUTES
 from ottla.errors import PolicyViolation
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.coordinators import java_hash, partition_of
+from ottla.broker.coordinators.shards import java_hash, partition_of
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Work of a connection in steps, and heavy work in threads."""
 
-from ottla.broker.stepping import STEP_BYTES, HeavyWork, Work, rest
+from functools import partial
+
+from ottla.broker.stepping import EARNED_PER_MS, STEP_BYTES, HeavyWork, Turns, Work
 from ottla.broker.waits import Running
-from ottla.testing.world.time import Time
+from ottla.testing.world.time import ProcessClock, Time
 
 
 class HeldJobs:
@@ -30,34 +32,75 @@ def started(coroutine):
     return running, results
 
 
-def test_a_connection_rests_after_a_step_however_many_requests_that_was():
+def used_up(time):
     work = Work()
-    rests = [work.spend(STEP_BYTES // 10) for _ in range(100)]
-    assert sum(rests) == 9  # a step and a little, each
-    assert work.spend(50 * STEP_BYTES)
-    assert not work.spend(STEP_BYTES // 2)
+    work.earn(time.now_ms())
+    work.spend(STEP_BYTES)
+    return work
+
+
+def turns_of(time):
+    return Turns(ProcessClock(time))
+
+
+def test_a_connection_rests_after_a_step_however_many_requests_that_was():
+    work, rests = Work(), 0
+    work.earn(1000)
+    for _ in range(100):
+        if work.spend(STEP_BYTES // 10):
+            rests += 1
+            work.on_turn()
+    assert rests == 9  # a step and a little, each
+
+
+def test_a_connection_that_does_little_at_a_time_never_rests():
+    work = Work()
+    for now_ms in range(1000, 2000):
+        work.earn(now_ms)
+        assert not work.spend(EARNED_PER_MS - 1)
+
+
+def test_what_is_earned_in_a_long_time_is_one_step():
+    work = Work()
+    work.earn(1_000_000)
+    assert not work.spend(STEP_BYTES - 1)
+    assert work.spend(1)
 
 
 def test_who_rests_goes_on_at_the_next_turn():
     time = Time()
-    _, results = started(rest(time))
+    _, results = started(turns_of(time).rest(used_up(time)))
     assert results == []
     assert time.next_event()
     assert results == [None]
 
 
-def test_a_request_that_is_cancelled_while_it_rests_leaves_no_timer():
+def test_one_of_many_that_rest_goes_on_in_each_turn_and_another_broker_comes_first():
     time = Time()
-    running, results = started(rest(time))
+    turns = turns_of(time)
+    first, second = (started(turns.rest(used_up(time)))[1] for _ in range(2))
+    _, peer = started(turns.rest(used_up(time), first=True))
+    gone_on = []
+    while time.next_event():
+        gone_on.append([len(results) for results in (first, second, peer)])
+    assert gone_on == [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
+
+
+def test_a_request_that_is_cancelled_while_it_rests_takes_no_turn():
+    time = Time()
+    turns = turns_of(time)
+    running, results = started(turns.rest(used_up(time)))
+    _, next_results = started(turns.rest(used_up(time)))
     running.cancel()
+    assert time.next_event()
+    assert (results, next_results) == ([], [None])
     assert not time.next_event()
-    assert results == []
 
 
 def test_heavy_work_runs_a_few_at_a_time_in_order():
     jobs = HeldJobs()
     lane = HeavyWork(jobs, at_once=2)
-    requests = [started(lane.run(lambda number=number: number)) for number in range(5)]
+    requests = [started(lane.run(partial(int, number))) for number in range(5)]
     assert len(jobs.under_way) == 2
     for number in range(5):
         jobs.end_first()
@@ -72,7 +115,7 @@ def test_who_asks_again_at_once_comes_after_those_who_wait():
 
     async def greedy():
         for number in range(2):
-            await lane.run(lambda number=number: order.append(f"greedy {number}"))
+            await lane.run(partial(order.append, f"greedy {number}"))
 
     started(greedy())
     started(lane.run(lambda: order.append("patient")))

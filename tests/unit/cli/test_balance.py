@@ -49,6 +49,17 @@ def test_a_balanced_cluster_is_even_and_a_second_plan_is_empty(cluster):
     assert balanced(then, brokers) == {}
 
 
+def test_leaders_are_spread_even_if_a_partition_has_to_change_its_leader_twice():
+    brokers = list(range(1, 7))
+    for first in brokers:
+        for second in brokers:
+            heads = [first] * 4 + [second]
+            now = {index: [head, *(b for b in brokers if b != head)] for index, head in enumerate(heads)}
+            then = {**now, **balanced(now, brokers)}
+            assert sorted(replicas[0] for replicas in then.values()) != sorted(heads)
+            assert balanced(then, brokers) == {}
+
+
 def test_a_new_broker_gets_its_share_and_little_moves():
     now = {index: [1 + index % 2, 2 - index % 2] for index in range(6)}
     then = {**now, **balanced(now, [1, 2, 3])}

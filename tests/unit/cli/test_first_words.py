@@ -1,5 +1,6 @@
 """What somebody sees who types something wrong, or wants to know what is installed."""
 
+import io
 import socket
 import subprocess
 import sys
@@ -49,6 +50,15 @@ def test_a_broker_that_is_not_there_is_told_of_at_once_and_given_up_in_time(caps
     told = capsys.readouterr().err
     assert "Is the broker running" in told
     assert "gave up after 500 ms" in told
+
+
+@pytest.mark.parametrize("command", ["produce t", "perf produce t --num-records 1 --record-size 1"])
+def test_a_producer_gives_up_in_time_too(command, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"record\n")))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        nobody = silent.getsockname()[1]
+    assert main([*command.split(), "-b", f"127.0.0.1:{nobody}", "--timeout", "0.5"]) == 1
+    assert "gave up after 500 ms" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

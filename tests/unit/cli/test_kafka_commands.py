@@ -148,8 +148,6 @@ def status(*words: str) -> int:
         ("kafka-consumer-groups --reset-offsets --group g --to-earliest --execute", "reset scopes"),
         ("kafka-consumer-groups --reset-offsets --group g --topic t --to-earliest --to-latest", "can't be used"),
         ("kafka-consumer-groups --reset-offsets --group g --topic t --to-latest --execute --dry-run", "only accepts"),
-        ("kafka-configs --describe --client c", "not served"),
-        ("kafka-configs --describe --entity-type clients", "not served"),
         ("kafka-configs --describe --entity-type nonsense", "Invalid entity type"),
         ("kafka-configs --alter --topic t --add-config a=1 --add-config-file f", "Only one of"),
         ("kafka-configs --alter --topic t", "At least one of"),

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from ottla.cli import main
+from ottla.cli.asking.resets import clamp, read_plan
 from ottla.cli.options import UsageError, pairs, partitions
 from ottla.cli.produce import _from_json, split
-from ottla.cli.resets import clamp, read_plan
 from ottla.cli.tables import table
 from ottla.cli.times import duration_ms, time_ms
 
@@ -63,7 +63,7 @@ def test_exported_offsets_are_read_back() -> None:
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_records_are_split_however_input_arrives(piece: int) -> None:
-    stream = io.BufferedReader(io.BytesIO(b"a--b----c"))  # type: ignore[arg-type]
+    stream = io.BufferedReader(io.BytesIO(b"a--b----c"))
     assert list(split(stream, b"--", piece_bytes=piece)) == [b"a", b"b", b"", b"c"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from ottla.wire import codec
 from ottla.wire.messages import APIS
@@ -30,7 +30,7 @@ class ScriptedBroker:
         self.requests: list[tuple[str, int]] = []
         self.port = 0
 
-    async def __aenter__(self) -> "ScriptedBroker":
+    async def __aenter__(self) -> Self:
         self._served: set[asyncio.Task[None]] = set()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]

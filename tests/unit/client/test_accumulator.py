@@ -1,5 +1,6 @@
 import threading
 import time
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,13 +19,17 @@ def row(size: int = 10) -> Row:
     return Row(1, None, b"x" * size)
 
 
-def an_accumulator(**settings: int) -> Accumulator[Delivery]:
+def an_accumulator(**settings: Any) -> Accumulator[Delivery]:
     return Accumulator(
-        receipt=Delivery, now=time.monotonic, date=time.time, monitor=threading.Condition, **settings
+        receipt=Delivery,
+        now=time.monotonic,
+        date=time.time,
+        monitor=threading.Condition,
+        **settings,
     )
 
 
-def append(accumulator: Accumulator[Delivery], record: Row, now_ms: int = 0, wait_ms: int = 0):  # type: ignore[no-untyped-def]
+def append(accumulator: Accumulator[Delivery], record: Row, now_ms: int = 0, wait_ms: int = 0):
     """As the producer does it: through the lane, else into a new batch."""
     accumulator._now = lambda: now_ms / 1000
     queue = accumulator.queue_of(P)
@@ -187,7 +192,7 @@ def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> No
     assert not deliveries[0].done()
     error = CorruptMessage("no")
     second.fail(error)
-    assert [d.result(1).offset for d in deliveries[:2]] == [100, 101]
+    assert [d.result(60).offset for d in deliveries[:2]] == [100, 101]
     assert deliveries[2].exception(1) is error
     assert second.just_settled() == [second, whole]
     for settled in second.just_settled():

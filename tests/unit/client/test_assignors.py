@@ -31,7 +31,7 @@ def subscriptions(wanted: dict[str, frozenset[str]]) -> dict[str, Subscription]:
 
 @pytest.mark.parametrize("name", list(ASSIGNORS))
 @given(wanted=members, partitions=counts)
-def test_every_partition_goes_to_one_member_that_wants_its_topic(name, wanted, partitions) -> None:  # type: ignore[no-untyped-def]
+def test_every_partition_goes_to_one_member_that_wants_its_topic(name, wanted, partitions) -> None:
     assignment = ASSIGNORS[name](subscriptions(wanted), partitions)
     given_out = [p for owned in assignment.values() for p in owned]
     subscribed = {topic for each in wanted.values() for topic in each}
@@ -93,7 +93,7 @@ def test_two_members_that_claim_one_partition_the_newer_generation_keeps_it() ->
     st.lists(st.builds(TopicPartition, topics, st.integers(0, 9)), unique=True),
     st.integers(-1, 9),
 )
-def test_what_members_tell_each_other_round_trips(names, owned, generation) -> None:  # type: ignore[no-untyped-def]
+def test_what_members_tell_each_other_round_trips(names, owned, generation) -> None:
     told = Subscription(tuple(sorted(names)), tuple(sorted(owned)), generation, None)
     assert decode_subscription(encode_subscription(told)) == told
     assert sorted(decode_assignment(encode_assignment(owned))) == sorted(owned)

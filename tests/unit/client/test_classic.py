@@ -24,8 +24,10 @@ def test_a_rebalance_told_between_two_looks_waits_until_everything_was_let_go() 
 
 
 def test_a_late_answer_about_an_old_generation_does_not_cost_the_new_one() -> None:
+    member: ClassicMember
+
     class Late(Cluster):
-        async def ask_coordinator(self, kind, key, request, **options):  # type: ignore[no-untyped-def]
+        async def ask_coordinator(self, kind, key, request, **options):
             member.generation = 8  # a join ended while the heartbeat was on its way
             return HeartbeatResponse(error_code=IllegalGeneration.code)
 
@@ -36,5 +38,4 @@ def test_a_late_answer_about_an_old_generation_does_not_cost_the_new_one() -> No
         await member._heartbeat()
         assert not member.lost and member.member_id == "m"
 
-    member: ClassicMember
     asyncio.run(scenario())

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def a_consumer(broker: Broker, group: str | None = None, **more: object) -> ottla.Consumer:
+def a_consumer(broker: Broker, group: str | None = None, **more: Any) -> ottla.Consumer:
     settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, **more}
     if group is not None:
         settings["group.id"] = group
@@ -147,10 +148,8 @@ def test_wakeup_ends_a_poll(broker: Broker, topic: str) -> None:
     with a_consumer(broker) as consumer:
         consumer.assign([(topic, 1)])
         threading.Timer(0.1, consumer.wakeup).start()
-        begun = time.monotonic()
         with pytest.raises(WakeUp):
-            consumer.poll(30)
-        assert time.monotonic() - begun < 10
+            consumer.poll(60.0)
         assert consumer.poll(0) == []
 
 
@@ -174,7 +173,7 @@ def test_a_pattern_given_as_text_is_the_brokers_to_evaluate(broker: Broker, topi
         assert read(consumer, 10) == list(range(10))
         consumer.subscribe(pattern="(")  # what is no regular expression is refused by the broker
         with pytest.raises(ottla.OttlaError):
-            for _ in range(50):
+            for _ in range(600):
                 consumer.poll(0.1)
 
 
@@ -192,11 +191,12 @@ def test_who_polls_too_late_loses_its_partitions_and_comes_back(
     broker: Broker, topic: str, protocol: str
 ) -> None:
     lost: list[frozenset[ottla.TopicPartition]] = []
-    settings = {"max.poll.interval.ms": 1500, "heartbeat.interval.ms": 100, "group.protocol": protocol}
-    with a_consumer(broker, f"{topic}-{protocol}", **settings) as consumer:
+    settings = {"max.poll.interval.ms": 3000, "heartbeat.interval.ms": 100, "group.protocol": protocol}
+    group = f"{topic}-{protocol}"
+    with a_consumer(broker, group, **settings) as consumer:
         consumer.subscribe(topic, on_lost=lost.append)
         read(consumer, 10)
-        time.sleep(2.5)
+        broker.wait_until(lambda: not broker.group(group).members, 60, "the member to leave")
         with pytest.raises(ottla.OttlaError, match=r"max\.poll\.interval\.ms"):
             consumer.commit()
         assert read(consumer, 10) == list(range(10))  # nothing was committed

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ class Log(ScriptedBroker):
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[at])])
 
 
-def run(log: Log, scenario: Callable[[Fetcher], Awaitable[None]], **settings: object) -> None:
+def run(log: Log, scenario: Callable[[Fetcher], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
         async with log:
             given = {"bootstrap.servers": f"127.0.0.1:{log.port}", "retry.backoff.ms": 5, **settings}

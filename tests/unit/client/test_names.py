@@ -20,7 +20,7 @@ def test_the_version_is_the_packages() -> None:
     assert ottla.__version__ == version("ottla")
 
 
-def test_asking_for_names_imports_nothing() -> None:
+def test_asking_for_names_imports_only_what_brings_them_later() -> None:
     code = "import sys, ottla; dir(ottla); print([m for m in sys.modules if m.startswith('ottla.')])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert printed.stdout == "[]\n"
+    assert printed.stdout == "['ottla.lazy']\n"

@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def serving(broker: ScriptedBroker) -> Iterator[str]:
         engine.close()
 
 
-def settings(bootstrap: str, **more: object) -> dict[str, object]:
+def settings(bootstrap: str, **more: Any) -> dict[str, object]:
     quick = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 10, "reconnect.backoff.ms": 1}
     return {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 5, **quick, **more}
 

@@ -4,6 +4,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def a_producer(broker: Broker, **more: object) -> ottla.Producer:
+def a_producer(broker: Broker, **more: Any) -> ottla.Producer:
     return ottla.Producer(more, bootstrap_servers=broker.bootstrap)
 
 

@@ -6,7 +6,7 @@ from ottla.client.values import OffsetAndMetadata, TopicPartition
 from tests.unit.client.test_chunks import P, a_batch, marker
 
 
-def offsets(records) -> list[int]:  # type: ignore[no-untyped-def]
+def offsets(records) -> list[int]:
     return [record.offset for record in records]
 
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def a_tls_port(pems: Path, name: str) -> Iterator[str]:
         server.join()
 
 
-def outcome(address: str, **settings: object) -> tuple[str, list[str]]:
+def outcome(address: str, **settings: Any) -> tuple[str, list[str]]:
     """How a call ends that cannot work, and what was told while it was tried."""
     told: list[str] = []
     with (
@@ -160,10 +161,21 @@ def test_a_missing_topic_has_one_wording(broker: Broker) -> None:
     assert set(told) == {sentence}
 
 
-def test_tls_against_a_plaintext_port(broker: Broker, pems: Path) -> None:
+def test_tls_against_a_plaintext_port(broker: Broker, pems: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.server")
     error, told = outcome(broker.bootstrap, security_protocol="SSL", ssl_ca_location=str(pems / "broker.pem"))
+    assert "the client speaks TLS to a listener without it" in caplog.text
     assert f"{broker.bootstrap} does not speak TLS, and security.protocol is SSL" in told[0]
     assert "security.protocol=PLAINTEXT" in error
+
+
+def test_a_login_where_nobody_is_asked_to(broker: Broker) -> None:
+    login = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "secret"}
+    with (
+        ottla.Admin(bootstrap_servers=broker.bootstrap, security_protocol="SASL_PLAINTEXT", **login) as admin,
+        pytest.raises(ottla.OttlaError, match=r"asks nobody to log in.*security\.protocol=PLAINTEXT"),
+    ):
+        admin.list_topics()
 
 
 @contextlib.contextmanager

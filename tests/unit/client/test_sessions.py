@@ -41,7 +41,7 @@ wishes = st.dictionaries(
 
 
 @given(st.lists(st.tuples(wishes, st.sampled_from([0, 7, 8]))))
-def test_the_broker_always_knows_exactly_what_is_wanted(rounds) -> None:  # type: ignore[no-untyped-def]
+def test_the_broker_always_knows_exactly_what_is_wanted(rounds) -> None:
     session, remembered = FetchSession(), {}
     for wanted, answer in rounds:
         if session.id == 0:

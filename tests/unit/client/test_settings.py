@@ -1,7 +1,13 @@
 import pytest
 
 from ottla.client.errors import SettingError
-from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings, read_properties
+from ottla.client.settings import (
+    ConsumerSettings,
+    KerberosLogin,
+    ProducerSettings,
+    Settings,
+    read_properties,
+)
 
 
 def test_names_may_have_dots_or_underscores() -> None:
@@ -60,7 +66,7 @@ def test_settings_that_mean_nothing_here_do_not_stop_a_file_from_working() -> No
 @pytest.mark.parametrize(
     ("settings", "name", "value"),
     [
-        (Settings, "sasl.kerberos.service.name", "kafka"),
+        (Settings, "sasl.kerberos.kinit.cmd", "kinit -R"),
         (Settings, "interceptor.classes", "com.example.Interceptor"),
         (Settings, "retries", "3"),
         (Settings, "ssl.keystore.password", "secret"),
@@ -93,3 +99,22 @@ def test_the_versions_of_tls_follow_both_settings() -> None:
     assert Settings.parse({"ssl.protocol": "TLSv1.2"}).tls_versions() == ["TLSv1.2", "TLSv1.2"]
     with pytest.raises(SettingError, match=r"ssl\.enabled\.protocols"):
         Settings.parse({"ssl.enabled.protocols": "SSLv3"})
+
+
+def test_kerberos_is_told_under_librdkafkas_names_or_in_javas_login_line() -> None:
+    kerberos = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
+    keys = {"sasl.kerberos.keytab": "/a.keytab", "sasl.kerberos.principal": "alice@CARE.TEST"}
+    jaas = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+        'serviceName="kafka" keyTab="/a.keytab" principal="alice@CARE.TEST";'
+    )
+    expected = KerberosLogin("kafka", "alice@CARE.TEST", "/a.keytab")
+    named = Settings.parse({**kerberos, "sasl.kerberos.service.name": "kafka", **keys})
+    assert named.kerberos() == expected
+    assert Settings.parse({**kerberos, "sasl.jaas.config": jaas}).kerberos() == expected
+    with pytest.raises(SettingError, match=r"sasl\.kerberos\.service\.name"):
+        Settings.parse({**kerberos, **keys}).kerberos()
+    with pytest.raises(SettingError, match="needs a principal"):
+        Settings.parse(
+            {**kerberos, "sasl.kerberos.service.name": "kafka", "sasl.kerberos.keytab": "/a.keytab"}
+        ).kerberos()

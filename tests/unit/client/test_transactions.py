@@ -183,7 +183,7 @@ class Coordinator(ScriptedBroker):
         return EndTxnResponse(producer_id=9, producer_epoch=self.epoch)
 
 
-def a_producer(bootstrap: str, **more: object) -> Producer:
+def a_producer(bootstrap: str, **more: Any) -> Producer:
     producer = Producer(settings(bootstrap, **more), transactional_id="x", linger_ms=0, batch_size=60)
     producer.init_transactions()
     return producer

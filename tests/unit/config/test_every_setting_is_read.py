@@ -24,7 +24,7 @@ def sources():
 def read_attributes(sources):
     """`config.name`, `self._config.name`, `cluster_config().name`: attributes read from something that is a config."""
     for path, text in sources:
-        holders = {"config", "_config", "cluster_config", "static", "log_defaults"}
+        holders = {"config", "_config", "cluster_config", "static", "log_defaults", "now"}
         if path.parent.name == "config":
             holders |= {"self", "broker"}
         for node in ast.walk(ast.parse(text)):

@@ -42,9 +42,9 @@ def test_segments_below_the_minimum_need_the_internal_setting():
 
 def test_dynamic_values_of_a_broker_beat_those_of_all_brokers_and_those_the_file():
     config = Config({"message.max.bytes": "1"}, {"message.max.bytes": "2"}, {"message.max.bytes": "3"})
-    assert config.message_max_bytes == config["message.max.bytes"] == 3
-    assert config.with_dynamic({"message.max.bytes": "2"}, {}).message_max_bytes == 2
-    assert config.with_dynamic({}, {}).message_max_bytes == 1
+    assert config.message_max_bytes == config["message.max.bytes"] == 3  # type: ignore[attr-defined]
+    assert config.with_dynamic({"message.max.bytes": "2"}, {}).message_max_bytes == 2  # type: ignore[attr-defined]
+    assert config.with_dynamic({}, {}).message_max_bytes == 1  # type: ignore[attr-defined]
 
 
 def test_settings_do_not_change_in_place():

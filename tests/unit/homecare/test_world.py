@@ -2,50 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import random
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ottla.homecare import billing, nurse, technician, topics, verdict
+from ottla.homecare import topics, verdict
+from ottla.homecare.pipelines import NAMES
 from ottla.homecare.world import Plan, World
+from ottla.wire import columns
+from tests.unit.homecare.operating import Operating
 
 START = 1_794_800_000_000
 
 
 class Pipelines:
-    """All three, with state that can be thrown away and loaded again."""
+    """All three, with state that can be thrown away and restored from the changelogs."""
 
     def __init__(self, plan: Plan) -> None:
-        self.rules = plan.rules
-        self.saved: list[dict[str, bytes]] = [{}, {}, {}]
-        self.events: list[technician.Event] = []
-        self.alerts: list[nurse.Alert] = []
-        self.totals: list[dict[str, Any]] = []
-        self.restart()
+        self.stages = {name: Operating(name, plan.rules) for name in NAMES}
+        self.results: dict[str, list[tuple[bytes, bytes]]] = {name: [] for name in NAMES}
 
     def restart(self) -> None:
-        self.technician = technician.Technician(self.rules.timeout_ms)
-        self.nurse, self.billing = nurse.Nurse(self.rules), billing.Billing()
-        for view, saved in zip((self.technician, self.nurse, self.billing), self.saved, strict=True):
-            view.load(dict(saved))
-        if self.totals:
-            self.billing.load_totals(pa.Table.from_pylist(self.totals))
+        for stage in self.stages.values():
+            stage.restart()
 
     def step(self, sent: list[tuple[str, pa.RecordBatch]], time_ms: int) -> None:
-        by_topic: dict[str, list[pa.RecordBatch]] = {}
-        for topic, rows in sent:
-            by_topic.setdefault(topic, []).append(rows)
-        watermark = time_ms - self.rules.lateness_ms
-        runs = technician.runs(by_topic.get(topics.HEARTBEAT, []), self.rules.timeout_ms)
-        self.events += self.technician.step(runs, watermark)
-        self.nurse.on_roster(nurse.duties(by_topic.get(topics.ROSTER, [])))
-        windows = nurse.windows(by_topic.get(topics.VITALS, []), self.rules.window_ms)
-        self.alerts += self.nurse.step(windows, watermark)
-        self.totals += self.billing.step(billing.services(by_topic.get(topics.BILLING, []))).to_pylist()
-        for view, saved in zip((self.technician, self.nurse, self.billing), self.saved, strict=True):
-            saved.update(view.changes())
+        for name, stage in self.stages.items():
+            inputs = stage.stage.inputs
+            rows = [_as_read(topic, rows) for topic, rows in sent if topic in inputs]
+            stage.step_rows(time_ms - stage.rules.lateness_ms, rows)
+            for _, written in stage.emitted:
+                self.results[name] += zip(
+                    written.column("key").to_pylist(), written.column("value").to_pylist(), strict=True
+                )
+
+
+def _as_read(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """As it comes from the topic."""
+    count = rows.num_rows
+    times = rows.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays(
+        [
+            rows.column("key").cast(pa.binary()),
+            rows.column("value").cast(pa.binary()),
+            pa.array([topic] * count, pa.string()),
+            pa.array([0] * count, pa.int32()),
+            pa.array(range(count), pa.int64()),
+            times,
+            pa.array([0] * count, pa.int32()),
+        ],
+        schema=columns.SCHEMA,
+    )
 
 
 def _live(plan: Plan, seed: int) -> tuple[World, Pipelines]:
@@ -64,18 +73,13 @@ def _live(plan: Plan, seed: int) -> tuple[World, Pipelines]:
     return world, pipelines
 
 
-def _values(written: tuple[str, pa.RecordBatch]) -> list[bytes]:
-    values: list[bytes] = written[1].column("value").cast(pa.binary()).to_pylist()
-    return values
-
-
 def _judged(world: World, pipelines: Pipelines) -> verdict.Verdict:
-    totals = billing.records(pa.Table.from_pylist(pipelines.totals))
+    results = pipelines.results
     return verdict.judge(
         world.truth.expected(all_silent=True),
-        _values(technician.records(pipelines.events)),
-        _values(nurse.records(pipelines.alerts)),
-        list(zip(totals[1].column("key").to_pylist(), _values(totals), strict=True)),
+        [value for _, value in results["technician"]],
+        [value for _, value in results["nurse"]],
+        [(key.decode(), value) for key, value in results["billing"]],
     )
 
 
@@ -85,28 +89,31 @@ def test_what_is_true_comes_out_whatever_the_batches_and_restarts(seed: int) -> 
     world, pipelines = _live(plan, seed)
     judged = _judged(world, pipelines)
     assert judged.is_right, "\n".join(judged.lines())
-    assert {alert.level for alert in pipelines.alerts} == {"warning", "critical", "clear"}
-    assert len(pipelines.events) > plan.devices + 20
+    levels = {json.loads(value)["level"] for _, value in pipelines.results["nurse"]}
+    assert levels == {"warning", "critical", "clear"}
+    assert len(pipelines.results["technician"]) > plan.devices + 20
     assert world.late > 50 and world.repeated > 50
 
 
 def test_a_result_that_is_missing_double_or_invented_is_found() -> None:
     world, pipelines = _live(Plan(devices=50, seconds=40, sick_share=0.3), 1)
     assert _judged(world, pipelines).is_right
-    lost = pipelines.events.pop()
+    events, totals = pipelines.results["technician"], pipelines.results["billing"]
+    lost = events.pop()
     assert not _judged(world, pipelines).is_right
-    pipelines.events += [lost, lost]
+    events += [lost, lost]
     assert [len(f.double) for f in _judged(world, pipelines).findings][:1] == [1]
-    pipelines.events[-1] = technician.Event("device-9", "offline", 1)
+    events[-1] = b"device-9", b'{"at": 1, "device": "device-9", "state": "offline"}'
     assert [len(f.unexpected) for f in _judged(world, pipelines).findings][:1] == [1]
-    pipelines.events.pop()
-    pipelines.totals[-1]["cents"] += 1
+    events.pop()
+    key, value = totals[-1]
+    totals[-1] = key, json.dumps({**json.loads(value), "cents": 1}).encode()
     assert not _judged(world, pipelines).is_right
 
 
 def test_a_total_that_is_written_twice_is_found() -> None:
     world, pipelines = _live(Plan(devices=20, seconds=30), 1)
-    pipelines.totals.append(pipelines.totals[-1])
+    pipelines.results["billing"].append(pipelines.results["billing"][-1])
     assert [f.name for f in _judged(world, pipelines).findings if not f.is_right] == ["billing totals"]
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ottla.metadata import codec, records
@@ -6,7 +8,7 @@ from ottla.metadata.membership import decode as decode_registration
 from ottla.metadata.membership import encode as encode_registration
 from ottla.metadata.records import BrokerRegistered, Endpoint, FeatureSet, PartitionChanged, TopicCreated
 
-SAMPLES = [
+SAMPLES: list[Any] = [
     BrokerRegistered(
         3, 7, b"i" * 16, (Endpoint("A", "höst", 1), Endpoint("B", "h", 65535, 3)), "r", (b"d" * 16,)
     ),

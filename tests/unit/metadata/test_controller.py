@@ -31,12 +31,14 @@ def new_id():
 class Node:
     """A broker's part in the metadata: a controller and its registration."""
 
-    def __init__(self, broker_id, log, **settings):
+    def __init__(self, broker_id, log, *, comes_back=False, **settings):
         config = {"default.replication.factor": "3"} | {
             name.replace("_", "."): value for name, value in settings.items()
         }
         self.log = log
-        self.controller = Controller(broker_id, log, Config(config))
+        self.controller = Controller(
+            broker_id, log, Config(config), on_session_over=self.start if comes_back else lambda: None
+        )
         self.registration = Registration(broker_id, new_id(), ENDPOINTS, ready=True)
 
     def start(self, **changes):

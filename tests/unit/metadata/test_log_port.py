@@ -53,7 +53,7 @@ class SharedHome:
 
 @pytest.fixture(scope="module")
 def zookeeper():
-    from ottla.server.zookeeper.ensemble import why_not
+    from ottla.ensemble import why_not
     from tests.cluster.zookeeper_home import OneServer
 
     if why_not():

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from ottla.metadata.records import NO_LEADER, QuotaEntity, QuotaSet, TokenSet
+from ottla.metadata.records import NO_LEADER, PartitionCreated, QuotaEntity, QuotaSet, TokenSet
 from ottla.migration import copying, exporting, importing, our_metadata
 from ottla.migration import kraft_schema as k
 from ottla.migration.exporting import Address, CannotExport
-from ottla.migration.importing import CannotImport
+from ottla.migration.refusals import CannotImport
 from ottla.server.disk import OsDisk
 from ottla.storage import checkpoints
 from ottla.wire.batch import build
@@ -77,18 +77,6 @@ def test_topics_ids_settings_features_producer_ids_and_logs_are_kept_and_the_sou
 @pytest.mark.parametrize(
     ("record", "undo", "named"),
     [
-        (k.DelegationToken(token_id="x"), k.RemoveDelegationToken(token_id="x"), "delegation token x"),
-        (
-            k.ClientQuota(
-                entity=[k.QuotaEntity(entity_type="user", entity_name=None)], key="request_percentage"
-            ),
-            k.ClientQuota(
-                entity=[k.QuotaEntity(entity_type="user", entity_name=None)],
-                key="request_percentage",
-                remove=True,
-            ),
-            "quota request_percentage of user <default>",
-        ),
         (
             k.FeatureLevel(name="tea.version", feature_level=1),
             k.FeatureLevel(name="tea.version", feature_level=0),
@@ -115,11 +103,9 @@ def test_topics_ids_settings_features_producer_ids_and_logs_are_kept_and_the_sou
             "client metrics m",
         ),
         (
-            k.ConfigRecord(
-                resource_type=4, resource_name="1", name="max.connection.creation.rate", value="5"
-            ),
-            k.ConfigRecord(resource_type=4, resource_name="1", name="max.connection.creation.rate"),
-            "max.connection.creation.rate=5 of broker 1",
+            k.ConfigRecord(resource_type=4, resource_name="1", name="client.quota.callback.class", value="5"),
+            k.ConfigRecord(resource_type=4, resource_name="1", name="client.quota.callback.class"),
+            "client.quota.callback.class=5 of broker 1",
         ),
         (k.ZkMigrationState(zk_migration_state=1), k.ZkMigrationState(zk_migration_state=3), "ZooKeeper"),
         (
@@ -177,17 +163,19 @@ def test_rules_and_scram_users_are_kept_there_and_back(tmp_path):
     assert again.image.security == image.security
 
 
-def test_quotas_and_tokens_of_ours_are_exported(tmp_path):
+def test_quotas_and_tokens_go_to_kafka_and_come_back(tmp_path):
     import_into(tmp_path, a_source(tmp_path))
     plan = exporting.plan(
         [str(tmp_path / "ours")], str(tmp_path / "back"), {1: Address("localhost", 9093)}, None
     )
-    entity = (QuotaEntity("user", None), QuotaEntity("client-id", "c"))
-    plan.image.apply(QuotaSet(entity, "consumer_byte_rate", "1024"))
+    entity = (QuotaEntity("client-id", "c"), QuotaEntity("user", None))
+    plan.image.apply(QuotaSet(entity, "consumer_byte_rate", "1024.0"))
+    plan.image.apply(QuotaSet((QuotaEntity("ip", "10.0.0.1"),), "connection_creation_rate", "5.0"))
     plan.image.apply(TokenSet("id", "User:o", "User:r", ("User:n",), 1, 2, 3))
     exporting.run(plan, report=lambda line: None)
-    with pytest.raises(CannotImport, match=r"consumer_byte_rate of client-id c, user <default>.*token id"):
-        importing.plan([str(tmp_path / "back")], str(tmp_path / "again"))
+    again = importing.plan([str(tmp_path / "back")], str(tmp_path / "again"))
+    assert again.image.security.quotas == plan.image.security.quotas
+    assert again.image.security.tokens == plan.image.security.tokens
 
 
 def test_share_and_streams_groups_in_the_offsets_topic_are_refused_until_they_are_deleted(tmp_path):
@@ -341,7 +329,9 @@ def test_in_a_cluster_nobody_leads_until_somebody_in_sync_is_there(tmp_path):
     assert [broker.target for broker in plan.brokers] == [
         str(tmp_path / "ours" / f"broker-{i}") for i in (1, 2, 3)
     ]
-    (partition,) = [each for each in importing.records(plan, alone=None) if hasattr(each, "isr")]
+    (partition,) = [
+        each for each in importing.records(plan, alone=None) if isinstance(each, PartitionCreated)
+    ]
     assert (partition.leader, partition.isr, partition.leader_epoch) == (NO_LEADER, (2, 1, 3), 5)
 
 

@@ -128,7 +128,7 @@ def test_the_newest_whole_snapshot_counts_and_the_log_behind_it():
     )
     log = kraft_log.read(disk)
     assert names(log) == ["a", "b", "c"]
-    assert (log.voters, log.last_epoch, log.end_offset) == ({1}, 2, 9)
+    assert (log.voters, log.last_epoch, log.end_offset) == ({1}, 2, 9)  # type: ignore[comparison-overlap]
 
 
 def test_a_torn_tail_of_the_log_is_left_out():

@@ -1,7 +1,10 @@
 """The follower's side, against a leader of the same code: requests in, answers out, no network."""
 
+from typing import Any
+
 from ottla import errors
-from ottla.replication.fetcher import Fetcher, Limits, truncate
+from ottla.config.log import LogConfig
+from ottla.replication.fetcher import LOOK_MS, Fetcher, Limits, truncate
 from ottla.replication.partition import Partition, key_of
 from ottla.wire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from tests.unit.replication.test_partition import a_batch, a_log, a_state
@@ -14,7 +17,7 @@ def a_follower(epoch=0):
 def a_fetcher(partition):
     reports = []
     fetcher = Fetcher(2, 1, Limits(), reports.append)
-    fetcher.reports = reports
+    fetcher.reports = reports  # type: ignore[attr-defined]
     fetcher.follow(partition)
     return fetcher
 
@@ -27,7 +30,7 @@ def leaders_bytes(count, epoch=0):
 
 
 def answer(session=7, **data):
-    partition = PartitionData(partition_index=0, **{"records": b"", "log_start_offset": 0} | data)
+    partition = PartitionData(partition_index=0, **dict[str, Any](records=b"", log_start_offset=0) | data)
     topic = FetchableTopicResponse(topic_id=b"t" * 16, partitions=[partition])
     return FetchResponse(session_id=session, responses=[topic])
 
@@ -147,3 +150,29 @@ def test_a_partition_that_is_left_is_forgotten_by_the_session():
     fetcher.leave(key_of(partition))
     request = fetcher.request(3, 0)
     assert [each.topic_id for each in request.forgotten_topics_data] == [b"t" * 16]
+
+
+def test_the_new_start_of_a_log_is_told_in_the_next_look_at_all_partitions():
+    partition = a_follower()
+    fetcher = a_fetcher(partition)
+    asked(fetcher)
+    fetcher.on_response(answer(records=leaders_bytes(3), high_watermark=3), 0)
+    asked(fetcher)
+    partition.log.delete_records_before(2)  # as retention does
+    assert asked(fetcher) == []
+    assert asked(fetcher, now_ms=LOOK_MS) == [(3, 0)]
+
+
+def test_a_partition_that_waits_for_its_disk_is_asked_for_as_soon_as_it_is_there():
+    partition = a_follower()
+    other = Partition(2, a_state()._replace(index=1), a_log())
+    fetcher = a_fetcher(partition)
+    fetcher.follow(other)
+    asked(fetcher)
+    partition.log.reconfigure(LogConfig(flush_messages=1))
+    fetcher.on_response(answer(records=leaders_bytes(3), high_watermark=3), 0)
+    assert asked(fetcher) == []
+    flush = partition.log.begin_flush()
+    flush.run()
+    partition.log.on_flushed(flush)
+    assert asked(fetcher) == [(3, 0)]

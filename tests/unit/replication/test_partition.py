@@ -7,7 +7,7 @@ from ottla.config.log import LogConfig
 from ottla.metadata.image import Partition as State
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire import batch as batches
 from ottla.wire.records import Record
@@ -19,14 +19,18 @@ def a_state(leader=1, epoch=0, isr=(1, 2, 3), partition_epoch=0, replicas=(1, 2,
 
 def a_log(min_isr=2):
     config = LogConfig(min_insync_replicas=min_isr)
-    return Log.create(MemoryDisk(), "t-0", config, files=FileCache(), now_ms=0, topic_id=b"t" * 16)
+    return Log.create(Location(MemoryDisk(), "t-0", FileCache()), config, now_ms=0, topic_id=b"t" * 16)
 
 
 def a_partition(min_isr=2, **state):
     partition = Partition(1, a_state(**state), a_log(min_isr))
-    partition.wanted = []
-    partition.on_isr_wanted = lambda _, isr: partition.wanted.append(set(isr))
+    partition.wanted = []  # type: ignore[attr-defined]
     return partition
+
+
+def shrink(partition, now_ms, lag_ms_max):
+    isr = partition.shrunk_isr(now_ms, lag_ms_max)
+    partition.wanted += [] if isr is None else [isr]
 
 
 def a_batch(count=1):
@@ -38,7 +42,8 @@ def append(partition, count=1):
 
 
 def fetch(partition, replica, offset, *, epoch=5, now_ms=0):
-    partition.on_follower_fetch(replica, offset, 0, epoch, now_ms)
+    isr = partition.on_follower_fetch(replica, offset, 0, epoch, now_ms)
+    partition.wanted += [] if isr is None else [isr]
 
 
 def test_a_record_is_committed_when_every_member_of_the_isr_has_it():
@@ -121,9 +126,9 @@ def test_who_lags_for_too_long_is_left_out():
     fetch(partition, 3, 0, now_ms=0)
     append(partition)
     fetch(partition, 2, 1, now_ms=900)
-    partition.maybe_shrink(1000, 1000)
+    shrink(partition, 1000, 1000)
     assert partition.wanted == []
-    partition.maybe_shrink(1001, 1000)
+    shrink(partition, 1001, 1000)
     assert partition.wanted == [{1, 2}]
 
 
@@ -134,7 +139,7 @@ def test_a_follower_that_keeps_up_with_a_busy_leader_is_in_sync():
         append(partition)
         fetch(partition, 2, step - 1, now_ms=step * 100)
         fetch(partition, 3, step, now_ms=step * 100)
-        partition.maybe_shrink(step * 100, 250)
+        shrink(partition, step * 100, 250)
     assert partition.wanted == []
 
 
@@ -145,9 +150,9 @@ def test_a_follower_of_an_idle_partition_is_caught_up_as_of_its_last_fetch():
         fetch(partition, replica, 1, now_ms=0)
         fetch(partition, replica, 1, now_ms=900)
     append(partition)
-    partition.maybe_shrink(1000, lag_ms_max=500)
+    shrink(partition, 1000, lag_ms_max=500)
     assert partition.wanted == []
-    partition.maybe_shrink(1500, lag_ms_max=500)
+    shrink(partition, 1500, lag_ms_max=500)
     assert partition.wanted == [{1}]
 
 

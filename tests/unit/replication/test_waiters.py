@@ -1,12 +1,14 @@
 """Waiting for an offset."""
 
+from functools import partial
+
 from ottla.replication.waiters import Waiters
 
 
 def test_those_whose_offset_is_reached_are_woken_once_and_in_order():
     waiters, woken = Waiters(), []
     for offset in (5, 3, 9):
-        waiters.add(offset, lambda offset=offset: woken.append(offset))
+        waiters.add(offset, partial(woken.append, offset))
     waiters.on_reached(2)
     assert woken == []
     waiters.on_reached(5)

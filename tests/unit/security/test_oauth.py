@@ -32,6 +32,7 @@ def logged_in(text, authorization_id="", expected=EXPECTED):
     message = f"n,{authorization_id},\x01auth=Bearer {text}\x01\x01".encode()
     try:
         challenge = server.send(message)
+        assert isinstance(challenge, bytes)
     except StopIteration as end:
         return end.value
     assert json.loads(challenge) == {"status": "invalid_token"}

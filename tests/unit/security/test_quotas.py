@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.errors import ThrottlingQuotaExceeded
 from ottla.metadata.records import QuotaEntity
-from ottla.security.quotas import FETCH, PRODUCE, Meter, Quotas
+from ottla.security.quotas import CONNECTIONS, FETCH, MUTATIONS, PRODUCE, REQUEST, Meter, Quotas, Windows
 
 
 def entity(**names):
-    kinds = {"user": "user", "client_id": "client-id"}
+    kinds = {"user": "user", "client_id": "client-id", "ip": "ip"}
     parts = [QuotaEntity(kinds[kind], name) for kind, name in names.items()]
     return tuple(sorted(parts, key=lambda part: part.kind))
 
@@ -80,7 +81,7 @@ def test_a_client_that_waits_as_told_stays_at_its_rate(quota, sizes, pause_ms):
     meter, now_ms, sent = Meter(), 0, 0
     for size in sizes:
         sent += size
-        now_ms += meter.throttle_ms(size, quota, now_ms) + pause_ms
+        now_ms += meter.throttle_ms(size, quota, 10, now_ms) + pause_ms
     rounding = len(sizes) * quota / 1000
     assert sent <= quota * 10 + max(sizes) + quota * now_ms / 1000 + rounding
 
@@ -90,5 +91,54 @@ def test_a_busy_client_gets_its_rate_within_a_tenth():
     quota, size = 1_000_000, 100_000
     while now_ms < 120_000:
         sent += size
-        now_ms += max(1, meter.throttle_ms(size, quota, now_ms))
+        now_ms += max(1, meter.throttle_ms(size, quota, 10, now_ms))
     assert 0.9 < (sent - 10 * quota) / (quota * now_ms / 1000) < 1.1
+
+
+def test_time_is_paid_for_with_a_second_at_most_and_not_for_ever():
+    quotas = Quotas({entity(user="a"): {REQUEST: "10"}})  # a tenth of the loop: a second of it at once
+    assert quotas.request_throttle_ms("User:a", "", 1000, 0) == 0
+    assert quotas.request_throttle_ms("User:a", "", 50, 0) == 500
+    assert quotas.request_throttle_ms("User:a", "", 60_000, 0) == 1000
+    assert quotas.request_throttle_ms("User:a", "", 0, 9_000) == 1000
+    assert (
+        quotas.request_throttle_ms("User:a", "", 0, 10_000) == 0
+    )  # what is older than the window is forgotten
+    assert quotas.request_throttle_ms("User:b", "", 60_000, 0) == 0
+
+
+def test_changes_of_partitions_begin_within_the_quota_and_may_end_beyond_it():
+    quotas = Quotas({entity(client_id="m"): {MUTATIONS: "1"}})
+    strict = quotas.mutations("User:a", "m", 0, is_strict=True)
+    strict.charge(5)
+    strict.charge(10)  # six were left
+    assert strict.throttle_ms == 0
+    with pytest.raises(ThrottlingQuotaExceeded):
+        strict.charge(1)
+    assert strict.throttle_ms == 4000
+    quotas.mutations("User:a", "m", 4000, is_strict=True).charge(1)
+    assert quotas.mutations("User:a", "another", 0, is_strict=True) is None
+
+
+def test_clients_that_do_not_know_the_error_are_throttled_for_their_changes():
+    quotas = Quotas(
+        {entity(client_id="m"): {MUTATIONS: "1"}}, Windows(mutation_samples=2, mutation_seconds=5)
+    )
+    lenient = quotas.mutations("User:a", "m", 0, is_strict=False)
+    lenient.charge(30)
+    assert lenient.throttle_ms == 20_000
+
+
+def test_an_address_has_its_own_rate_or_the_default_and_what_is_refused_is_not_counted():
+    rules = {entity(ip="10.0.0.1"): {CONNECTIONS: "1"}, entity(ip=None): {CONNECTIONS: "2"}}
+    quotas = Quotas(rules)
+    assert [quotas.connection_throttle_ms("10.0.0.1", 0) for _ in range(12)] == [0] * 10 + [1000, 1000]
+    assert [quotas.connection_throttle_ms("::ffff:10.0.0.1", 1000) for _ in range(2)] == [0, 1000]
+    assert [quotas.connection_throttle_ms("::1", 0) for _ in range(21)] == [0] * 20 + [500]
+    assert Quotas({entity(user="a"): {PRODUCE: "1"}}).connection_throttle_ms("10.0.0.1", 0) == 0
+
+
+def test_an_infinite_quota_is_none():
+    quotas = Quotas({entity(user="a"): {REQUEST: "inf"}, entity(user=None): {REQUEST: "1"}})
+    assert quotas.request_throttle_ms("User:a", "", 1e9, 0) == 0
+    assert quotas.request_throttle_ms("User:b", "", 1e9, 0) == 1000

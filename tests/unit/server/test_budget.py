@@ -7,38 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.server.budget import GRACE_MS, LOOK_MS, RATE_BYTES_PER_S, SMALL_BYTES, Budget, Frame, Lane, Parked
+from ottla.testing.world.time import Time
 
 KB = 1 << 10
 
 
-class Clock:
-    def __init__(self):
-        self.now, self.timers, self.soon = 0, [], []
-
-    def monotonic_ms(self):
-        return self.now
-
-    def call_later(self, delay_ms, callback):
-        self.timers.append((self.now + delay_ms, callback))
-        return self
-
-    def call_soon(self, callback):
-        self.soon.append(callback)
-
-    def cancel(self):
-        pass
-
-    def turn(self):
-        while self.soon:
-            self.soon.pop(0)()
-
-    def advance(self, ms):
-        self.now += ms
-        due = [each for each in self.timers if each[0] <= self.now]
-        self.timers = [each for each in self.timers if each[0] > self.now]
-        for _, callback in due:
-            callback()
-        self.turn()
+class Clock(Time):
+    def turn(self) -> None:
+        """What was to be called soon is."""
+        self.advance(0)
 
 
 class Sender:

@@ -197,7 +197,7 @@ def test_a_consumer_that_is_gone_takes_its_parked_fetch_with_it():
     async def scenario(node):
         async with connect(node) as (reader, writer):
             await make_topic(reader, writer)
-        partition = node.broker.partition("t", 0)
+        partition = node.broker.replicas.partition("t", 0)
         async with connect(node) as (_, writer):
             topics = [
                 FetchTopic(topic="t", partitions=[FetchPartition(fetch_offset=0, partition_max_bytes=1)])
@@ -207,6 +207,27 @@ def test_a_consumer_that_is_gone_takes_its_parked_fetch_with_it():
                 await asyncio.sleep(0)
         while len(partition.committed):
             await asyncio.sleep(0)
+
+    with_node(scenario)
+
+
+def test_a_client_that_is_gone_while_nothing_is_read_from_it_takes_its_requests_with_it():
+    """More of the next requests has arrived than is read ahead: that the client closes is not read either."""
+
+    async def scenario(node):
+        async with connect(node) as (reader, writer):
+            await make_topic(reader, writer)
+        partition = node.broker.replicas.partition("t", 0)
+        async with connect(node) as (_, writer):
+            writer.write(
+                frame("Fetch", 4, a_long_poll()) + frame("ApiVersions", 0, ApiVersionsRequest()) * 5000
+            )
+            while not len(partition.committed) or all(
+                each.is_reading for each in node.listeners[0].connections
+            ):
+                await asyncio.sleep(0)
+        while len(partition.committed):
+            await asyncio.sleep(0.01)
 
     with_node(scenario)
 
@@ -241,7 +262,7 @@ def test_a_parked_long_poll_holds_nothing_of_its_frame():
         budget = node.listeners[0].budget
         async with connect(node) as (reader, writer), connect(node) as (_, writer2):
             await make_topic(reader, writer)
-            partition = node.broker.partition("t", 0)
+            partition = node.broker.replicas.partition("t", 0)
             for parked, padding in enumerate((10_000, 2_000_000)):
                 (writer, writer2)[parked].write(padded(frame("Fetch", 4, a_long_poll()), padding))
                 while len(partition.committed) <= parked:
@@ -257,7 +278,7 @@ def test_a_fetch_waits_no_longer_than_the_setting_allows():
         async with connect(node) as (reader, writer):
             await make_topic(reader, writer)
             writer.write(frame("Fetch", 4, a_long_poll(wait_ms=2**31 - 1)))
-            while not len(node.broker.partition("t", 0).committed):
+            while not len(node.broker.replicas.partition("t", 0).committed):
                 await asyncio.sleep(0)
             node.clock.advance(7001)
             _, body = await answer(reader)
@@ -281,7 +302,7 @@ def test_large_long_polls_beyond_their_memory_are_answered_at_once():
             _, body = await answer(reader2)
             assert len(codec.read(FetchResponse, 4, body)[0].responses[0].partitions) == 1000
             writer2.write(frame("Fetch", 4, a_long_poll(topic="many")))  # a small one waits
-            while len(node.broker.partition("many", 0).committed) != 2:
+            while len(node.broker.replicas.partition("many", 0).committed) != 2:
                 await asyncio.sleep(0)
             writer.close()
             while parked.held_bytes:
@@ -301,7 +322,7 @@ def test_closed_connections_free_everything_without_the_collector():
             async with connect(node) as (_, writer), connect(node) as (_, parked):
                 await until_connected(listener, 2)
                 parked.write(padded(frame("Fetch", 4, a_long_poll()), 100_000))
-                while not len(node.broker.partition("t", 0).committed):
+                while not len(node.broker.replicas.partition("t", 0).committed):
                     await asyncio.sleep(0)
                 gone = [weakref.ref(each) for each in listener.connections]
                 pipelines = [weakref.ref(each._pipeline) for each in listener.connections]

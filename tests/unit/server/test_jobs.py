@@ -18,7 +18,7 @@ class Loop:
 
 def outcome(job):
     results = []
-    jobs = ThreadJobs(Loop(), threads=1)
+    jobs = ThreadJobs(Loop(), threads=1)  # type: ignore[arg-type]
     jobs.submit(job, results.append)
     jobs.close()
     return results.pop()
@@ -52,7 +52,7 @@ def test_what_a_failed_job_held_is_free_even_if_nobody_asks_for_the_outcome():
 
     gc.disable()
     try:
-        jobs = ThreadJobs(Loop(), threads=1)
+        jobs = ThreadJobs(Loop(), threads=1)  # type: ignore[arg-type]
         jobs.submit(job, waits[0].set)
         jobs.close()
         assert waits.pop().done

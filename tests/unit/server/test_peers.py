@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.peers import Lane
+from ottla.broker.cluster.peers import Lane
 from ottla.client.settings import Settings
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image

@@ -30,7 +30,7 @@ def files(tmp_path, authority, identity):
     key = load_pem_private_key(identity.private_key_pem.bytes(), None)
     certificate = load_pem_x509_certificate(identity.cert_chain_pems[0].bytes())
     ca = load_pem_x509_certificate(authority.cert_pem.bytes())
-    store = serialize_key_and_certificates(b"b", key, certificate, [ca], BestAvailableEncryption(b"changeit"))
+    store = serialize_key_and_certificates(b"b", key, certificate, [ca], BestAvailableEncryption(b"changeit"))  # type: ignore[arg-type]
     (tmp_path / "server.p12").write_bytes(store)
     (tmp_path / "server.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     return tmp_path

@@ -16,15 +16,18 @@ class Jobs:
 
 def test_memory_is_given_back_once_the_process_has_grown():
     clock, jobs, resident = Clock(), Jobs(), [50 << 20]
-    trimmer = Trimmer(clock, jobs, lambda: resident[0])
+    drops = []
+    trimmer = Trimmer(clock, jobs, lambda: drops.append(clock.monotonic_ms()), lambda: resident[0])
     trimmer.start()
     clock.advance(EVERY_MS)
     clock.advance(EVERY_MS)
     assert jobs.done == [trim.set_thresholds]
+    drops.clear()
     resident[0] += GROWTH_BYTES
     clock.advance(EVERY_MS)
     clock.advance(EVERY_MS)
     assert jobs.done == [trim.set_thresholds, trim.trim, trim.trim]
+    assert len(drops) == 2
 
 
 def test_a_process_knows_its_size():

@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.client.exactly_once import Marker, group_of, is_marker, is_written
 from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
-from ottla.spark.markers import Found, Marker, group_of, is_marker, is_written, judge
+from ottla.spark.markers import Found, judge
 
 
 def found(*next_batches, query="q", tasks=None):
@@ -70,7 +71,7 @@ def test_the_user_may_decide_for_one_micro_batch():
 def test_a_marker_comes_back_from_its_metadata():
     marker = Marker(7, "q", 3)
     assert Marker.read(marker.metadata()) == marker
-    with pytest.raises(MarkerError, match="not written by this sink"):
+    with pytest.raises(MarkerError, match="not a marker of ours"):
         Marker.read("something else")
 
 

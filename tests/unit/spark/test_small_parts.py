@@ -34,12 +34,12 @@ def test_what_killed_sessions_left_is_swept_and_what_others_write_now_is_not(bui
     for each in (old, young):
         each.write_bytes(b"half")
     os.utime(old, (0, 0))
-    archive_for(*builds, tmp_path)
+    archive_for(*builds, tmp_path)  # type: ignore[call-arg]
     assert young.exists() and not old.exists()
 
 
 def test_the_archive_is_made_aside_and_renamed(builds, tmp_path):
-    archive = archive_for(*builds, tmp_path / "cache")
+    archive = archive_for(*builds, tmp_path / "cache")  # type: ignore[call-arg]
     assert any(f"ArchiveClassesAtExit={archive.aside}" in each for each in archive.java_options())
     archive.aside.write_bytes(b"classes")
     assert not archive.exists
@@ -50,7 +50,7 @@ def test_the_archive_is_made_aside_and_renamed(builds, tmp_path):
 
 
 def test_half_an_archive_is_none(builds, tmp_path):
-    archive = archive_for(*builds, tmp_path / "cache")
+    archive = archive_for(*builds, tmp_path / "cache")  # type: ignore[call-arg]
     archive.aside.write_bytes(b"half")
     archive.drop()
     archive.keep()
@@ -69,7 +69,7 @@ def test_each_build_has_an_archive_of_its_own(builds, tmp_path):
 
 def test_without_a_cache_there_is_no_archive(builds, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    assert archive_for(*builds, tmp_path / "file" / "cache") is None
+    assert archive_for(*builds, tmp_path / "file" / "cache") is None  # type: ignore[call-arg]
 
 
 def test_without_java_on_the_path_the_one_from_pip_is_used_and_said(monkeypatch, caplog):
@@ -260,6 +260,25 @@ def test_the_daemon_is_pysparks_own_where_a_thread_runs(monkeypatch):
     with pytest.raises(SystemExit):
         daemon.main()
     assert started == [["-m", "pyspark.daemon", "pyspark.worker"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 8 << 20),
+        ({"kafka.max.request.size": "20000000"}, 80_000_000),
+        ({"kafka.buffer.memory": "33554432"}, 33_554_432),
+    ],
+)
+def test_a_writer_keeps_little_in_memory_but_room_for_its_largest_record(options, expected):
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from ottla.client.settings import ProducerSettings
+    from ottla.spark.options import WriteOptions
+    from ottla.spark.sink import client_settings
+
+    parsed = WriteOptions.parse({"kafka.bootstrap.servers": "x:1", "topic": "t", **options}, streaming=True)
+    settings = ProducerSettings.parse(client_settings(parsed))
+    assert settings.buffer_memory == expected > settings.max_request_size
 
 
 def test_committing_needs_no_arrow():

@@ -3,7 +3,7 @@
 from ottla.config.log import LogConfig
 from ottla.storage.buffers import POOLED_BYTES_MIN, ReadBuffers
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire.batch import build
 from ottla.wire.records import Record
@@ -56,7 +56,11 @@ def test_larger_buffers_push_out_smaller_ones_and_the_bound_holds():
 
 def test_what_was_read_from_a_log_stays_as_it_was_while_others_read():
     log = Log.open(
-        MemoryDisk(), "t-0", LogConfig(), files=FileCache(), now_ms=0, clean=False, report=lambda line: None
+        Location(MemoryDisk(), "t-0", FileCache()),
+        LogConfig(),
+        LastRun(clean=False),
+        now_ms=0,
+        report=lambda line: None,
     )
     values = [bytes([number]) * POOLED_BYTES_MIN for number in range(40)]
     ends = [
@@ -69,3 +73,16 @@ def test_what_was_read_from_a_log_stays_as_it_was_while_others_read():
         taken = log.read(offset, max_bytes=MB, up_to=ends[-1])
         assert values[offset] in bytes(taken.data)
     assert bytes(first.data) == before
+
+
+def test_free_buffers_are_dropped_and_the_others_stay():
+    buffers = ReadBuffers()
+    held = buffers.take(1 << 20)
+    buffers.take(2 << 20)
+    assert buffers.kept_bytes == 3 << 20
+    buffers.drop_free()
+    assert buffers.kept_bytes == 1 << 20
+    held[:3] = b"abc"
+    again = buffers.take(1 << 20)
+    again[:3] = b"xyz"
+    assert bytes(held[:3]) == b"abc"

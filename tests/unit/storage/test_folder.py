@@ -19,7 +19,7 @@ from ottla.storage.folder_names import (
     parse_folder,
     partition_folder,
 )
-from ottla.storage.log import Log
+from ottla.storage.log import Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.storage.move import Move
 from ottla.wire.batch import build
@@ -250,7 +250,7 @@ def test_what_was_written_to_a_topic_made_anew_outlives_a_kill_before_the_next_c
         home.disk.crash(lose_unsynced=False)
         home = Home(home.disk)
     log = Log.create(
-        home.disk, "a-0", LogConfig(), files=home.folder.files, now_ms=0, topic_id=bytes(range(16))
+        Location(home.disk, "a-0", home.folder.files), LogConfig(), now_ms=0, topic_id=bytes(range(16))
     )
     home.folder.take_up(A0, log)
     log.append(a_batch("new"), leader_epoch=0, now_ms=0)

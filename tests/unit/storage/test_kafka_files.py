@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.config.log import LogConfig
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire.batch import build, headers
 from ottla.wire.records import Record, read
@@ -175,10 +175,17 @@ def loaded(folder: Path) -> MemoryDisk:
     return disk
 
 
-def opened(disk: MemoryDisk, folder: str, config: LogConfig, *, clean: bool = False, **more: object) -> Log:
+def opened(
+    disk: MemoryDisk, folder: str, config: LogConfig, *, clean: bool = False, topic_id: bytes | None = None
+) -> Log:
     reports: list[str] = []
     log = Log.open(
-        disk, folder, config, files=FileCache(), now_ms=10_000, clean=clean, report=reports.append, **more
+        Location(disk, folder, FileCache()),
+        config,
+        LastRun(clean),
+        now_ms=10_000,
+        report=reports.append,
+        topic_id=topic_id,
     )
     assert reports == []
     return log

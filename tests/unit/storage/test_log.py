@@ -2,6 +2,7 @@
 
 import struct
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from ottla import errors
 from ottla.config.log import LogConfig
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log, Origin
+from ottla.storage.log import LastRun, Location, Log, Origin
 from ottla.storage.memory import MemoryDisk
 from ottla.wire.batch import build, headers
 from ottla.wire.records import Record, read
@@ -19,26 +20,23 @@ NOW = 1_000_000
 PATH = "t-0/00000000000000000000.log"
 
 
-def opened(disk: MemoryDisk, *, clean: bool = False, now_ms: int = NOW, **settings: object) -> Log:
+def opened(disk: MemoryDisk, *, clean: bool = False, now_ms: int = NOW, **settings: Any) -> Log:
     starts = {name: settings.pop(name) for name in ("recovery_point", "log_start_offset") if name in settings}
     return Log.open(
-        disk,
-        "t-0",
+        Location(disk, "t-0", FileCache()),
         LogConfig(**settings),
-        files=FileCache(),
+        LastRun(clean, **starts),
         now_ms=now_ms,
-        clean=clean,
         report=lambda _: None,
         topic_id=bytes(range(16)),
-        **starts,
     )
 
 
-def a_batch(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v", **fields: object) -> bytes:
+def a_batch(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v", **fields: Any) -> bytes:
     return build([Record(at, timestamp, b"k", value) for at in range(count)], **fields)
 
 
-def append(log: Log, count: int = 1, *, epoch: int = 0, now_ms: int = NOW, **fields: object):
+def append(log: Log, count: int = 1, *, epoch: int = 0, now_ms: int = NOW, **fields: Any):
     return log.append(a_batch(count, timestamp=now_ms, **fields), leader_epoch=epoch, now_ms=now_ms)
 
 
@@ -134,7 +132,11 @@ def test_open_files_stay_few_while_segments_are_many():
     disk = MemoryDisk()
     files = FileCache(files_max=3)
     log = Log.open(
-        disk, "t-0", LogConfig(segment_bytes=100), files=files, now_ms=NOW, clean=False, report=print
+        Location(disk, "t-0", files),
+        LogConfig(segment_bytes=100),
+        LastRun(clean=False),
+        now_ms=NOW,
+        report=print,
     )
     for _ in range(20):
         append(log)
@@ -454,7 +456,11 @@ def test_a_moved_log_goes_on_in_its_new_folder():
     disk.crash()
     assert disk.list("") == ["u-0"]
     log = Log.open(
-        disk, "u-0", LogConfig(), files=FileCache(), now_ms=NOW, clean=False, recovery_point=4, report=print
+        Location(disk, "u-0", FileCache()),
+        LogConfig(),
+        LastRun(clean=False, recovery_point=4),
+        now_ms=NOW,
+        report=print,
     )
     assert log.end_offset == 4
 

@@ -1,13 +1,14 @@
 """The disk in memory: what survives a crash, and what it does when told to fail."""
 
 import errno
+from typing import Any
 
 import pytest
 
 from ottla.storage.memory import MemoryDisk
 
 
-def with_file(data: bytes = b"abc") -> tuple[MemoryDisk, object]:
+def with_file(data: bytes = b"abc") -> tuple[MemoryDisk, Any]:
     disk = MemoryDisk()
     disk.make_folder("a/b")
     file = disk.open("a/b/f", create=True)

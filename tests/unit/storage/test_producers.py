@@ -1,6 +1,7 @@
 """Sequences, epochs, duplicates, expiry, snapshots."""
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from ottla.wire.records import Record
 
 
 def a_header(
-    sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0, timestamp: int = 5, **fields: object
+    sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0, timestamp: int = 5, **fields: Any
 ) -> BatchHeader:
     records = [Record(at, timestamp, b"k", b"v") for at in range(count)]
     batch = build(records, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **fields)

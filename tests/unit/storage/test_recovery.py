@@ -1,13 +1,14 @@
 """What is cut, what is kept beside, and what is said about it."""
 
 import errno
+from typing import Any
 
 import pytest
 
 from ottla.config.log import LogConfig
 from ottla.errors import KafkaStorageError
 from ottla.storage.files import FileCache
-from ottla.storage.log import Log
+from ottla.storage.log import LastRun, Location, Log
 from ottla.storage.memory import MemoryDisk
 from ottla.wire.batch import build
 from ottla.wire.records import Record, read
@@ -16,22 +17,19 @@ FIRST = "t-0/00000000000000000000.log"
 BATCH = build([Record(0, 5, b"k", b"v" * 20)])
 
 
-def opened(disk: MemoryDisk, *, clean: bool = False, recovery_point: int = 0, **settings: object):
+def opened(disk: MemoryDisk, *, clean: bool = False, recovery_point: int = 0, **settings: Any):
     reports: list[str] = []
     log = Log.open(
-        disk,
-        "t-0",
+        Location(disk, "t-0", FileCache()),
         LogConfig(index_interval_bytes=150, **settings),
-        files=FileCache(),
+        LastRun(clean, recovery_point),
         now_ms=5,
-        clean=clean,
-        recovery_point=recovery_point,
         report=reports.append,
     )
     return log, reports
 
 
-def filled(count: int, **settings: object) -> MemoryDisk:
+def filled(count: int, **settings: Any) -> MemoryDisk:
     disk = MemoryDisk()
     log, _ = opened(disk, **settings)
     for _ in range(count):
@@ -201,7 +199,7 @@ def test_a_segment_without_its_indexes_gets_its_aborted_transactions_back():
     assert log.aborted_transactions(0, 2) == [(1, 0, 1, 2)]
 
 
-def aborted_once(disk: MemoryDisk, **settings: object) -> Log:
+def aborted_once(disk: MemoryDisk, **settings: Any) -> Log:
     """A log that begins with an aborted transaction: a record, and its marker."""
     log, _ = opened(disk, **settings)
     batch = build(
@@ -362,7 +360,7 @@ def test_the_newest_record_is_found_although_the_time_index_is_not_whole():
 
 def test_epochs_found_in_the_batches_are_durable_before_the_recovery_point_passes_them():
     disk = MemoryDisk()
-    small = {"segment_bytes": 4 * len(BATCH)}
+    small: dict[str, Any] = {"segment_bytes": 4 * len(BATCH)}
     log, _ = opened(disk, **small)
     log.append(BATCH, leader_epoch=1, now_ms=5)
     flushed(log)

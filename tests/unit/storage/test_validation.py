@@ -1,6 +1,7 @@
 """What a leader refuses, and what it changes in a batch."""
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def patched(batch: bytes, position: int, layout: str, value: int) -> bytes:
     return bytes(changed)
 
 
-def refused(batch: bytes, **settings: object) -> errors.ProtocolError:
+def refused(batch: bytes, **settings: Any) -> errors.ProtocolError:
     with pytest.raises(errors.ProtocolError) as caught:
         accept(batch, LogConfig(**settings), NOW)
     return caught.value
@@ -110,7 +111,7 @@ def test_timestamps_out_of_range_are_named_and_none_at_all_is_fine():
     assert error.code == errors.InvalidTimestamp.code
     assert [each.batch_index for each in error.record_errors] == [1, 2]
     error = refused(batch, timestamp_after_max_ms=100)
-    assert [each.batch_index for each in error.record_errors] == [1]
+    assert [each.batch_index for each in error.record_errors] == [1]  # type: ignore[attr-defined]
     accept(batch, LogConfig(), NOW)
 
 

@@ -9,6 +9,7 @@ import struct
 import typing
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,10 +17,16 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from ottla.wire.codec import Malformed, read, write
+from ottla.wire import codec
+from ottla.wire.codec import Gather, Malformed, TooManyElements, read, write
 from ottla.wire.messages import APIS
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from ottla.wire.schema import Message, covers
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +59,7 @@ INTS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 def values_of(kind: str, nullable: bool) -> st.SearchStrategy:
     """Values of a field, in our terms."""
     if kind in INTS:
-        one = st.integers(-(2 ** INTS[kind]), 2 ** INTS[kind] - 1)
+        one: Any = st.integers(-(2 ** INTS[kind]), 2 ** INTS[kind] - 1)
     else:
         one = {
             "uint16": st.integers(0, 65535),
@@ -143,6 +150,70 @@ def converted(kind: str | None, value: typing.Any) -> typing.Any:
     return value
 
 
+def run(steps: typing.Any) -> tuple[int, typing.Any]:
+    """How many steps there were, and the result."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return count, stop.value
+        count += 1
+
+
+def in_all_ways(message: Message, version: int, data: bytes) -> bool:
+    """Bounded and in steps, reading and writing come to the same."""
+    bounded, stepped = Gather(), Gather()
+    codec.write_bounded(message, version, bounded, elements_max=1000)
+    run(codec.write_in_steps(message, version, stepped))
+    *whole, elements = codec.read_bounded(type(message), version, data, elements_max=1000)
+    _, in_steps = run(codec.read_in_steps(type(message), version, data, elements_max=1000))
+    return (
+        bytes(bounded) == bytes(stepped) == data
+        and whole == [message, len(data)]
+        and in_steps == (*whole, elements)
+    )
+
+
+@pytest.mark.parametrize("topics, partitions", [(1, 20_000), (20_000, 0), (200, 100), (10_000, 1)])
+def test_very_many_elements_take_as_many_steps_wherever_they_are(topics, partitions):
+    message = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id="g",
+                topics=[
+                    OffsetFetchRequestTopics(name="t", partition_indexes=list(range(partitions)))
+                    for _ in range(topics)
+                ],
+            )
+        ]
+    )
+    data = bytes(write(message, 8))
+    elements = 1 + topics + topics * partitions
+    count, (again, _, counted) = run(codec.read_in_steps(OffsetFetchRequest, 8, data, elements_max=elements))
+    assert (again, counted) == (message, elements)
+    assert count >= elements // (2 * codec.STEP_ELEMENTS)
+    count, _ = run(codec.write_in_steps(message, 8, Gather()))
+    assert count >= elements // (2 * codec.STEP_ELEMENTS)
+
+
+def test_more_elements_than_allowed_are_refused_in_every_way():
+    message = DescribeGroupsRequest(groups=["g"] * 3001)
+    data = bytes(write(message, 5))
+    with pytest.raises(TooManyElements):
+        codec.read_bounded(DescribeGroupsRequest, 5, data, elements_max=3000)
+    with pytest.raises(TooManyElements):
+        run(codec.read_in_steps(DescribeGroupsRequest, 5, data, elements_max=3000))
+    with pytest.raises(TooManyElements):
+        codec.write_bounded(message, 5, Gather(), elements_max=3000)
+
+
+def test_damage_is_told_when_a_message_is_read_in_steps():
+    data = bytes(write(DescribeGroupsRequest(groups=["g"] * 3000), 5))
+    with pytest.raises(Malformed):
+        run(codec.read_in_steps(DescribeGroupsRequest, 5, data[:4000], elements_max=3000))
+
+
 @pytest.mark.parametrize("part", ["request", "response"])
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_every_version_reads_and_writes_the_bytes_that_kio_does(api, part):
@@ -172,6 +243,7 @@ def test_every_version_reads_and_writes_the_bytes_that_kio_does(api, part):
         again, end = read(ours, version, mine)
         assert end == len(mine)
         assert again == message
+        assert in_all_ways(message, version, mine)
         assert entity_reader(theirs)(mine, 0)[0] == as_theirs(message, version, theirs)
 
     check()

@@ -3,14 +3,14 @@
 import re
 
 from ottla import errors
-from ottla.broker import peers
-from ottla.broker.authorized import NOT_ASKED, cluster_operations, topic_operations
-from ottla.broker.broker import Broker
-from ottla.broker.context import Context
+from ottla.broker.cluster import peers
 from ottla.broker.handlers.leaders import endpoints_of
-from ottla.broker.routes import ROUTES
-from ottla.metadata.image import Partition, Topic
-from ottla.metadata.names import is_internal
+from ottla.broker.permits.authorized import NOT_ASKED, cluster_operations, topic_operations
+from ottla.broker.requests.context import Context
+from ottla.broker.routes import FEATURES, ROUTES
+from ottla.broker.stepping import STEP_BYTES
+from ottla.metadata.image import Image, Partition, Topic
+from ottla.metadata.names import is_internal, is_legal
 from ottla.security.operations import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -34,6 +34,7 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_KEPT = 64  # characters, for as long as the connection lasts
 NAMED_SOFTWARE_FROM = 3
 IDS_FROM = 12  # of Metadata requests
+CREATED_AT_ONCE = 50  # topics
 PARTITION_UNITS = 5_000  # of work: described and written in about 5 microseconds
 
 
@@ -44,11 +45,13 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
             return ApiVersionsResponse(error_code=errors.InvalidRequest.code)
         context.client.software = " ".join(names)[:SOFTWARE_KEPT]
         if names[0] == peers.SOFTWARE:
-            context.client.is_peer = context.broker.is_peer(names[1], context.client.listener)
-    return served_versions(context.broker)
+            context.client.is_peer = peers.is_peer(
+                names[1], context.client.listener, context.metadata.image, context.config
+            )
+    return served_versions(context.metadata.image)
 
 
-def served_versions(broker: Broker) -> ApiVersionsResponse:
+def served_versions(image: Image) -> ApiVersionsResponse:
     # Produce is told from version 0 on although 3 is the first that is served: librdkafka would otherwise
     # turn compression off (KAFKA-18659).
     keys = [
@@ -62,23 +65,22 @@ def served_versions(broker: Broker) -> ApiVersionsResponse:
     ]
     supported = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in broker.supported_features.items()
+        for name, (low, high) in FEATURES.items()
     ]
     finalized = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in broker.image.features.items()
+        for name, level in image.features.items()
     ]
     return ApiVersionsResponse(
         api_keys=keys,
         supported_features=supported,
         finalized_features=finalized,
-        finalized_features_epoch=broker.image.position,
+        finalized_features_epoch=image.position,
     )
 
 
 async def metadata(request: MetadataRequest, context: Context) -> MetadataResponse:
     """v0 asks for all with an empty list, others with null; v4 may forbid auto-creation; v12 takes ids."""
-    broker = context.broker
     wanted = request.topics
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = await _all_topics(request, context)
@@ -96,10 +98,10 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints_of(context, living(broker))
+            for node_id, host, port, rack in endpoints_of(context, living(context.metadata.image))
         ],
-        cluster_id=broker.image.cluster_id,
-        controller_id=broker.image.controller_id,
+        cluster_id=context.metadata.image.cluster_id,
+        controller_id=context.metadata.image.controller_id,
         topics=topics,
         cluster_authorized_operations=NOT_ASKED,
     )
@@ -109,7 +111,7 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
 
 
 async def _all_topics(request: MetadataRequest, context: Context) -> list[MetadataResponseTopic]:
-    image = context.broker.image
+    image = context.metadata.image
     topics = []
     for topic_id in list(image.topics_by_id):
         topic = image.topics_by_id.get(topic_id)  # others had their turn, and may have deleted it
@@ -122,18 +124,20 @@ async def _all_topics(request: MetadataRequest, context: Context) -> list[Metada
 
 async def _pace(topic: MetadataResponseTopic, context: Context) -> None:
     units = PARTITION_UNITS * (1 + len(topic.partitions))
-    await context.client.work.pace(units, context.broker.clock)
+    await context.pace(units)
 
 
 async def _create_missing(wanted: list[MetadataRequestTopic], context: Context) -> None:
-    broker = context.broker
     missing = [
         each.name
         for each in wanted
-        if each.name and each.name not in broker.image.topics and _may_create(each.name, context)
+        if each.name and each.name not in context.metadata.image.topics and _may_create(each.name, context)
     ]
-    if missing and broker.config.auto_create_topics_enable:
-        await broker.create_topics_quietly(missing)
+    if not context.config.auto_create_topics_enable:
+        return
+    for start in range(0, len(missing), CREATED_AT_ONCE):
+        await context.metadata.create_topics_quietly(missing[start : start + CREATED_AT_ONCE], context.sender)
+        await context.pace(STEP_BYTES)
 
 
 def _may_create(name: str, context: Context) -> bool:
@@ -145,7 +149,7 @@ def _may_create(name: str, context: Context) -> bool:
 def _look_up(
     wanted: MetadataRequestTopic, context: Context, request: MetadataRequest
 ) -> MetadataResponseTopic:
-    image = context.broker.image
+    image = context.metadata.image
     by_id = wanted.topic_id != ZERO_UUID
     topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name or "")
     is_seen = context.allows(DESCRIBE, TOPIC, topic.name if topic is not None else wanted.name or "")
@@ -158,7 +162,7 @@ def _look_up(
             name=wanted.name or "",
             topic_authorized_operations=NOT_ASKED,
         )
-    if not by_id and not context.broker.is_legal_name(wanted.name or ""):
+    if not by_id and not is_legal(wanted.name or ""):
         error = errors.InvalidTopicException
     return MetadataResponseTopic(
         error_code=error.code,
@@ -190,21 +194,18 @@ def _described_partition(partition: Partition, context: Context) -> MetadataResp
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=offline(partition, context.broker),
+        offline_replicas=offline(partition, context),
     )
 
 
-def living(broker: Broker) -> list[int]:
-    return [each.broker_id for each in broker.image.brokers.values() if not each.fenced]
+def living(image: Image) -> list[int]:
+    return [broker.broker_id for broker in image.brokers.values() if not broker.fenced]
 
 
-def offline(partition: Partition, broker: Broker) -> list[int]:
+def offline(partition: Partition, context: Context) -> list[int]:
     """Replicas that cannot serve: their broker is away, or its disk."""
-    found = [
-        each
-        for each in partition.replicas
-        if each not in broker.image.brokers or broker.image.brokers[each].fenced
-    ]
-    if broker.node_id in partition.replicas and broker.is_offline(partition.topic, partition.index):
-        found.append(broker.node_id)
-    return found
+    brokers, node_id = context.metadata.image.brokers, context.config.node_id
+    away = [each for each in partition.replicas if each not in brokers or brokers[each].fenced]
+    if node_id in partition.replicas and context.replicas.is_offline(partition.topic, partition.index):
+        away.append(node_id)
+    return away

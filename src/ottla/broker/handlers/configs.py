@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.config.alter import Alteration, Operation
 from ottla.config.describe import (
     Entry,
@@ -16,6 +16,7 @@ from ottla.config.describe import (
 from ottla.metadata import configs as decisions
 from ottla.metadata.configs import ResourceAlterations, ResourceResult
 from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.names import is_legal
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -58,7 +59,7 @@ async def describe_configs(request: DescribeConfigsRequest, context: Context) ->
     results = []
     for resource in {_identity(each): each for each in request.resources}.values():
         results.append(_described(resource, request, context))
-        await context.client.work.pace(RESOURCE_UNITS, context.broker.clock)
+        await context.pace(RESOURCE_UNITS)
     return DescribeConfigsResponse(results=results)
 
 
@@ -83,26 +84,26 @@ def _described(
 
 
 def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]:
-    broker, name = context.broker, resource.resource_name
+    image, config, name = context.metadata.image, context.config, resource.resource_name
     match resource.resource_type:
         case 2:
-            if not broker.is_legal_name(name):
+            if not is_legal(name):
                 raise errors.InvalidTopicException(f"Topic name {name!r} is illegal")
-            if name not in broker.image.topics:
+            if name not in image.topics:
                 raise errors.UnknownTopicOrPartition()
-            return describe_topic(broker.image.settings(TOPIC_RESOURCE, name), broker.config)
+            return describe_topic(image.settings(TOPIC_RESOURCE, name), config)
         case 4:
             if name == "":
-                return describe_broker_default(broker.config)
-            if name != str(broker.node_id):
+                return describe_broker_default(config)
+            if name != str(config.node_id):
                 raise errors.InvalidRequest(
-                    f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+                    f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}"
                 )
-            return describe_broker(broker.config)
+            return describe_broker(config)
         case 32:
             if not name:
                 raise errors.InvalidRequest("Group name must not be empty")
-            return describe_group(broker.image.settings(GROUP_RESOURCE, name), broker.config)
+            return describe_group(image.settings(GROUP_RESOURCE, name), config)
         case 8 | 16:
             return []
         case other:
@@ -159,7 +160,7 @@ async def _alter(
         ResourceAlterations(resource.resource_type, resource.resource_name, alterations(resource.configs))
         for resource in request.resources
     ]
-    return await context.broker.change(
+    return await context.metadata.change(
         lambda image, config: decisions.alter_configs(resources, image, config, incremental=incremental),
         validate_only=request.validate_only,
     )
@@ -183,7 +184,7 @@ async def list_config_resources(
         kinds = LISTED_BEFORE_V1
     if any(kind not in KNOWN_RESOURCES for kind in kinds):
         return ListConfigResourcesResponse(error_code=errors.UnsupportedVersion.code)
-    image = context.broker.image
+    image = context.metadata.image
     names = {
         GROUP_RESOURCE: [name for kind, name in image.configured() if kind == GROUP_RESOURCE],
         BROKER_RESOURCE: [str(broker_id) for broker_id in image.brokers],

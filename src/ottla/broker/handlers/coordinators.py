@@ -1,9 +1,10 @@
 """FindCoordinator: which broker has a group, or a transactional id. v4 asks for several at once."""
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.coordinators import Coordinator as Shards
+from ottla.broker.coordinators.shards import Coordinator as Shards
 from ottla.broker.handlers.leaders import endpoints_of
+from ottla.broker.requests.context import Context
+from ottla.coordination.shard import Machine
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 BATCHED_FROM = 4
@@ -33,7 +34,7 @@ async def _topic_refusal(key_type: int, context: Context) -> errors.ProtocolErro
     if shards is None:
         return None
     try:
-        await context.broker.ensure_topic(shards.topic)
+        await context.metadata.ensure_topic(shards.topic)
     except errors.NotController as error:  # a client knows what to do about the other one
         return errors.CoordinatorNotAvailable(error.message)
     except errors.ProtocolError as error:
@@ -56,18 +57,18 @@ def _found(key: str, key_type: int, refusal: errors.ProtocolError | None, contex
     return Coordinator(key=key, node_id=node_id, host=host, port=port)
 
 
-def _shards(key_type: int, context: Context) -> Shards | None:
+def _shards(key_type: int, context: Context) -> Shards[Machine] | None:
     match key_type:
         case 0:
-            return context.broker.groups
+            return context.groups
         case 1:
-            return context.broker.transactions.coordinator
+            return context.transactions.coordinator
         case _:
             return None
 
 
-def _leader(shards: Shards, key: str, context: Context) -> tuple[int, str, int, str | None]:
-    partition = context.broker.image.partition(shards.topic, shards.index_of(key))
+def _leader(shards: Shards[Machine], key: str, context: Context) -> tuple[int, str, int, str | None]:
+    partition = context.metadata.image.partition(shards.topic, shards.index_of(key))
     endpoints = endpoints_of(context, [partition.leader] if partition is not None else [])
     if not endpoints:
         raise errors.CoordinatorNotAvailable()

@@ -1,16 +1,16 @@
 """Groups and their offsets. The machines of `coordination.groups` decide; here requests find their shard."""
 
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from ottla import errors
-from ottla.broker.authorized import NOT_ASKED, group_operations
-from ottla.broker.context import Context
-from ottla.broker.coordinators import LocalShard
-from ottla.broker.refusals import protocol_error
+from ottla.broker.coordinators.shards import LocalShard
+from ottla.broker.permits.authorized import NOT_ASKED, group_operations
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import protocol_error
+from ottla.broker.waits import pause
 from ottla.coordination.groups.offsets import refuse_transactional
 from ottla.coordination.groups.table import GroupTable
-from ottla.effects import Effects
+from ottla.effects import Effects, Token
 from ottla.frozen import frozen
 from ottla.metadata.names import CONSUMER_OFFSETS
 from ottla.wire.messages.consumer_group_describe import (
@@ -50,6 +50,8 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
+GroupShard = LocalShard[GroupTable]
+
 GROUPS_FROM = 8  # OffsetFetch: several groups in one request
 # librdkafka hangs in close() when the answer to its goodbye arrives while the application takes note of its last
 # assignment, a millisecond or two after the goodbye was sent (docs/compatibility.md). So the answer comes later.
@@ -70,43 +72,39 @@ def _member(context: Context) -> Member:
 
 def _check_room(group_id: str, context: Context) -> None:
     """Groups cost memory as long as they live: a new one has to find room."""
-    broker = context.broker
-    if group_id in broker.groups.shard_of(group_id).machine.state.groups:
+    if group_id in context.groups.shard_of(group_id).machine.state.groups:
         return
-    most = broker.config.ottla_groups_max
-    if sum(len(shard.machine.state.groups) for shard in broker.groups.shards.values()) >= most:
+    most = context.config.ottla_groups_max
+    if context.groups.count() >= most:
         raise errors.PolicyViolation(f"There may be no more than {most} groups (ottla.groups.max).")
 
 
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
     _check_room(request.group_id, context)
-    response: JoinGroupResponse = await context.broker.groups.call(
+    return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_join_group(
             request, context.api_version, _member(context), token, now_ms
         ),
     )
-    return response
 
 
 async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
-    response: SyncGroupResponse = await context.broker.groups.call(
+    return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_sync_group(request, context.api_version, token, now_ms),
     )
-    return response
 
 
 async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
-    response: HeartbeatResponse = await context.broker.groups.call(
+    return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_heartbeat(request, token, now_ms),
     )
-    return response
 
 
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    response: LeaveGroupResponse = await context.broker.groups.call(
+    response: LeaveGroupResponse = await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_leave_group(request, context.api_version, token, now_ms),
     )
@@ -116,19 +114,19 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
 
 async def _say_goodbye(context: Context) -> None:
     context.appended()
-    await context.broker.sleep(GOODBYE_MS)
+    await pause(context.clock, GOODBYE_MS)
 
 
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> ConsumerGroupHeartbeatResponse:
-    if "consumer" not in context.broker.config.group_coordinator_rebalance_protocols:
+    if "consumer" not in context.config.group_coordinator_rebalance_protocols:
         raise errors.UnsupportedVersion(
             "group.coordinator.rebalance.protocols leaves the consumer protocol out"
         )
     _check_room(request.group_id, context)
     await _match_patterns(request, context)
-    response: ConsumerGroupHeartbeatResponse = await context.broker.groups.call(
+    response: ConsumerGroupHeartbeatResponse = await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_consumer_group_heartbeat(
             request, context.api_version, _member(context), token, now_ms
@@ -141,10 +139,10 @@ async def consumer_group_heartbeat(
 
 async def _match_patterns(request: ConsumerGroupHeartbeatRequest, context: Context) -> None:
     """Matching a pattern with all topics takes too long for the loop. The group then finds the answers ready."""
-    machine = context.broker.groups.shard_of(request.group_id).machine
+    machine = context.groups.shard_of(request.group_id).machine
     for question in machine.open_questions(request):
         try:
-            fitting = await context.broker.pattern_work.run(question.answer)
+            fitting = await context.pattern_work.run(question.answer)
         except errors.InvalidRegularExpression:
             return  # the group says so
         machine.learn(question, fitting)
@@ -155,27 +153,25 @@ async def _match_patterns(request: ConsumerGroupHeartbeatRequest, context: Conte
 
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     _check_room(request.group_id, context)
-    response: OffsetCommitResponse = await context.broker.groups.call(
+    return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_offset_commit(request, context.api_version, token, now_ms),
     )
-    return response
 
 
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     """The offsets' partition must be in the transaction: asked for, or from v5 on made so."""
-    broker = context.broker
     if not request.group_id:
         return refuse_transactional(request, errors.InvalidGroupId.code)
-    each = CONSUMER_OFFSETS, broker.groups.index_of(request.group_id)
-    admission = await broker.transactions.admit_offsets(request, each, context.api_version)
+    each = CONSUMER_OFFSETS, context.groups.index_of(request.group_id)
+    admission = await context.transactions.admissions.admit_offsets(request, each, context.api_version)
 
-    def decide(machine: GroupTable, token: Hashable, now_ms: int) -> Effects:
+    def decide(machine: GroupTable, token: Token[TxnOffsetCommitResponse], now_ms: int) -> Effects:
         admission.check(each)  # appended at once: nothing can come in between
         return machine.on_txn_offset_commit(request, token, now_ms)
 
     try:
-        response: TxnOffsetCommitResponse = await broker.groups.call(request.group_id, decide)
+        response: TxnOffsetCommitResponse = await context.groups.call(request.group_id, decide)
         admission.on_appended(each)
     finally:
         admission.close()
@@ -247,7 +243,7 @@ async def _fetched(
     if group.topics is not None:
         group.topics = _each_once(group.topics)
     try:
-        response: OffsetFetchResponseGroup = await context.broker.groups.call(
+        response: OffsetFetchResponseGroup = await context.groups.call(
             group.group_id,
             lambda machine, token, now_ms: machine.on_offset_fetch(group, require_stable, token, now_ms),
         )
@@ -257,11 +253,10 @@ async def _fetched(
 
 
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    response: OffsetDeleteResponse = await context.broker.groups.call(
+    return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_offset_delete(request, token, now_ms),
     )
-    return response
 
 
 # -- administration ------------------------------------------------------------------------------
@@ -269,8 +264,10 @@ async def offset_delete(request: OffsetDeleteRequest, context: Context) -> Offse
 
 async def list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     response = ListGroupsResponse()
-    for shard in list(context.broker.groups.loaded()):
-        part = await shard.call(lambda machine, token, now_ms: machine.on_list_groups(request, token, now_ms))
+    for shard in list(context.groups.loaded()):
+        part: ListGroupsResponse = await shard.call(
+            lambda machine, token, now_ms: machine.on_list_groups(request, token, now_ms)
+        )
         response.groups += part.groups
     return response
 
@@ -281,7 +278,7 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
     shards, failed = _by_shard(request.groups, context)
     response.groups += [DescribedGroup(group_id=each, error_code=error.code) for each, error in failed]
     for shard, group_ids in shards:
-        response.groups += await _ask(shard, "on_describe_groups", group_ids, version)
+        response.groups += await _describe(shard, group_ids, version)
     for group in response.groups:
         group.authorized_operations = _operations(
             group.group_id, request.include_authorized_operations, context
@@ -298,7 +295,7 @@ async def consumer_group_describe(
         DescribedConsumerGroup(group_id=each, error_code=error.code) for each, error in failed
     ]
     for shard, group_ids in shards:
-        response.groups += await _ask(shard, "on_consumer_group_describe", group_ids)
+        response.groups += await _describe_consumer_groups(shard, group_ids)
     for group in response.groups:
         group.authorized_operations = _operations(
             group.group_id, request.include_authorized_operations, context
@@ -312,30 +309,38 @@ async def delete_groups(request: DeleteGroupsRequest, context: Context) -> Delet
     response.results += [DeletableGroupResult(group_id=each, error_code=error.code) for each, error in failed]
     for shard, group_ids in shards:
         try:
-            response.results += await _ask(shard, "on_delete_groups", group_ids)
+            response.results += await _delete(shard, group_ids)
         except Exception as failure:  # groups of other shards may be deleted already
             code = protocol_error(failure, "deleting groups").code
             response.results += [DeletableGroupResult(group_id=name, error_code=code) for name in group_ids]
     return response
 
 
-async def _ask(shard: LocalShard, what: str, *about: object) -> list[Any]:
-    """One shard's part of an answer."""
-    found: list[Any] = await shard.call(
-        lambda machine, token, now_ms: getattr(machine, what)(*about, token, now_ms)
+async def _describe(shard: GroupShard, group_ids: list[str], version: int) -> list[DescribedGroup]:
+    return await shard.call(
+        lambda machine, token, now_ms: machine.on_describe_groups(group_ids, version, token, now_ms)
     )
-    return found
+
+
+async def _describe_consumer_groups(shard: GroupShard, group_ids: list[str]) -> list[DescribedConsumerGroup]:
+    return await shard.call(
+        lambda machine, token, now_ms: machine.on_consumer_group_describe(group_ids, token, now_ms)
+    )
+
+
+async def _delete(shard: GroupShard, group_ids: list[str]) -> list[DeletableGroupResult]:
+    return await shard.call(lambda machine, token, now_ms: machine.on_delete_groups(group_ids, token, now_ms))
 
 
 def _by_shard(
     group_ids: Iterable[str], context: Context
-) -> tuple[list[tuple[LocalShard, list[str]]], list[tuple[str, errors.ProtocolError]]]:
+) -> tuple[list[tuple[GroupShard, list[str]]], list[tuple[str, errors.ProtocolError]]]:
     """The groups of each shard, and those that none of ours has; a group that is named twice is there once."""
-    shards: dict[int, tuple[LocalShard, list[str]]] = {}
+    shards: dict[int, tuple[GroupShard, list[str]]] = {}
     failed: list[tuple[str, errors.ProtocolError]] = []
     for group_id in dict.fromkeys(group_ids):
         try:
-            shard = context.broker.groups.shard_of(group_id)
+            shard = context.groups.shard_of(group_id)
         except errors.ProtocolError as error:
             failed.append((group_id, error))
         else:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.metadata import brokers
 from ottla.metadata.names import CLUSTER_METADATA
 from ottla.metadata.partitions import ElectionType
@@ -45,7 +45,7 @@ async def elect_leaders(request: ElectLeadersRequest, context: Context) -> Elect
     wanted = None
     if request.topic_partitions is not None:
         wanted = [(each.topic, index) for each in request.topic_partitions for index in each.partitions]
-    results = await context.broker.change(lambda image, config: decide_leaders(kind, wanted, image))
+    results = await context.metadata.change(lambda image, config: decide_leaders(kind, wanted, image))
     topics: dict[str, list[PartitionResult]] = defaultdict(list)
     for each in results:
         topics[each.topic].append(
@@ -71,7 +71,7 @@ async def alter_partition_reassignments(
         for each in topic.partitions
     ]
     allowed = request.allow_replication_factor_change or context.api_version == 0
-    results = await context.broker.change(
+    results = await context.metadata.change(
         lambda image, config: alter_reassignments(moves, image, config, allow_factor_change=allowed)
     )
     topics: dict[str, list[ReassignablePartitionResponse]] = defaultdict(list)
@@ -96,7 +96,7 @@ async def list_partition_reassignments(
     if request.topics is not None:
         wanted = {(each.name, index) for each in request.topics for index in each.partition_indexes}
     topics: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
-    for each in reassignments(context.broker.image):
+    for each in reassignments(context.metadata.image):
         if wanted is None or (each.topic, each.index) in wanted:
             topics[each.topic].append(
                 OngoingPartitionReassignment(
@@ -113,11 +113,11 @@ async def list_partition_reassignments(
 
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
     """Of a broker that is gone: one at work would lose its partitions with nobody to give them to."""
-    found = context.broker.image.brokers.get(request.broker_id)
+    found = context.metadata.image.brokers.get(request.broker_id)
     try:
         if found is not None and not found.fenced:
             raise errors.InvalidRequest(f"Broker {request.broker_id} is at work: stop it first")
-        await context.broker.change(
+        await context.metadata.change(
             lambda image, config: brokers.unregister(request.broker_id, image, config)
         )
     except errors.ProtocolError as error:
@@ -128,7 +128,7 @@ async def unregister_broker(request: UnregisterBrokerRequest, context: Context) 
 async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
     """The metadata log is not kept by the brokers, so nobody votes on it by fetching. Told as it is: the
     controller leads, every living broker may become controller, and how far the log is as known here."""
-    image = context.broker.image
+    image = context.metadata.image
     living = [each for each in image.brokers.values() if not each.fenced]
     told = ResponsePartitionData(
         leader_id=image.controller_id,
@@ -137,7 +137,7 @@ async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> D
         current_voters=[
             ReplicaState(
                 replica_id=each.broker_id,
-                log_end_offset=image.position if each.broker_id == context.broker.node_id else -1,
+                log_end_offset=image.position if each.broker_id == context.config.node_id else -1,
             )
             for each in living
         ],

@@ -3,8 +3,8 @@
 from collections import defaultdict
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.refusals import protocol_error
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import protocol_error
 from ottla.storage.folder import LogFolder, Usage
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -26,7 +26,7 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -
     if request.topics is not None:
         wanted = {(each.topic, index) for each in request.topics for index in each.partitions}
     return DescribeLogDirsResponse(
-        results=[_described(folder, wanted, context) for folder in context.broker.replicas.folders]
+        results=[_described(folder, wanted, context) for folder in context.replicas.folders]
     )
 
 
@@ -57,7 +57,7 @@ def _described(
 
 def _lag(usage: Usage, context: Context) -> int:
     """How far a copy on its way to another folder is behind its original; of a replica, behind its leader."""
-    partition = context.broker.replicas.partitions.get(usage.partition)
+    partition = context.replicas.partitions.get(usage.partition)
     if partition is None or partition.log is None:
         return 0
     end = partition.log.end_offset if usage.is_future else partition.log.high_watermark
@@ -87,15 +87,14 @@ async def alter_replica_log_dirs(
 
 def _move(topic: str, index: int, path: str, context: Context) -> int:
     """Begins the move; its progress shows in DescribeLogDirs."""
-    broker = context.broker
     try:
-        target = next((each for each in broker.replicas.folders if each.path == path), None)
+        target = next((each for each in context.replicas.folders if each.path == path), None)
         if target is None:
             raise errors.LogDirNotFound(f"there is no log folder {path}")
-        partition = broker.partition(topic, index)
+        partition = context.replicas.partition(topic, index)
         if partition.log is None or target.is_offline:
             raise errors.KafkaStorageError()
-        broker.housekeeping.move((topic, index), target)
+        context.housekeeping.move((topic, index), target)
     except Exception as failure:
         return protocol_error(failure, f"moving partition {index} of {topic} to {path}").code
     return errors.NONE

@@ -2,7 +2,7 @@
 before they come here."""
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

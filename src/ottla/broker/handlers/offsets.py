@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.refusals import protocol_error
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import protocol_error
 from ottla.broker.stepping import STEP_BYTES
 from ottla.broker.waits import Ticket, Wait, woken
 from ottla.replication.partition import Partition
@@ -63,7 +63,7 @@ async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOff
     for key, partition in wanted.items():
         listed = await _listed(key[0], partition, read_committed, times[key] > 1, context)
         topics[key[0]].append(listed)
-        await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
+        await context.pace(PARTITION_UNITS)
     return ListOffsetsResponse(
         topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in topics.items()]
     )
@@ -77,7 +77,7 @@ async def _listed(
             raise errors.InvalidRequest()
         if context.api_version < FIRST_VERSION.get(wanted.timestamp, 0):
             raise errors.UnsupportedVersion()
-        partition = context.broker.partition(topic, wanted.partition_index)
+        partition = context.replicas.partition(topic, wanted.partition_index)
         log = partition.leader_log(wanted.current_leader_epoch)
         if wanted.timestamp >= LATEST and not partition.knows_its_end:
             # Its high watermark may be below what the last leader has shown.
@@ -126,7 +126,7 @@ async def _searched(search: Search, partition: Partition, log: Log, context: Con
             return result
         if isinstance(step, int):
             found = None
-            await context.client.work.pace(step * HEADER_UNITS, context.broker.clock)
+            await context.pace(step * HEADER_UNITS)
         else:
             found = await _looked(step, context)
         if partition.leader_log() is not log or partition.tenure != tenure:
@@ -134,11 +134,11 @@ async def _searched(search: Search, partition: Partition, log: Log, context: Con
 
 
 async def _looked(look: Looks, context: Context) -> Found | None:
-    await context.client.work.pace(LOOK_UNITS, context.broker.clock)
+    await context.pace(LOOK_UNITS)
     try:
-        return look(limit=STEP_BYTES, scratch=context.broker.scratch)
+        return look(limit=STEP_BYTES, scratch=context.scratch)
     except OverLimit:
-        return await context.broker.heavy_work.run(look)
+        return await context.heavy_work.run(look)
 
 
 async def offset_for_leader_epoch(
@@ -149,14 +149,14 @@ async def offset_for_leader_epoch(
         partitions = []
         for wanted in topic.partitions:
             partitions.append(_end_of_epoch(topic.topic, wanted, context))
-            await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
+            await context.pace(PARTITION_UNITS)
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
     try:
-        partition = context.broker.partition(topic, wanted.partition)
+        partition = context.replicas.partition(topic, wanted.partition)
         log = partition.leader_log(wanted.current_leader_epoch)
     except errors.ProtocolError as error:
         return EpochEndOffset(
@@ -169,19 +169,19 @@ def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, context: Context
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     """Answered once the new starts are on disk and at every replica that lives: what was deleted does not come
     back with a kill or with the next leader."""
-    deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
+    deadline_ms = context.clock.monotonic_ms() + request.timeout_ms
     wanted = {
         (topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
     }
     topics: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.topics}
     for (name, _), partition in wanted.items():
         topics[name].append(_delete_before(name, partition, context))
-        await context.client.work.pace(PARTITION_UNITS, context.broker.clock)
+        await context.pace(PARTITION_UNITS)
     response = DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=found) for name, found in topics.items()]
     )
     saved: Wait[None] = Wait()
-    context.broker.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
+    context.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
     await saved
     for topic in response.topics:
         for each in topic.partitions:
@@ -193,22 +193,21 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
 async def _trim_everywhere(
     topic: str, result: DeleteRecordsPartitionResult, deadline_ms: int, context: Context
 ) -> None:
-    broker = context.broker
     wanted = result.low_watermark
 
     def is_alive(broker_id: int) -> bool:
-        known = broker.image.brokers.get(broker_id)
+        known = context.metadata.image.brokers.get(broker_id)
         return known is not None and not known.fenced
 
     def listen(wake: Callable[[], None]) -> list[Ticket]:
         # Soon: the news that wakes us is heard in parts, and that a broker is lost comes last.
-        return [partition.trimmed.add(0, lambda: broker.clock.call_soon(wake))]
+        return [partition.trimmed.add(0, lambda: context.clock.call_soon(wake))]
 
     try:
-        partition = broker.partition(topic, result.partition_index)
+        partition = context.replicas.partition(topic, result.partition_index)
         while (low := partition.low_watermark(is_alive)) < wanted:
             result.low_watermark = low
-            if not await woken(broker.clock, deadline_ms, listen):
+            if not await woken(context.clock, deadline_ms, listen):
                 raise errors.RequestTimedOut()
         result.low_watermark = low
     except Exception as failure:
@@ -217,7 +216,7 @@ async def _trim_everywhere(
 
 
 def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:
-    replicas = context.broker.replicas
+    replicas = context.replicas
     keys = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
     homes = {id(home): home for key in keys if (home := replicas.home(key)) is not None}
     return list(homes.values())
@@ -226,9 +225,8 @@ def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:
 def _delete_before(
     topic: str, wanted: DeleteRecordsPartition, context: Context
 ) -> DeleteRecordsPartitionResult:
-    broker = context.broker
     try:
-        log = broker.partition(topic, wanted.partition_index).leader_log()
+        log = context.replicas.partition(topic, wanted.partition_index).leader_log()
         if not log.config.delete:
             raise errors.PolicyViolation()
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.dispatch import CloseConnection
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
-from ottla.broker.refusals import protocol_error
-from ottla.broker.stepping import STEP_BYTES, rest
-from ottla.broker.transactions import Admission, TopicPartition
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import CloseConnection, protocol_error
+from ottla.broker.stepping import STEP_BYTES
+from ottla.broker.transactions.admission import Admission
+from ottla.broker.transactions.gates import TopicPartition
 from ottla.broker.waits import woken
+from ottla.metadata.names import is_internal
 from ottla.ports import Buffer
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
@@ -22,6 +23,7 @@ from ottla.storage.validation import (
     RejectedRecords,
     RejectedTimestamps,
     accept,
+    is_compressed,
     unpacked_bytes_max,
 )
 from ottla.wire.compression import OverLimit, Scratch
@@ -38,6 +40,7 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+ADMIN_CLIENT_ID = "__admin_client"
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 PARTITION_UNITS = 10_000  # what a partition costs beside its bytes: 10 microseconds
 UNPACKED_AT_ONCE_MAX = STEP_BYTES  # what takes more goes to a thread
@@ -66,8 +69,8 @@ class _Pending:
 async def produce(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append all, then wait. Up to `appended` the next request of the connection is held back."""
     twice = _named_twice(request, context)
-    admission = await context.broker.transactions.admit(request, context, twice)
-    deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
+    admission = await context.transactions.admissions.admit(request, context.api_version, twice)
+    deadline_ms = context.clock.monotonic_ms() + request.timeout_ms
     try:
         appending = _Appending(request, twice, admission, context)
         pending = [
@@ -99,11 +102,17 @@ def _named_twice(request: ProduceRequest, context: Context) -> frozenset[TopicPa
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
         return NOTHING
     counts = Counter(
-        (topic.name or context.broker.name_of(topic.topic_id), data.index)
+        (topic.name or context.metadata.name_of(topic.topic_id), data.index)
         for topic in request.topic_data
         for data in topic.partition_data
     )
     return frozenset(key for key, count in counts.items() if count > 1)
+
+
+def _check_writable(topic: str, context: Context) -> None:
+    """Internal topics are written by coordinators; Kafka lets one client id in, and so do we."""
+    if is_internal(topic) and context.client_id != ADMIN_CLIENT_ID:
+        raise errors.InvalidTopicException(f"{topic} is written by the brokers alone")
 
 
 class _Appending:
@@ -117,7 +126,6 @@ class _Appending:
         context: Context,
     ) -> None:
         self._acks, self._twice, self._admission, self._context = request.acks, twice, admission, context
-        self._broker = context.broker
         self._request = request
         self._record_errors_left = RECORD_ERRORS_MAX
         self._unpacked_bytes = 0  # of all compressed batches so far
@@ -142,21 +150,19 @@ class _Appending:
             if _is_checked_by_the_log(error):
                 response.log_start_offset = log_start_offset
             pending = _Pending(response)
-        if self._context.client.work.spend(PARTITION_UNITS + len(records) + self._unpacked_at_once):
-            await rest(self._broker.clock)
+        await self._context.pace(PARTITION_UNITS + len(records) + self._unpacked_at_once)
         return pending
 
     def _leader(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, Log]:
-        broker = self._broker
-        name = topic.name or broker.topic_name(topic.topic_id)
+        name = topic.name or self._context.metadata.topic_name(topic.topic_id)
         if self._acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
             raise errors.InvalidRequiredAcks()
         if (name, data.index) in self._twice:
             raise errors.InvalidRequest("The request has several entries for this partition")
         if self._admission is not None:
             self._admission.check((name, data.index))
-        broker.check_writable(name, self._context)
-        partition = broker.partition(name, data.index)
+        _check_writable(name, self._context)
+        partition = self._context.replicas.partition(name, data.index)
         log = partition.leader_log()
         if self._acks == ACKS_ALL:
             partition.check_enough_replicas(log)
@@ -167,10 +173,12 @@ class _Appending:
         if len(records) > UNPACKED_AT_ONCE_MAX and len(records) <= log.config.max_message_bytes:
             return None
         allowed = self._allowed(log)
-        limit, scratch = min(allowed, UNPACKED_AT_ONCE_MAX), self._broker.scratch
+        if not allowed and is_compressed(records):
+            raise self._too_much(log, allowed)  # to begin with it takes its time, and memory
+        limit, scratch = min(allowed, UNPACKED_AT_ONCE_MAX), self._context.scratch
         scratch.unpacked_bytes = 0
         try:
-            return accept(records, log.config, self._broker.clock.now_ms(), limit=limit, scratch=scratch)
+            return accept(records, log.config, self._context.clock.now_ms(), limit=limit, scratch=scratch)
         except OverLimit as error:
             if allowed > limit:
                 self._unpacked_bytes -= scratch.unpacked_bytes  # the thread counts all of it
@@ -181,9 +189,9 @@ class _Appending:
             self._unpacked_bytes += scratch.unpacked_bytes
 
     async def _accept_in_thread(self, records: Buffer, log: Log) -> Accepted:
-        allowed, now_ms, scratch = self._allowed(log), self._broker.clock.now_ms(), Scratch()
+        allowed, now_ms, scratch = self._allowed(log), self._context.clock.now_ms(), Scratch()
         try:
-            return await self._broker.heavy_work.run(
+            return await self._context.heavy_work.run(
                 lambda: accept(records, log.config, now_ms, limit=allowed, scratch=scratch)
             )
         except OverLimit as error:
@@ -203,7 +211,7 @@ class _Appending:
         sent_bytes = sum(
             len(data.records or b"") for topic in self._request.topic_data for data in topic.partition_data
         )
-        least = self._broker.config.ottla_batch_uncompressed_max_bytes
+        least = self._context.config.ottla_batch_uncompressed_max_bytes
         return max(least, UNPACKED_RATIO_MAX * sent_bytes)
 
     def _too_much(self, log: Log, allowed: int) -> errors.ProtocolError:
@@ -221,7 +229,7 @@ class _Appending:
         data: PartitionProduceData,
         accepted: Accepted,
     ) -> _Pending:
-        key = topic.name or self._broker.topic_name(topic.topic_id), data.index
+        key = topic.name or self._context.metadata.topic_name(topic.topic_id), data.index
         if self._admission is not None:
             self._admission.check_batch(key, accepted.header)
         elif accepted.header.is_transactional:
@@ -273,9 +281,7 @@ async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None
     try:
         while not partition.is_committed(next_offset, pending.tenure):
             # Woken by the high watermark, or by a change of leadership.
-            if not await woken(
-                context.broker.clock, deadline_ms, lambda wake: [waiters.add(next_offset, wake)]
-            ):
+            if not await woken(context.clock, deadline_ms, lambda wake: [waiters.add(next_offset, wake)]):
                 raise errors.RequestTimedOut()
     except Exception as failure:
         error = protocol_error(failure, f"waiting for the replicas of {partition.name}")
@@ -285,7 +291,7 @@ async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None
 
 
 def _close_on_error(request: ProduceRequest, pending: list[list[_Pending]]) -> None:
-    """Nobody reads an answer to acks=0: closing makes the client look up the leaders anew."""
+    """Nobody reads an answer to acks=0: closing makes the client look up the leaders."""
     for topic, each in zip(request.topic_data, pending, strict=True):
         for one in each:
             if one.response.error_code:

@@ -1,7 +1,7 @@
 """DescribeProducers: who has written to a partition lately."""
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -26,14 +26,14 @@ async def describe_producers(
             described = _described(name, index, context)
             partitions.append(described)
             units = PRODUCER_UNITS * (1 + len(described.active_producers or ()))
-            await context.client.work.pace(units, context.broker.clock)
+            await context.pace(units)
         topics.append(TopicResponse(name=name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
 def _described(topic: str, index: int, context: Context) -> PartitionResponse:
     try:
-        log = context.broker.partition(topic, index).leader_log()
+        log = context.replicas.partition(topic, index).leader_log()
     except errors.ProtocolError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(

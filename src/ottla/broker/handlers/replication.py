@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.metadata import brokers
 from ottla.metadata.partitions import IsrProposal, ProposalResult, alter_partitions
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -32,7 +32,7 @@ async def alter_partition(request: AlterPartitionRequest, context: Context) -> A
         for each in topic.partitions
     ]
     try:
-        results = await context.broker.change(
+        results = await context.metadata.change(
             lambda image, config: alter_partitions(
                 request.broker_id, request.broker_epoch, proposals, image, config
             )
@@ -68,7 +68,7 @@ async def allocate_producer_ids(
     request: AllocateProducerIdsRequest, context: Context
 ) -> AllocateProducerIdsResponse:
     try:
-        block = await context.broker.change(
+        block = await context.metadata.change(
             lambda image, config: brokers.allocate_producer_ids(
                 request.broker_id, request.broker_epoch, image
             )

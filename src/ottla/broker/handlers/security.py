@@ -3,15 +3,17 @@
 from collections import Counter, defaultdict
 
 from ottla import errors
-from ottla.broker.context import Context
+from ottla.broker.requests.context import Context
 from ottla.errors import ProtocolError
 from ottla.metadata.records import QuotaEntity, ScramSet
 from ottla.security import administration
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ottla.security.administration import Deletion, QuotaChange, Upsertion, UserChange
+from ottla.security.quotas import CLIENT_ID, IP, USER
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
+    EntityData,
     ResponseEntityData,
     ResponseEntryData,
 )
@@ -43,10 +45,10 @@ from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
     EntryData,
     ValueData,
 )
+from ottla.wire.messages.describe_client_quotas import EntityData as DescribedEntity
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -68,7 +70,7 @@ async def describe_acls(request: DescribeAclsRequest, context: Context) -> Descr
     except ProtocolError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     by_resource: dict[tuple[int, str, int], list[AclDescription]] = defaultdict(list)
-    for record in context.broker.image.security.acls:
+    for record in context.metadata.image.security.acls:
         if wanted.matches(administration.acl_of(record)):
             by_resource[record.resource_type, record.name, record.pattern].append(
                 AclDescription(
@@ -91,7 +93,7 @@ async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAcl
         refused = AclCreationResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return CreateAclsResponse(results=[refused for _ in request.creations])
     wanted = [_acl(creation) for creation in request.creations]
-    results = await context.broker.change(lambda image, config: administration.create_acls(wanted, image))
+    results = await context.metadata.change(lambda image, config: administration.create_acls(wanted, image))
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=error.code, error_message=error.message)
@@ -114,7 +116,7 @@ async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAcl
             filters.append(error)
     valid = [each for each in filters if isinstance(each, AclFilter)]
     matched = iter(
-        await context.broker.change(lambda image, config: administration.delete_acls(valid, image))
+        await context.metadata.change(lambda image, config: administration.delete_acls(valid, image))
     )
     return DeleteAclsResponse(
         filter_results=[
@@ -183,7 +185,7 @@ async def alter_user_scram_credentials(
         Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
         for each in request.upsertions
     ]
-    results = await context.broker.change(lambda image, config: administration.alter_users(changes, image))
+    results = await context.metadata.change(lambda image, config: administration.alter_users(changes, image))
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user=name)
@@ -200,7 +202,7 @@ async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: Context
 ) -> DescribeUserScramCredentialsResponse:
     known: dict[str, list[ScramSet]] = defaultdict(list)
-    for credential in context.broker.image.security.scram.values():
+    for credential in context.metadata.image.security.scram.values():
         known[credential.name].append(credential)
     names = [each.name for each in request.users or ()] or sorted(known)
     return DescribeUserScramCredentialsResponse(
@@ -242,12 +244,12 @@ async def alter_client_quotas(
 ) -> AlterClientQuotasResponse:
     changes = [
         QuotaChange(
-            tuple(QuotaEntity(part.entity_type, part.entity_name) for part in entry.entity),
+            _entity(entry.entity),
             tuple((op.key, None if op.remove else op.value) for op in entry.ops),
         )
         for entry in request.entries
     ]
-    results = await context.broker.change(
+    results = await context.metadata.change(
         lambda image, config: administration.alter_quotas(changes, image), validate_only=request.validate_only
     )
     return AlterClientQuotasResponse(
@@ -264,21 +266,26 @@ async def alter_client_quotas(
     )
 
 
+def _entity(parts: list[EntityData]) -> tuple[QuotaEntity, ...]:
+    """Of a kind that is named twice the last counts, as in Kafka."""
+    by_kind = {part.entity_type: part.entity_name for part in parts}
+    return tuple(QuotaEntity(kind, by_kind[kind]) for kind in sorted(by_kind))
+
+
 async def describe_client_quotas(
     request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
-    kinds = [each.entity_type for each in request.components]
-    if len(set(kinds)) < len(kinds):
-        return _bad_filter("Duplicate filter component entity type")
-    if any(each.match_type not in (EXACT, DEFAULT, ANY) for each in request.components):
-        return _bad_filter("Unknown filter match type")
+    try:
+        _check_filter(request.components)
+    except ProtocolError as error:
+        return _bad_filter(error)
     return DescribeClientQuotasResponse(
         entries=[
             EntryData(
-                entity=[EntityData(entity_type=part.kind, entity_name=part.name) for part in entity],
+                entity=[DescribedEntity(entity_type=part.kind, entity_name=part.name) for part in entity],
                 values=[ValueData(key=key, value=float(text)) for key, text in quotas.items()],
             )
-            for entity, quotas in context.broker.image.security.quotas.items()
+            for entity, quotas in context.metadata.image.security.quotas.items()
             if _is_wanted(entity, request)
         ]
     )
@@ -299,7 +306,30 @@ def _matches(component: ComponentData, name: str | None) -> bool:
     return component.match_type == ANY or name is None
 
 
-def _bad_filter(message: str) -> DescribeClientQuotasResponse:
-    response = DescribeClientQuotasResponse(error_code=errors.InvalidRequest.code, error_message=message)
+def _check_filter(components: list[ComponentData]) -> None:
+    kinds = [each.entity_type for each in components]
+    for each in components:
+        _check_component(each)
+        if kinds.count(each.entity_type) > 1:
+            raise errors.InvalidRequest(
+                f"Entity type {each.entity_type} cannot appear more than once in the filter."
+            )
+    if IP in kinds and len(kinds) > 1:
+        raise errors.InvalidRequest("A filter for addresses cannot be combined with others")
+
+
+def _check_component(component: ComponentData) -> None:
+    if not component.entity_type:
+        raise errors.InvalidRequest("Invalid empty entity type.")
+    if component.entity_type not in (USER, CLIENT_ID, IP):
+        raise errors.UnsupportedVersion(f"Unsupported entity type {component.entity_type}")
+    if component.match_type not in (EXACT, DEFAULT, ANY):
+        raise errors.InvalidRequest(f"Unknown match type {component.match_type}")
+    if (component.match_type == EXACT) != (component.match is not None):
+        raise errors.InvalidRequest("A name belongs to an exact match, and to no other")
+
+
+def _bad_filter(error: ProtocolError) -> DescribeClientQuotasResponse:
+    response = DescribeClientQuotasResponse(error_code=error.code, error_message=error.message)
     response.entries = None
     return response

@@ -1,9 +1,11 @@
 """Topics come, grow and go: CreateTopics, DeleteTopics, CreatePartitions."""
 
-from ottla.broker.context import Context
+from typing import TYPE_CHECKING
+
+from ottla.broker.requests.context import Context
 from ottla.config.describe import describe_topic
 from ottla.metadata import topics as decisions
-from ottla.metadata.topics import TopicResult
+from ottla.metadata.topics import Charge, TopicResult, free_of_charge
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -23,17 +25,31 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 
+if TYPE_CHECKING:
+    from ottla.security.quotas import Mutations
+
 STATES_FROM = 6  # of DeleteTopics: names or ids
+# From these versions on, clients know THROTTLING_QUOTA_EXCEEDED.
+STRICT_FROM = {
+    CreateTopicsRequest.API_KEY: 6,
+    DeleteTopicsRequest.API_KEY: 5,
+    CreatePartitionsRequest.API_KEY: 3,
+}
 
 
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
-    broker = context.broker
-    results = await broker.change(
-        lambda image, config: decisions.create_topics(request.topics, image, config, broker.new_uuid),
+    mutations = mutations_of(request, context)
+    results = await context.metadata.change(
+        lambda image, config: decisions.create_topics(
+            request.topics, image, config, context.metadata.new_uuid, _charge(mutations)
+        ),
         validate_only=request.validate_only,
     )
     wanted = {topic.name: topic for topic in request.topics}
-    return CreateTopicsResponse(topics=[_created(each, wanted[each.name or ""], context) for each in results])
+    return CreateTopicsResponse(
+        topics=[_created(each, wanted[each.name or ""], context) for each in results],
+        throttle_time_ms=_throttle_ms(mutations),
+    )
 
 
 def _created(result: TopicResult, wanted: CreatableTopic, context: Context) -> CreatableTopicResult:
@@ -56,7 +72,7 @@ def _created(result: TopicResult, wanted: CreatableTopic, context: Context) -> C
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in describe_topic(overrides, context.broker.config)
+            for entry in describe_topic(overrides, context.config)
         ],
     )
 
@@ -65,10 +81,12 @@ async def delete_topics(request: DeleteTopicsRequest, context: Context) -> Delet
     wanted = request.topics
     if context.api_version < STATES_FROM:
         wanted = [DeleteTopicState(name=name) for name in request.topic_names]
-    results = await context.broker.change(
-        lambda image, config: decisions.delete_topics(wanted, image, config)
+    mutations = mutations_of(request, context)
+    results = await context.metadata.change(
+        lambda image, config: decisions.delete_topics(wanted, image, config, _charge(mutations))
     )
     return DeleteTopicsResponse(
+        throttle_time_ms=_throttle_ms(mutations),
         responses=[
             DeletableTopicResult(
                 name=each.name,
@@ -77,16 +95,18 @@ async def delete_topics(request: DeleteTopicsRequest, context: Context) -> Delet
                 error_message=each.error.message if each.error else None,
             )
             for each in results
-        ]
+        ],
     )
 
 
 async def create_partitions(request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
-    results = await context.broker.change(
-        lambda image, config: decisions.create_partitions(request.topics, image, config),
+    mutations = mutations_of(request, context)
+    results = await context.metadata.change(
+        lambda image, config: decisions.create_partitions(request.topics, image, config, _charge(mutations)),
         validate_only=request.validate_only,
     )
     return CreatePartitionsResponse(
+        throttle_time_ms=_throttle_ms(mutations),
         results=[
             CreatePartitionsTopicResult(
                 name=each.name or "",
@@ -94,5 +114,28 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
                 error_message=each.error.message if each.error else None,
             )
             for each in results
-        ]
+        ],
     )
+
+
+# -- controller_mutation_rate --------------------------------------------------------------------------------
+
+
+def mutations_of(
+    request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest, context: Context
+) -> "Mutations | None":
+    """What the client's changes are charged to, here at the controller; None if it has no quota."""
+    quotas = context.quotas
+    if quotas is None:
+        return None
+    is_strict = context.api_version >= STRICT_FROM[request.API_KEY]
+    now_ms = context.clock.monotonic_ms()
+    return quotas.mutations(context.client.principal, context.client_id, now_ms, is_strict=is_strict)
+
+
+def _charge(mutations: "Mutations | None") -> Charge:
+    return free_of_charge if mutations is None else mutations.charge
+
+
+def _throttle_ms(mutations: "Mutations | None") -> int:
+    return 0 if mutations is None else mutations.throttle_ms

@@ -1,8 +1,8 @@
 """Transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, markers, and what tools ask."""
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.refusals import protocol_error
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import protocol_error
 from ottla.broker.waits import Wait
 from ottla.coordination.transactions.listing import merged
 from ottla.coordination.transactions.markers import Markers
@@ -35,19 +35,19 @@ from ottla.wire.messages.write_txn_markers import (
 
 BATCHED_FROM = 4  # AddPartitionsToTxn between brokers
 TopicPartition = tuple[str, int]
+MARKER_UNITS = 20_000  # of work: about as many nanoseconds
 
 
 async def init_producer_id(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    broker = context.broker
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
         return _no_producer_id(errors.InvalidRequest())
     filled: Wait[None] = Wait()
-    broker.producer_ids.when_filled(filled.set)
+    context.transactions.producer_ids.when_filled(filled.set)
     try:
         await filled
         if request.transactional_id is None:
-            return InitProducerIdResponse(producer_id=broker.producer_ids.next_producer_id())
-        response: InitProducerIdResponse = await broker.transactions.coordinator.call(
+            return InitProducerIdResponse(producer_id=context.transactions.producer_ids.next_producer_id())
+        response: InitProducerIdResponse = await context.transactions.coordinator.call(
             request.transactional_id,
             lambda machine, token, now_ms: machine.on_init_producer_id(
                 request, context.api_version, token, now_ms
@@ -72,13 +72,12 @@ async def add_partitions_to_txn(
     if unknown:
         results = _refused(request.v3_and_below_topics, unknown)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-    response: AddPartitionsToTxnResponse = await context.broker.transactions.coordinator.call(
+    return await context.transactions.coordinator.call(
         request.v3_and_below_transactional_id,
         lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
             request, context.api_version, token, now_ms
         ),
     )
-    return response
 
 
 async def _add_batched(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
@@ -107,7 +106,7 @@ async def _add_batched(request: AddPartitionsToTxnRequest, context: Context) -> 
 
 async def _add_one(each: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnResult]:
     request = AddPartitionsToTxnRequest(transactions=[each])
-    response: AddPartitionsToTxnResponse = await context.broker.transactions.coordinator.call(
+    response: AddPartitionsToTxnResponse = await context.transactions.coordinator.call(
         each.transactional_id,
         lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
             request, context.api_version, token, now_ms
@@ -121,7 +120,7 @@ def _unknown(topics: list[AddPartitionsToTxnTopic], context: Context) -> dict[To
         (topic.name, index): errors.UnknownTopicOrPartition.code
         for topic in topics
         for index in topic.partitions
-        if context.broker.image.partition(topic.name, index) is None
+        if context.metadata.image.partition(topic.name, index) is None
     }
 
 
@@ -145,24 +144,21 @@ def _refused(
 
 
 async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
-    broker = context.broker
-    await broker.ensure_topic(broker.groups.topic)
-    offsets_partition = broker.groups.index_of(request.group_id)
-    response: AddOffsetsToTxnResponse = await broker.transactions.coordinator.call(
+    await context.metadata.ensure_topic(context.groups.topic)
+    offsets_partition = context.groups.index_of(request.group_id)
+    return await context.transactions.coordinator.call(
         request.transactional_id,
         lambda machine, token, now_ms: machine.on_add_offsets_to_txn(
             request, context.api_version, offsets_partition, token, now_ms
         ),
     )
-    return response
 
 
 async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
-    response: EndTxnResponse = await context.broker.transactions.coordinator.call(
+    return await context.transactions.coordinator.call(
         request.transactional_id,
         lambda machine, token, now_ms: machine.on_end_txn(request, context.api_version, token, now_ms),
     )
-    return response
 
 
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
@@ -187,7 +183,10 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
         frozenset(partitions),
         0,
     )
-    writing = {each: _begin_to_write(each, markers, context) for each in sorted(partitions)}
+    writing = {}
+    for each in sorted(partitions):
+        writing[each] = _begin_to_write(each, markers, context)
+        await context.pace(MARKER_UNITS)
     codes = {each: await settled for each, settled in writing.items()}
     return [
         WritableTxnMarkerTopicResult(
@@ -203,10 +202,10 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
 
 def _begin_to_write(each: TopicPartition, markers: Markers, context: Context) -> Wait[int]:
     settled: Wait[int] = Wait()
-    if context.broker.image.partition(*each) is None:
+    if context.metadata.image.partition(*each) is None:
         settled.set(errors.UnknownTopicOrPartition.code)
     else:
-        context.broker.transactions.write_marker(each, markers, lambda _, code: settled.set(code))
+        context.transactions.markers.write(each, markers, lambda _, code: settled.set(code))
     return settled
 
 
@@ -224,7 +223,7 @@ async def describe_transactions(
 
 async def _describe_one(transactional_id: str, context: Context) -> list[TransactionState]:
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    response: DescribeTransactionsResponse = await context.broker.transactions.coordinator.call(
+    response: DescribeTransactionsResponse = await context.transactions.coordinator.call(
         transactional_id,
         lambda machine, token, now_ms: machine.on_describe_transactions(request, token, now_ms),
     )
@@ -232,8 +231,8 @@ async def _describe_one(transactional_id: str, context: Context) -> list[Transac
 
 
 async def list_transactions(request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
-    parts = [
+    parts: list[ListTransactionsResponse] = [
         await shard.call(lambda machine, token, now_ms: machine.on_list_transactions(request, token, now_ms))
-        for shard in list(context.broker.transactions.coordinator.loaded())
+        for shard in list(context.transactions.coordinator.loaded())
     ]
     return merged(parts)

@@ -9,9 +9,8 @@ from copy import copy
 from typing import Any
 
 from ottla import errors
-from ottla.broker.context import Context
-from ottla.broker.dispatch import CloseConnection
-from ottla.broker.refusals import refusal_of_parts
+from ottla.broker.requests.context import Context
+from ottla.broker.requests.refusals import CloseConnection, refusal_of_parts
 from ottla.errors import ProtocolError
 from ottla.security.operations import CLUSTER, CLUSTER_NAME, TOPIC
 from ottla.wire.messages import APIS
@@ -117,7 +116,7 @@ def topic_parts(operation: int, field: str = "topics", name: str = "name") -> Pe
 
 
 def name_of(topic_id: bytes, context: Context) -> str:
-    known = context.broker.image.topics_by_id.get(topic_id)
+    known = context.metadata.image.topics_by_id.get(topic_id)
     return known.name if known is not None else ""
 
 

@@ -4,9 +4,8 @@ An entry runs around the handler, and only where there is an authorizer.
 """
 
 from ottla import errors
-from ottla.broker.access import Access
-from ottla.broker.context import Client
 from ottla.broker.permits import own
+from ottla.broker.permits.access import Access
 from ottla.broker.permits.kinds import (
     Handler,
     Permit,
@@ -19,6 +18,7 @@ from ottla.broker.permits.kinds import (
     topic_parts,
     whole,
 )
+from ottla.broker.requests.client import Client
 from ottla.security.operations import (
     ALTER,
     ALTER_CONFIGS,
@@ -87,6 +87,7 @@ PERMITS: dict[str, Permit] = {
     "DescribeQuorum": cluster(DESCRIBE),
     "AlterPartition": cluster(CLUSTER_ACTION),
     "AllocateProducerIds": cluster(CLUSTER_ACTION),
+    "Envelope": cluster(CLUSTER_ACTION),
     "DescribeAcls": cluster(DESCRIBE),
     "CreateAcls": cluster(ALTER),
     "DeleteAcls": cluster(ALTER),
@@ -94,6 +95,11 @@ PERMITS: dict[str, Permit] = {
     "AlterClientQuotas": cluster(ALTER_CONFIGS),
     "DescribeUserScramCredentials": cluster(DESCRIBE),
     "AlterUserScramCredentials": cluster(ALTER),
+    # CREATE_TOKENS on another owner; the owner and its renewers; DESCRIBE or DESCRIBE_TOKENS: in the handlers
+    "CreateDelegationToken": free,
+    "RenewDelegationToken": free,
+    "ExpireDelegationToken": free,
+    "DescribeDelegationToken": free,
 }
 
 
@@ -105,4 +111,9 @@ def is_relayed(client: Client, access: Access) -> bool:
 
 def guarded(api_name: str, handler: Handler) -> Handler:
     """The handler behind the entry of its API."""
-    return around(PERMITS[api_name], handler)
+    permit = PERMITS[api_name]
+    return handler if permit is free else around(permit, handler)
+
+
+# Whether a request needs no look at the table: its connection is known to have its rights.
+AT_ONCE = {"Produce": own.may_produce_at_once}

@@ -1,9 +1,9 @@
 """`Admin`: every administrative call, blocking. Each is one line over a function that runs on the loop."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from ottla.client.admin import brokers, configs, groups, quotas, security, topics, transactions
+from ottla.client.admin import brokers, configs, groups, quotas, security, tokens, topics, transactions
 from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Broker, Cluster, Topic
@@ -29,7 +29,7 @@ class Admin:
             self._engine.run(self.cluster.close())
             self._engine.close()
 
-    def __enter__(self) -> "Admin":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -245,6 +245,26 @@ class Admin:
     def alter_quotas(self, entity: quotas.Entity, values: Mapping[str, float | None]) -> None:
         """`alter_quotas({"user": "alice"}, {"producer_byte_rate": 1e6})`; None removes a quota."""
         self._run(quotas.alter(self.cluster, entity, values))
+
+    # -- delegation tokens -------------------------------------------------------------------------
+
+    def create_token(
+        self, renewers: Iterable[str] = (), *, lifetime_ms: int | None = None, owner: str | None = None
+    ) -> tokens.Token:
+        """For the user that is logged in, or for `owner` ("User:bob"). Its `id` and `secret` let somebody log in."""
+        return self._run(tokens.create(self.cluster, renewers, lifetime_ms, owner))
+
+    def describe_tokens(self, owners: Iterable[str] | None = None) -> list[tokens.Token]:
+        """Those that the user may see."""
+        return self._run(tokens.describe(self.cluster, owners))
+
+    def renew_token(self, secret: bytes, period_ms: int | None = None) -> int:
+        """Until when it is good now, in milliseconds."""
+        return self._run(tokens.renew(self.cluster, secret, period_ms))
+
+    def expire_token(self, secret: bytes, period_ms: int | None = None) -> int:
+        """At once, or after the period."""
+        return self._run(tokens.expire(self.cluster, secret, period_ms))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(work)

@@ -1,6 +1,7 @@
 """A batch of Arrow rows on its way to a partition: encoded once, stamped whenever it is sent."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -12,8 +13,15 @@ from ottla.ports import Buffer
 from ottla.wire import batch as batches
 from ottla.wire import columns
 
-Failures = list[tuple[int, TopicPartition, Exception]]
 _NO_BOUND = 1 << 40
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What became of the batches: errors, and where a partition ended with its last acknowledged one (-1: not told)."""
+
+    failures: list[tuple[int, TopicPartition, Exception]] = field(default_factory=list)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @frozen
@@ -30,7 +38,7 @@ class Encoding:
 class ColumnBatch(Batch):
     """`numbers` are the rows' numbers in what the user wrote, so that an error can name one."""
 
-    __slots__ = ("_encoded", "_encoding", "_failures", "_numbers")
+    __slots__ = ("_encoded", "_encoding", "_numbers", "_outcomes")
 
     rows: Any
 
@@ -41,14 +49,14 @@ class ColumnBatch(Batch):
         numbers: pa.Array,
         encoding: Encoding,
         encoded: bytearray,
-        failures: Failures,
+        outcomes: Outcomes,
     ) -> None:
         super().__init__(partition, encoding.created_ms)
         self.rows = rows
         self._numbers = numbers
         self._encoding = encoding
         self._encoded = encoded
-        self._failures = failures
+        self._outcomes = outcomes
 
     @property
     def size(self) -> int:
@@ -63,8 +71,13 @@ class ColumnBatch(Batch):
         )
         return self._encoded
 
+    def succeed(self, base_offset: int, log_append_time_ms: int | None) -> None:
+        end = base_offset + len(self.rows) if base_offset >= 0 else -1
+        self._outcomes.ends[self.partition] = end
+        super().succeed(base_offset, log_append_time_ms)
+
     def fail(self, error: Exception) -> None:
-        self._failures.append((self._numbers[0].as_py(), self.partition, error))
+        self._outcomes.failures.append((self._numbers[0].as_py(), self.partition, error))
         super().fail(error)
 
     def split(self) -> tuple[Batch, Batch]:
@@ -79,7 +92,7 @@ class ColumnBatch(Batch):
 
     def _half(self, first: int, count: int) -> Batch:
         rows, numbers = self.rows.slice(first, count), self._numbers.slice(first, count)
-        (half,) = cut(self.partition, rows, numbers, self._encoding, self._failures, batch_bytes=_NO_BOUND)
+        (half,) = cut(self.partition, rows, numbers, self._encoding, self._outcomes, batch_bytes=_NO_BOUND)
         half.sequence = -1 if self.sequence < 0 else (self.sequence + first) & 0x7FFFFFFF
         half._parent = self
         return half
@@ -90,10 +103,10 @@ def cut(
     rows: pa.RecordBatch,
     numbers: pa.Array,
     encoding: Encoding,
-    failures: Failures,
+    outcomes: Outcomes,
     batch_bytes: int = columns.BATCH_BYTES,
 ) -> Iterator[ColumnBatch]:
-    """The rows as batches that a broker takes. Those that fail tell it to `failures`."""
+    """The rows as batches that a broker takes. Each tells `outcomes` how it ended."""
     for encoded in columns.encode(
         rows,
         now_ms=encoding.now_ms,
@@ -104,4 +117,4 @@ def cut(
     ):
         count = encoded.end_row - encoded.first_row
         part, part_numbers = rows.slice(encoded.first_row, count), numbers.slice(encoded.first_row, count)
-        yield ColumnBatch(partition, part, part_numbers, encoding, encoded.batch, failures)
+        yield ColumnBatch(partition, part, part_numbers, encoding, encoded.batch, outcomes)

@@ -8,15 +8,13 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla import errors
-from ottla.client.columnar.batches import Encoding, Failures, cut
+from ottla.client.columnar.batches import Encoding, Outcomes, cut
 from ottla.client.columnar.partitioning import BadRow, Partitioning, asks_for_more
 from ottla.client.core.deliveries import ROW_OVERHEAD_BYTES
-from ottla.client.core.offsets import committed
-from ottla.client.core.transactions import Transactions
 from ottla.client.errors import BufferFull
 from ottla.client.producer import Producer
 from ottla.client.timeouts import Timeout
-from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError
 from ottla.wire import compression
 
@@ -39,7 +37,7 @@ class ColumnarProducer(Producer):
         self._gathered_bytes = self._gathered_rows = 0
         self._number = 0
         self._counted = pa.array([], pa.int64())
-        self._failures: Failures = []
+        self._outcomes = Outcomes()
 
     def write(self, rows: pa.RecordBatch, topic: str | None = None) -> None:
         """Queues rows, for `topic` or for the topics in their column. Blocks while the buffer is full."""
@@ -59,34 +57,11 @@ class ColumnarProducer(Producer):
         self._number = 0
         self._raise_failure()
 
-    def take_over(self) -> tuple[int, int]:
-        """`init_transactions` for every attempt: ends and fences what an earlier one left anywhere."""
-        self._drop_gathered()
-        transactions = self._transactions
-        transactions.generation_max = 1  # somebody else may have to end it: see ottla.spark
-        transactions.open = False
-        self._engine.run(transactions.init())
-        transactions.begin()
-        return transactions.producer
-
-    def committed(self, group: str, topic: str, partition: int) -> OffsetAndMetadata | None:
-        """What a group has committed, once no open transaction can change it any more."""
-        where = TopicPartition(topic, partition)
-        found = self._engine.run(committed(self._cluster, group, [where], require_stable=True))
-        return found.get(where)
-
-    def abandon(self) -> None:
-        """Drops what is not sent. The transaction, if any, stays as it is at the broker."""
-        self._drop_gathered()
-        self._engine.run(self._drop(errors.OperationNotAttempted("the rows were given up")))
-        super().flush()
-        self._failures.clear()
-
-    def abort(self) -> None:
-        """Gives up the rows and the transaction they belong to."""
-        self.abandon()
-        if isinstance(self._identity, Transactions) and self._identity.open:
-            self.abort_transaction()
+    def acknowledged(self) -> dict[TopicPartition, int]:
+        """Where partitions ended with the batches acknowledged since the last call; -1: the broker did not say."""
+        ends = dict(self._outcomes.ends)
+        self._outcomes.ends.clear()
+        return ends
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -145,7 +120,7 @@ class ColumnarProducer(Producer):
         )
         for partition, part, part_numbers in self._partitioning.split(known, rows, numbers):
             where = TopicPartition(name, partition)
-            for batch in cut(where, part, part_numbers, encoding, self._failures):
+            for batch in cut(where, part, part_numbers, encoding, self._outcomes):
                 if not self._accumulator.add(batch, settings.max_block_ms):
                     text = f"the buffer stayed full for max.block.ms={settings.max_block_ms}"
                     raise BufferFull(f"{text}: the brokers are slower than this, or away")
@@ -167,9 +142,9 @@ class ColumnarProducer(Producer):
             raise BadRow(numbers[at].as_py(), text)
 
     def _raise_failure(self) -> None:
-        if self._failures:
-            number, partition, error = self._failures[0]
-            self._failures.clear()
+        if self._outcomes.failures:
+            number, partition, error = self._outcomes.failures[0]
+            self._outcomes.failures.clear()
             text = error.message if isinstance(error, errors.ProtocolError) else str(error)
             where = "" if str(partition) in text else f"{partition}: "
             raise BadRow(number, f"{where}{text}") from error
@@ -177,7 +152,7 @@ class ColumnarProducer(Producer):
     def _drop_gathered(self) -> None:
         self._forget_gathered()
         self._number = 0
-        self._failures.clear()
+        self._outcomes.failures.clear()
 
     def _forget_gathered(self) -> None:
         self._gathered = []

@@ -255,6 +255,8 @@ class Fetcher:
         session.answered(answer.session_id)
         self.counts.fetches += 1
         self.counts.fetch_ms += (self._now() - begun) * 1000
+        self.counts.throttle_ms += answer.throttle_time_ms
+        self.counts.throttle_max_ms = max(self.counts.throttle_max_ms, answer.throttle_time_ms)
         self._cluster.image.add_brokers(answer.node_endpoints)
         names = {each: name for name, each in topic_ids.items()}
         for topic in answer.responses:

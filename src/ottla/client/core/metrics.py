@@ -15,6 +15,8 @@ class ProducerCounts:
     requests: int = 0
     latency_ms: float = 0.0  # of all answered requests together
     latency_max_ms: float = 0.0
+    throttle_ms: int = 0  # as brokers told it: this producer is over its quota
+    throttle_max_ms: int = 0
 
     def named(self) -> dict[str, float]:
         answered = max(self.requests, 1)
@@ -29,6 +31,9 @@ class ProducerCounts:
             "request-total": self.requests,
             "request-latency-avg": self.latency_ms / answered,
             "request-latency-max": self.latency_max_ms,
+            "produce-throttle-time-avg": self.throttle_ms / answered,
+            "produce-throttle-time-max": self.throttle_max_ms,
+            "produce-throttle-time-total": self.throttle_ms,
         }
 
 
@@ -40,6 +45,8 @@ class ConsumerCounts:
     bytes: int = 0
     fetches: int = 0
     fetch_ms: float = 0.0
+    throttle_ms: int = 0  # as brokers told it: this consumer is over its quota
+    throttle_max_ms: int = 0
     commits: int = 0
     failed_commits: int = 0
     rebalances: int = 0
@@ -51,6 +58,9 @@ class ConsumerCounts:
             "bytes-consumed-total": self.bytes,
             "fetch-total": self.fetches,
             "fetch-latency-avg": self.fetch_ms / max(self.fetches, 1),
+            "fetch-throttle-time-avg": self.throttle_ms / max(self.fetches, 1),
+            "fetch-throttle-time-max": self.throttle_max_ms,
+            "fetch-throttle-time-total": self.throttle_ms,
             "commit-total": self.commits,
             "failed-commit-total": self.failed_commits,
             "rebalance-total": self.rebalances,

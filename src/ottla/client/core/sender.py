@@ -224,6 +224,7 @@ class Sender:
         begun = self._runtime.now()
         try:
             told_all: Any = await answer
+            self._count_throttle(told_all.throttle_time_ms)
             self._cluster.image.add_brokers(told_all.node_endpoints)
             for topic in told_all.responses:
                 name = topic.name or self._cluster.image.names.get(topic.topic_id, "")
@@ -260,6 +261,10 @@ class Sender:
         counts.requests += 1
         counts.latency_ms += took_ms
         counts.latency_max_ms = max(counts.latency_max_ms, took_ms)
+
+    def _count_throttle(self, throttle_ms: int) -> None:
+        self.counts.throttle_ms += throttle_ms
+        self.counts.throttle_max_ms = max(self.counts.throttle_max_ms, throttle_ms)
 
     def _on_error(self, queue: Queue, batch: Batch, error: OttlaError, *, moved: bool = False) -> None:
         """`moved`: the refusal has told who leads now, so the batch need not wait."""

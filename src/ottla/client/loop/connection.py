@@ -1,8 +1,9 @@
 """One connection to one broker: opened, negotiated, authenticated; requests in flight; lost cleanly."""
 
 import asyncio
-import contextlib
 import ssl
+from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any
@@ -29,6 +30,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._transport: asyncio.Transport | None = None
         self._lost: Exception | None = None
+        self._throttled_until = 0.0  # on the loop's clock: the broker does not hear us before
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -89,13 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         future: asyncio.Future[Any] = loop.create_future()
         self._waiting[correlation_id] = future
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        timer = loop.call_later(
-            limit_ms / 1000,
-            self._give_up,
-            correlation_id,
-            f"{self.name} did not answer {type(request).__name__} in {limit_ms} ms",
-        )
-        future.add_done_callback(lambda _: timer.cancel())
+        self._watch(correlation_id, future, type(request).__name__, limit_ms)
         self._transport.write(data)  # type: ignore[union-attr]
         return future
 
@@ -130,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
             for frame in self._frames.received(nbytes):
                 correlation_id, response = self.dialogue.response(frame)
                 future = self._waiting.pop(correlation_id)
+                self._on_throttle(getattr(response, "throttle_time_ms", 0))
                 if not future.done():
                     future.set_result(response)
         except ConnectionLost as error:
@@ -177,20 +174,39 @@ class Connection(asyncio.BufferedProtocol):
         mechanism = self._settings.sasl_mechanism
         greeted = await self.ask(SaslHandshakeRequest(mechanism=mechanism), at_least=1)
         if greeted.error_code:
-            raise SaslAuthenticationFailed(
-                f"{self.name} does not offer {mechanism}, only {', '.join(greeted.mechanisms) or 'nothing'}"
-            )
-        exchange = security.exchange(self._settings)
-        message = next(exchange)
-        with contextlib.suppress(StopIteration):
-            while True:
-                answer = await self.ask(SaslAuthenticateRequest(auth_bytes=message))
-                check(answer)
-                message = exchange.send(answer.auth_bytes)
+            raise SaslAuthenticationFailed(f"{self.name} {_lacks(mechanism, greeted.mechanisms)}")
+        exchange = security.exchange(self._settings, self.name.rpartition(":")[0])
+        message = await self._advance(exchange, None)
+        while message is not None:
+            answer = await self.ask(SaslAuthenticateRequest(auth_bytes=message))
+            check(answer)
+            message = await self._advance(exchange, answer.auth_bytes)
 
-    def _give_up(self, correlation_id: int, reason: str) -> None:
-        if correlation_id in self._waiting:
-            self.close(ConnectionLost(reason))
+    async def _advance(self, exchange: security.Exchange, answer: bytes | None) -> bytes | None:
+        if self._settings.sasl_mechanism == "GSSAPI":  # asks the KDC, and waits for it
+            return await asyncio.to_thread(security.advance, exchange, answer)
+        return security.advance(exchange, answer)
+
+    def _watch(self, correlation_id: int, future: "asyncio.Future[Any]", what: str, limit_ms: int) -> None:
+        """Gives the connection up if the answer does not come in time; time in which a quota holds us up is not
+        counted."""
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle
+
+        def late() -> None:
+            nonlocal timer
+            due = self._throttled_until + limit_ms / 1000
+            if loop.time() < due:
+                timer = loop.call_at(due, late)
+            elif correlation_id in self._waiting:
+                self.close(ConnectionLost(f"{self.name} did not answer {what} in {limit_ms} ms"))
+
+        timer = loop.call_later(limit_ms / 1000, late)
+        future.add_done_callback(lambda _: timer.cancel())
+
+    def _on_throttle(self, throttle_ms: int) -> None:
+        if throttle_ms > 0:
+            self._throttled_until = asyncio.get_running_loop().time() + throttle_ms / 1000
 
     def _fail(self, error: Exception) -> None:
         if self._lost is not None:
@@ -209,8 +225,19 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionLost(f"not connected to {self.name}")
 
 
+@cache
 def _our_version() -> str:
+    """Of the installed package; from a file that is not read again for each connection."""
     try:
         return package_version("ottla")
     except PackageNotFoundError:
         return "0"
+
+
+def _lacks(mechanism: str, offered: Sequence[str]) -> str:
+    if offered:
+        return f"does not offer {mechanism}, only {', '.join(offered)}: set sasl.mechanism to one of them"
+    return (
+        f"asks nobody to log in, and sasl.mechanism is {mechanism}: use the port of its SASL listener, "
+        "or security.protocol=PLAINTEXT (SSL if it speaks TLS)"
+    )

@@ -1,4 +1,4 @@
-"""TLS settings, and the client's half of SASL PLAIN and SCRAM (RFC 5802), as exchanges of bytes."""
+"""TLS settings, and the client's half of SASL: PLAIN, SCRAM (RFC 5802) and GSSAPI, as exchanges of bytes."""
 
 import base64
 import hashlib
@@ -46,28 +46,44 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
-def exchange(settings: Settings) -> Exchange:
-    """The authentication that the settings describe."""
+def exchange(settings: Settings, host: str) -> Exchange:
+    """The authentication that the settings describe, at the broker `host`."""
+    if settings.sasl_mechanism == "GSSAPI":
+        from ottla.client.loop.kerberos import gssapi  # few need it
+
+        return gssapi(settings.kerberos(), host)
     user, password = settings.credentials()
     match settings.sasl_mechanism:
         case "PLAIN":
             return plain(user, password)
         case "SCRAM-SHA-256":
-            return scram("sha256", user, password)
+            return scram("sha256", user, password, is_token=settings.is_token)
         case "SCRAM-SHA-512":
-            return scram("sha512", user, password)
+            return scram("sha512", user, password, is_token=settings.is_token)
         case other:
             raise SettingError(f"sasl.mechanism {other} is not supported")
+
+
+def advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
+    """Our next message after the broker's `answer`, which is None at first; None when we have nothing more to say."""
+    try:
+        return next(exchange) if answer is None else exchange.send(answer)
+    except StopIteration:
+        return None
 
 
 def plain(user: str, password: str) -> Exchange:
     yield b"\0" + user.encode() + b"\0" + password.encode()
 
 
-def scram(digest: str, user: str, password: str, nonce: str | None = None) -> Exchange:
+def scram(
+    digest: str, user: str, password: str, nonce: str | None = None, *, is_token: bool = False
+) -> Exchange:
     """Proves that both sides know the password; neither learns it from the exchange."""
     nonce = nonce or base64.b64encode(os.urandom(24)).decode()
     bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    if is_token:
+        bare += ",tokenauth=true"
     server_first = (yield f"n,,{bare}".encode()).decode()
     fields = _fields(server_first)
     if not fields.get("r", "").startswith(nonce) or "s" not in fields or not fields.get("i", "").isdigit():

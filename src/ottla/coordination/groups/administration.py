@@ -1,15 +1,15 @@
 """Requests of administrators: list, describe and delete groups. Each answers for the groups of this shard."""
 
-from collections.abc import Hashable
-
 from ottla import errors
 from ottla.coordination.groups import describe
 from ottla.coordination.groups.classic_group import ClassicGroup, State
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.state import GroupState
-from ottla.effects import Effects, Reply
+from ottla.effects import Effects, Token, answer_to
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
@@ -17,7 +17,9 @@ class Administration:
     def __init__(self, environment: Environment, state: GroupState) -> None:
         self._env, self._state = environment, state
 
-    def on_delete_groups(self, group_ids: list[str], token: Hashable, now_ms: int) -> Effects:
+    def on_delete_groups(
+        self, group_ids: list[str], token: Token[list[DeletableGroupResult]], now_ms: int
+    ) -> Effects:
         """Replies with one DeletableGroupResult for each of these groups, which live on this shard."""
         decision = Decision()
         results = []
@@ -38,20 +40,26 @@ class Administration:
         decision.record(*self._state.offsets.tombstones(group_id), *group.tombstones())
         self._env.report(f"group {group_id} dead: deleted")
 
-    def on_list_groups(self, request: ListGroupsRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_list_groups(
+        self, request: ListGroupsRequest, token: Token[ListGroupsResponse], now_ms: int
+    ) -> Effects:
         found = describe.listed(self._state.groups.values(), request.states_filter, request.types_filter)
-        return Effects(replies=(Reply(token, ListGroupsResponse(groups=found)),))
+        return answer_to(token, ListGroupsResponse(groups=found))
 
-    def on_describe_groups(self, group_ids: list[str], version: int, token: Hashable, now_ms: int) -> Effects:
+    def on_describe_groups(
+        self, group_ids: list[str], version: int, token: Token[list[DescribedGroup]], now_ms: int
+    ) -> Effects:
         """Replies with a list of describe_groups.DescribedGroup."""
         found = [
             describe.described_classic(each, self._state.groups.get(each), version) for each in group_ids
         ]
-        return Effects(replies=(Reply(token, found),))
+        return answer_to(token, found)
 
-    def on_consumer_group_describe(self, group_ids: list[str], token: Hashable, now_ms: int) -> Effects:
+    def on_consumer_group_describe(
+        self, group_ids: list[str], token: Token[list[DescribedConsumerGroup]], now_ms: int
+    ) -> Effects:
         """Replies with a list of consumer_group_describe.DescribedGroup."""
         found = [
             describe.described_consumer(each, self._state.groups.get(each), self._env) for each in group_ids
         ]
-        return Effects(replies=(Reply(token, found),))
+        return answer_to(token, found)

@@ -4,7 +4,7 @@ JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5. Assignments and sub
 """
 
 from collections import deque
-from collections.abc import Hashable
+from dataclasses import replace
 
 from ottla import errors
 from ottla.coordination.groups import decision as timers
@@ -12,6 +12,7 @@ from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember,
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Client, Environment
 from ottla.coordination.groups.rebalance import Rebalance, join_error, joined, roster
+from ottla.effects import Token
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import MemberIdentity, MemberResponse
@@ -36,7 +37,7 @@ class ClassicProtocol:
         request: JoinGroupRequest,
         version: int,
         client: Client,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:
@@ -61,7 +62,7 @@ class ClassicProtocol:
         request: JoinGroupRequest,
         version: int,
         client: Client,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
         protocols: Protocols,
@@ -102,7 +103,7 @@ class ClassicProtocol:
         group: ClassicGroup,
         member: ClassicMember,
         protocol_type: str,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:
@@ -122,7 +123,7 @@ class ClassicProtocol:
         group: ClassicGroup,
         request: JoinGroupRequest,
         version: int,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
         protocols: Protocols,
@@ -137,20 +138,15 @@ class ClassicProtocol:
         elif group.state is State.STABLE and same and member.member_id != group.leader:
             decision.reply(token, joined(group, member))
         else:
-            self._update(member, request, version, decision, protocols)
+            # A client that lost its connection joins again: nobody waits for the first answer, but it is given.
+            self.rebalance.refuse_waiting(member, errors.RebalanceInProgress.code, decision)
+            self._update(member, request, version, protocols)
             member.joining = token
             self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member.member_id} joins again")
 
     def _update(
-        self,
-        member: ClassicMember,
-        request: JoinGroupRequest,
-        version: int,
-        decision: Decision,
-        protocols: Protocols,
+        self, member: ClassicMember, request: JoinGroupRequest, version: int, protocols: Protocols
     ) -> None:
-        # A client that lost its connection joins again: nobody waits for the first answer, but it is given.
-        self.rebalance.refuse_waiting(member, errors.RebalanceInProgress.code, decision)
         member.join_version = version
         member.protocols = protocols
         member.session_timeout_ms = request.session_timeout_ms
@@ -162,34 +158,40 @@ class ClassicProtocol:
         member_id: str,
         request: JoinGroupRequest,
         version: int,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
         protocols: Protocols,
     ) -> None:
         """A restarted static member: no rebalance if the group is stable and stays on its protocol."""
         assert request.group_instance_id is not None
-        old_id, old_leader = group.statics[request.group_instance_id], group.leader
-        member = group.members[old_id]
-        self.rebalance.refuse_waiting(member, errors.FencedInstanceId.code, decision)
-        group.replace_static(request.group_instance_id, member_id)
-        decision.disarm(timers.session(group.group_id, old_id))
-        self._update(member, request, version, decision, protocols)
-        self.rebalance.keep_alive(group, member, decision)
-        self._env.report(
-            f"group {group.group_id} generation {group.generation}: {member_id} replaces {old_id}"
-        )
-        if group.state is State.STABLE and group.select_protocol() == group.protocol:
-            decision.record(group.to_record(now_ms))
-            decision.reply(token, _taken_over(group, member, old_leader, version))
+        old = group.members[group.statics[request.group_instance_id]]
+        successor = replace(old, member_id=member_id, joining=None, syncing=None)
+        self._update(successor, request, version, protocols)
+        draft = group.with_successor(successor)
+        why = f"{member_id} replaces {old.member_id}"
+        self._env.report(f"group {group.group_id} generation {group.generation}: {why}")
+        self.rebalance.refuse_waiting(old, errors.FencedInstanceId.code, decision)
+        decision.disarm(timers.session(group.group_id, old.member_id))
+        self.rebalance.keep_alive(group, successor, decision)
+        if group.state is State.STABLE and draft.select_protocol() == group.protocol:
+            group.successors[request.group_instance_id] = successor  # applying the record puts it in
+            decision.record(draft.to_record(now_ms))
+            decision.reply(token, _taken_over(draft, successor, group.leader, version))
         else:
-            member.joining = token
-            self.rebalance.prepare_or_complete(group, now_ms, decision, f"{member_id} replaces {old_id}")
+            group.replace_static(successor)
+            successor.joining = token
+            self.rebalance.prepare_or_complete(group, now_ms, decision, why)
 
     # SyncGroup
 
     def on_sync(
-        self, group: ClassicGroup, request: SyncGroupRequest, token: Hashable, now_ms: int, decision: Decision
+        self,
+        group: ClassicGroup,
+        request: SyncGroupRequest,
+        token: Token[SyncGroupResponse],
+        now_ms: int,
+        decision: Decision,
     ) -> None:
         member = group.validate(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
@@ -239,7 +241,11 @@ class ClassicProtocol:
     # Heartbeat
 
     def on_heartbeat(
-        self, group: ClassicGroup, request: HeartbeatRequest, token: Hashable, decision: Decision
+        self,
+        group: ClassicGroup,
+        request: HeartbeatRequest,
+        token: Token[HeartbeatResponse],
+        decision: Decision,
     ) -> None:
         member = group.validate(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:

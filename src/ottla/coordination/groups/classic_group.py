@@ -1,12 +1,18 @@
-"""A classic group: its members and state between records. `recorded` is the hard part, the rest is soft."""
+"""A classic group: its members and state between records. `recorded` is the hard part, the rest is soft.
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+`on_recorded` alone makes a group stable, makes it empty, or puts a restarted static member in its place.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ottla import errors
 from ottla.coordination.groups.records import ClassicMemberValue, GroupMetadata, GroupMetadataValue
 from ottla.coordination.groups.subscription import CONSUMER, subscribed_topics
+from ottla.effects import Token
+from ottla.wire.messages.join_group import JoinGroupResponse
+from ottla.wire.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -29,9 +35,9 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    joining: Hashable = None  # the token of the JoinGroup that waits
+    joining: Token[JoinGroupResponse] | None = None  # the token of the JoinGroup that waits
     join_version: int = 0  # of that JoinGroup
-    syncing: Hashable = None  # the token of the SyncGroup that waits
+    syncing: Token[SyncGroupResponse] | None = None  # the token of the SyncGroup that waits
     is_new: bool = False  # has not been part of a generation yet
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -59,6 +65,9 @@ class ClassicGroup:
     initial_remaining_ms: int = 0
     initial_delay_ms: int = 0
     recorded: GroupMetadataValue | None = None
+    successors: dict[str, ClassicMember] = field(
+        default_factory=dict
+    )  # by instance id, until they are recorded
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
@@ -90,15 +99,32 @@ class ClassicGroup:
         return group
 
     def on_recorded(self, value: GroupMetadataValue) -> None:
-        """Our own record is in the log: the assignments hold from now on."""
+        """Our own record is in the log: what it says holds from now on."""
         self.recorded = value
         self.state_timestamp_ms = value.state_timestamp_ms
-        if self.state is not State.COMPLETING or self.generation != value.generation:
-            return
-        for each in value.members:
-            if each.member_id in self.members:
-                self.members[each.member_id].assignment = each.assignment
+        if not value.members:
+            self._become_empty(value)
+        elif self.state is State.COMPLETING and self.generation == value.generation:
+            self._become_stable(value)
+        else:
+            self._take_successors(value)
+
+    def _become_empty(self, value: GroupMetadataValue) -> None:
+        self.generation = value.generation
+        self.protocol = self.leader = None
+        self.move_to(State.EMPTY)
+
+    def _become_stable(self, value: GroupMetadataValue) -> None:
+        for recorded in value.members:
+            if recorded.member_id in self.members:
+                self.members[recorded.member_id].assignment = recorded.assignment
         self.move_to(State.STABLE)
+
+    def _take_successors(self, value: GroupMetadataValue) -> None:
+        for recorded in value.members:
+            successor = self.successors.get(recorded.group_instance_id or "")
+            if successor is not None and successor.member_id == recorded.member_id:
+                self.replace_static(successor)
 
     def move_to(self, state: State) -> None:
         self.previous_state, self.state = self.state, state
@@ -120,21 +146,34 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         if member.instance_id is not None and self.statics.get(member.instance_id) == member_id:
             del self.statics[member.instance_id]
+            self.successors.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
 
-    def replace_static(self, instance_id: str, new_id: str) -> ClassicMember:
+    def with_successor(self, successor: ClassicMember) -> "ClassicGroup":
+        """The group as it would be with a restarted static member in its place; this one does not change."""
+        draft = replace(
+            self,
+            members=dict(self.members),
+            statics=dict(self.statics),
+            unsynced=set(self.unsynced),
+            successors={},
+        )
+        draft.replace_static(successor)
+        return draft
+
+    def replace_static(self, successor: ClassicMember) -> None:
         """A restarted static member takes its own place under a new id."""
-        old_id = self.statics[instance_id]
-        member = self.members.pop(old_id)
+        assert successor.instance_id is not None
+        old_id = self.statics[successor.instance_id]
+        del self.members[old_id]
         self.unsynced.discard(old_id)
-        member.member_id = new_id
-        self.members[new_id] = member
-        self.statics[instance_id] = new_id
+        self.successors.pop(successor.instance_id, None)
+        self.members[successor.member_id] = successor
+        self.statics[successor.instance_id] = successor.member_id
         if self.leader == old_id:
-            self.leader = new_id
-        return member
+            self.leader = successor.member_id
 
     def validate(self, member_id: str, instance_id: str | None) -> ClassicMember:
         if instance_id is not None:
@@ -243,6 +282,11 @@ class ClassicGroup:
         return [GroupMetadata(self.group_id, None)]
 
     # Records
+
+    def empty_record(self, now_ms: int) -> GroupMetadata:
+        """The next generation, with nobody in it."""
+        value = GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
+        return GroupMetadata(self.group_id, value)
 
     def to_record(self, now_ms: int, assignments: dict[str, bytes] | None = None) -> GroupMetadata:
         members = tuple(

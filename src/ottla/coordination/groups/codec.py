@@ -157,6 +157,8 @@ def _read_group(source: Reader, version: int) -> r.GroupMetadataValue:
     protocol, leader = source.nullable_text(), source.nullable_text()
     changed = source.int64() if version >= 2 else -1
     members = tuple(_read_classic_member(source, version) for _ in range(source.count()))
+    if source.flexible:
+        source.tags()
     return r.GroupMetadataValue(protocol_type, generation, protocol, leader, changed, members)
 
 
@@ -271,7 +273,9 @@ def _write_target(out: Writer, value: r.Partitions) -> None:
 
 
 def _read_target(source: Reader, _version: int) -> r.Partitions:
-    return frozenset(partition for partition, _ in _read_assignment(source, 0))
+    partitions = frozenset(partition for partition, _ in _read_assignment(source, 0))
+    source.tags()
+    return partitions
 
 
 def _write_current(out: Writer, value: r.CurrentMemberAssignmentValue) -> None:
@@ -285,6 +289,7 @@ def _read_current(source: Reader, _version: int) -> r.CurrentMemberAssignmentVal
     epoch, previous, state = source.int32(), source.int32(), source.int8()
     assigned = _read_assignment(source, epoch)
     pending = _read_assignment(source, epoch)
+    source.tags()
     return r.CurrentMemberAssignmentValue(epoch, previous, state, assigned, pending)
 
 
@@ -336,4 +341,6 @@ def _write_regex(out: Writer, value: r.RegularExpressionValue) -> None:
 def _read_regex(source: Reader, _version: int) -> r.RegularExpressionValue:
     source.flexible = True
     topics = tuple(source.text() for _ in range(source.count()))
-    return r.RegularExpressionValue(topics, source.int64(), source.int64())
+    value = r.RegularExpressionValue(topics, source.int64(), source.int64())
+    source.tags()
+    return value

@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848): ConsumerGroupHeartbeat 0-1, and commits of its members."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ottla import errors
@@ -22,6 +22,7 @@ from ottla.coordination.groups.environment import Client, Environment
 from ottla.coordination.groups.membership import NOBODY, Membership
 from ottla.coordination.groups.offsets import PartitionCheck, anything
 from ottla.coordination.groups.records import Partitions
+from ottla.effects import Token
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -82,7 +83,7 @@ class ConsumerProtocol:
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
-        token: Hashable,
+        token: Token[ConsumerGroupHeartbeatResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:
@@ -155,7 +156,7 @@ class ConsumerProtocol:
         self,
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
-        token: Hashable,
+        token: Token[ConsumerGroupHeartbeatResponse],
         decision: Decision,
     ) -> str | None:
         """The member to remove; None when a static member will be back."""

@@ -47,6 +47,7 @@ class Migration:
             self._rebalance.refuse_waiting(member, errors.RebalanceInProgress.code, decision)
             self._rebalance.keep_alive(classic, member, decision)
         decision.disarm_all(timers.session(classic.group_id, each) for each in classic.pending)
+        classic.pending.clear()  # or their end would still be decided for the old group
         decision.disarm(timers.join(classic.group_id), timers.sync(classic.group_id))
         self._env.report(
             f"group {classic.group_id} generation {classic.generation}: now of the consumer protocol"

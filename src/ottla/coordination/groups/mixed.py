@@ -3,7 +3,7 @@
 They rejoin whenever they have something to give up or to get; the server makes their assignments.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from ottla import errors
 from ottla.coordination.groups import decision as timers
@@ -22,6 +22,7 @@ from ottla.coordination.groups.subscription import (
     version_of,
     write_assignment,
 )
+from ottla.effects import Token
 from ottla.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -41,7 +42,7 @@ class MixedProtocol:
         request: JoinGroupRequest,
         version: int,
         client: Client,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:
@@ -76,7 +77,11 @@ class MixedProtocol:
         decision.reply(token, answer)
 
     def on_sync(
-        self, group: ConsumerGroup, request: SyncGroupRequest, token: Hashable, decision: Decision
+        self,
+        group: ConsumerGroup,
+        request: SyncGroupRequest,
+        token: Token[SyncGroupResponse],
+        decision: Decision,
     ) -> None:
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         if request.generation_id != member.epoch:
@@ -99,7 +104,11 @@ class MixedProtocol:
         )
 
     def on_heartbeat(
-        self, group: ConsumerGroup, request: HeartbeatRequest, token: Hashable, decision: Decision
+        self,
+        group: ConsumerGroup,
+        request: HeartbeatRequest,
+        token: Token[HeartbeatResponse],
+        decision: Decision,
     ) -> None:
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         if request.generation_id != member.epoch:

@@ -3,8 +3,6 @@
 The empty group id is one like any other here, as it has always been in Kafka.
 """
 
-from collections.abc import Hashable
-
 from ottla import errors
 from ottla.coordination.groups.classic import ClassicProtocol
 from ottla.coordination.groups.classic_group import ClassicGroup
@@ -20,11 +18,11 @@ from ottla.coordination.groups.offsets import (
     refuse_transactional,
 )
 from ottla.coordination.groups.state import GroupState
-from ottla.effects import Effects, Reply
-from ottla.wire.messages.offset_commit import OffsetCommitRequest
+from ottla.effects import Effects, Token, answer_to, reply_to
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
 class OffsetRequests:
@@ -39,7 +37,7 @@ class OffsetRequests:
         self._offsets = Offsets(environment, state.offsets)
 
     def on_offset_commit(
-        self, request: OffsetCommitRequest, version: int, token: Hashable, now_ms: int
+        self, request: OffsetCommitRequest, version: int, token: Token[OffsetCommitResponse], now_ms: int
     ) -> Effects:
         decision = Decision()
         try:
@@ -60,7 +58,9 @@ class OffsetRequests:
         decision.reply(token, answer)
         return decision.effects()
 
-    def on_txn_offset_commit(self, request: TxnOffsetCommitRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, token: Token[TxnOffsetCommitResponse], now_ms: int
+    ) -> Effects:
         """The records belong to the producer's transaction: they count when its marker says so."""
         try:
             check_group_id(request.group_id)
@@ -75,11 +75,11 @@ class OffsetRequests:
             records, answer = self._offsets.commit_in_transaction(request, check, now_ms)
         except errors.StaleMemberEpoch:
             answer = refuse_transactional(request, errors.IllegalGeneration.code)
-            return Effects(replies=(Reply(token, answer),))
+            return answer_to(token, answer)
         except errors.ProtocolError as error:
-            return Effects(replies=(Reply(token, refuse_transactional(request, error.code)),))
+            return answer_to(token, refuse_transactional(request, error.code))
         producer = (request.producer_id, request.producer_epoch)
-        return Effects(tuple(records), (Reply(token, answer),), producer=producer if records else None)
+        return Effects(tuple(records), (reply_to(token, answer),), producer=producer if records else None)
 
     def _check_commit(
         self,
@@ -110,7 +110,11 @@ class OffsetRequests:
             self._classic.rebalance.keep_alive(group, group.members[request.member_id], decision)
 
     def on_offset_fetch(
-        self, request: OffsetFetchRequestGroup, require_stable: bool, token: Hashable, now_ms: int
+        self,
+        request: OffsetFetchRequestGroup,
+        require_stable: bool,
+        token: Token[OffsetFetchResponseGroup],
+        now_ms: int,
     ) -> Effects:
         try:
             group = self._state.groups.get(request.group_id)
@@ -118,18 +122,20 @@ class OffsetRequests:
                 group.validate_fetch(request.member_id, request.member_epoch)
         except errors.ProtocolError as error:
             refused = OffsetFetchResponseGroup(group_id=request.group_id, error_code=error.code)
-            return Effects(replies=(Reply(token, refused),))
+            return answer_to(token, refused)
         answer = self._offsets.fetch(request, require_stable=require_stable)
-        return Effects(replies=(Reply(token, answer),))
+        return answer_to(token, answer)
 
-    def on_offset_delete(self, request: OffsetDeleteRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_offset_delete(
+        self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
+    ) -> Effects:
         try:
             group = self._state.existing(request.group_id)
             group.validate_offset_delete()
         except errors.ProtocolError as error:
-            return Effects(replies=(Reply(token, OffsetDeleteResponse(error_code=error.code)),))
+            return answer_to(token, OffsetDeleteResponse(error_code=error.code))
         records, answer = self._offsets.delete(request, group.is_subscribed_to)
-        return Effects(tuple(records), (Reply(token, answer),))
+        return Effects(tuple(records), (reply_to(token, answer),))
 
 
 def check_group_id(group_id: str) -> None:

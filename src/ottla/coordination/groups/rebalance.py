@@ -75,13 +75,12 @@ class Rebalance:
             decision.arm(timers.join(group.group_id), group.rebalance_timeout_ms)
             return
         decision.disarm(timers.join(group.group_id))
-        group.generation += 1
         group.newcomer = False
         group.unsynced.clear()
         if group.members:
             self._start_generation(group, decision)
         else:
-            self._become_empty(group, now_ms, decision)
+            self._end_last_generation(group, now_ms, decision)
 
     def remove(self, group: ClassicGroup, member_id: str, now_ms: int, decision: Decision, why: str) -> None:
         """One member is out; the rest rebalance."""
@@ -144,6 +143,7 @@ class Rebalance:
         return True
 
     def _start_generation(self, group: ClassicGroup, decision: Decision) -> None:
+        group.generation += 1
         group.protocol = group.select_protocol()
         group.move_to(State.COMPLETING)
         self._report(
@@ -160,13 +160,13 @@ class Rebalance:
             self.keep_alive(group, member, decision)
         decision.arm(timers.sync(group.group_id), group.rebalance_timeout_ms)
 
-    def _become_empty(self, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
-        group.protocol = group.leader = None
-        group.move_to(State.EMPTY)
-        group.state_timestamp_ms = now_ms
+    def _end_last_generation(self, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
+        """Nobody is left. Applying the record makes the group empty; if it cannot be written, the group goes on
+        preparing and this is decided again."""
         decision.disarm(timers.sync(group.group_id))
-        decision.record(group.to_record(now_ms))
-        self._report(group, f"generation {group.generation}: empty")
+        decision.record(group.empty_record(now_ms))
+        decision.retry(timers.join(group.group_id))
+        self._report(group, f"generation {group.generation + 1}: empty")
 
     def _report(self, group: ClassicGroup, what: str) -> None:
         self._env.report(f"group {group.group_id} {what}")

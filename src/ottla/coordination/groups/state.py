@@ -13,14 +13,14 @@ from ottla.coordination.groups.offset_table import OffsetTable
 class GroupState:
     """Classic groups carry soft state too (who waits for what); the consumer ones none."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_consumer_group_gone: Callable[[str], None] = lambda group_id: None) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.successors: dict[
             str, ClassicGroup
         ] = {}  # soft: take over when a consumer group's end is applied
         self.loaded = False  # from then on a classic group is more than its last record
-        self.on_consumer_group_gone: Callable[[str], None] = lambda group_id: None
+        self._on_consumer_group_gone = on_consumer_group_gone
 
     def existing(self, group_id: str) -> Group:
         if group_id not in self.groups:
@@ -63,7 +63,7 @@ class GroupState:
                 successor = self.successors.pop(record.group_id, None)
                 if successor is not None:
                     self.groups[record.group_id] = successor
-                self.on_consumer_group_gone(record.group_id)
+                self._on_consumer_group_gone(record.group_id)
                 return
         if not isinstance(group, ConsumerGroup):
             group = self.groups[record.group_id] = ConsumerGroup(record.group_id)

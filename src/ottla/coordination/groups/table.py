@@ -19,13 +19,13 @@ from ottla.coordination.groups.offset_requests import OffsetRequests, check_grou
 from ottla.coordination.groups.rebalance import join_error
 from ottla.coordination.groups.regex import Question
 from ottla.coordination.groups.state import GroupState
-from ottla.effects import Effects, Reply
+from ottla.effects import Effects, Token, answer_to
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -34,7 +34,6 @@ from ottla.wire.messages.leave_group import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-RETRY_MS = 1_000  # after the log refused what a timer wanted to write
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
 PROTOCOL_NEEDED_FROM = 5  # SyncGroup version
 
@@ -44,12 +43,11 @@ class GroupTable:
 
     def __init__(self, environment: Environment) -> None:
         self._env = environment
-        self.state = GroupState()
         self._classic = ClassicProtocol(environment)
         self._consumer = ConsumerProtocol(environment)
         self._migration = Migration(environment, self._classic.rebalance)
         self._mixed = MixedProtocol(environment, self._consumer)
-        self.state.on_consumer_group_gone = self._consumer.forget
+        self.state = GroupState(self._consumer.forget)
         offsets = OffsetRequests(environment, self.state, self._classic, self._consumer)
         self.on_offset_commit = offsets.on_offset_commit
         self.on_txn_offset_commit = offsets.on_txn_offset_commit
@@ -85,20 +83,14 @@ class GroupTable:
 
     def on_timer(self, name: Hashable, now_ms: int) -> Effects:
         decision = Decision()
-        match name:
-            case ("attempt", tuple(inner)):
-                self._on_due(inner, now_ms, decision)
-                decision.timers.setdefault(inner, None)  # it is written: no second attempt
-            case _ if self._is_retried(name):
-                # What is due here must be written. If the log refuses it, it is due again a little later.
-                decision.arm(name, RETRY_MS)
-                decision.arm(("attempt", name), 0)
-            case _:
-                self._on_due(name, now_ms, decision)
+        self._on_due(name, now_ms, decision)
+        if self._is_retried(name):
+            decision.retry(name)
         return decision.effects()
 
     def _is_retried(self, name: Hashable) -> bool:
-        """The members of classic groups are soft state: there nothing has to be undone or repeated."""
+        """The members of classic groups are soft state: a time-out removes them whether it is written or not, and
+        `Rebalance` retries what must be written."""
         match name:
             case ("expiry",):
                 return True
@@ -184,7 +176,12 @@ class GroupTable:
     # The classic protocol
 
     def on_join_group(
-        self, request: JoinGroupRequest, version: int, client: Client, token: Hashable, now_ms: int
+        self,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Token[JoinGroupResponse],
+        now_ms: int,
     ) -> Effects:
         decision = Decision()
         try:
@@ -201,7 +198,7 @@ class GroupTable:
         request: JoinGroupRequest,
         version: int,
         client: Client,
-        token: Hashable,
+        token: Token[JoinGroupResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:
@@ -229,7 +226,9 @@ class GroupTable:
             return
         self._classic.on_join(group, request, version, client, token, now_ms, decision)
 
-    def on_sync_group(self, request: SyncGroupRequest, version: int, token: Hashable, now_ms: int) -> Effects:
+    def on_sync_group(
+        self, request: SyncGroupRequest, version: int, token: Token[SyncGroupResponse], now_ms: int
+    ) -> Effects:
         decision = Decision()
         try:
             check_group_id(request.group_id)
@@ -246,7 +245,9 @@ class GroupTable:
             decision.reply(token, SyncGroupResponse(error_code=error.code))
         return decision.effects()
 
-    def on_heartbeat(self, request: HeartbeatRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_heartbeat(
+        self, request: HeartbeatRequest, token: Token[HeartbeatResponse], now_ms: int
+    ) -> Effects:
         decision = Decision()
         try:
             check_group_id(request.group_id)
@@ -262,7 +263,7 @@ class GroupTable:
         return decision.effects()
 
     def on_leave_group(
-        self, request: LeaveGroupRequest, version: int, token: Hashable, now_ms: int
+        self, request: LeaveGroupRequest, version: int, token: Token[LeaveGroupResponse], now_ms: int
     ) -> Effects:
         decision = Decision()
         batched = version >= BATCH_LEAVE_FROM
@@ -297,7 +298,7 @@ class GroupTable:
         request: ConsumerGroupHeartbeatRequest,
         version: int,
         client: Client,
-        token: Hashable,
+        token: Token[ConsumerGroupHeartbeatResponse],
         now_ms: int,
     ) -> Effects:
         decision = Decision()
@@ -306,7 +307,7 @@ class GroupTable:
             self._consumer_heartbeat(request, client, token, now_ms, decision)
         except errors.ProtocolError as error:
             answer = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return Effects(replies=(Reply(token, answer),))
+            return answer_to(token, answer)
         return decision.effects()
 
     def open_questions(self, request: ConsumerGroupHeartbeatRequest) -> list[Question]:
@@ -321,7 +322,7 @@ class GroupTable:
         self,
         request: ConsumerGroupHeartbeatRequest,
         client: Client,
-        token: Hashable,
+        token: Token[ConsumerGroupHeartbeatResponse],
         now_ms: int,
         decision: Decision,
     ) -> None:

@@ -12,7 +12,6 @@ Not offered: two-phase commit (KIP-939).
 
 from collections.abc import Hashable, Mapping
 from itertools import islice
-from typing import Any
 
 from ottla.coordination.transactions import ending, listing, partitions, producers
 from ottla.coordination.transactions.markers import MarkerQueue, Markers, retry_timer
@@ -27,7 +26,7 @@ from ottla.coordination.transactions.transaction import (
     Transaction,
     completed,
 )
-from ottla.effects import NOTHING, Effects, Reply, Timer
+from ottla.effects import NOTHING, Effects, Timer, Token, answer_to, reply_to
 from ottla.errors import (
     NONE,
     ConcurrentTransactions,
@@ -52,7 +51,7 @@ from ottla.wire.messages.describe_transactions import (
 )
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SWEEP_TIMER = "sweep"
@@ -108,16 +107,22 @@ class TransactionMachine:
     # Requests of clients. Each one is answered, with an error code if need be.
 
     def on_init_producer_id(
-        self, request: InitProducerIdRequest, version: int, token: Hashable, now_ms: int
+        self, request: InitProducerIdRequest, version: int, token: Token[InitProducerIdResponse], now_ms: int
     ) -> Effects:
         try:
             return self._init_producer_id(request, token, now_ms)
         except ProtocolError as error:
             code = _code(error, version, FENCED_SINCE_INIT)
-            return _answer(token, InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1))
+            return answer_to(
+                token, InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+            )
 
     def on_add_partitions_to_txn(
-        self, request: AddPartitionsToTxnRequest, version: int, token: Hashable, now_ms: int
+        self,
+        request: AddPartitionsToTxnRequest,
+        version: int,
+        token: Token[AddPartitionsToTxnResponse],
+        now_ms: int,
     ) -> Effects:
         if version >= partitions.BATCHED_REQUEST:
             return self._add_batched(request, token, now_ms)
@@ -129,14 +134,14 @@ class TransactionMachine:
         except ProtocolError as error:
             code = _code(error, version, FENCED_SINCE)
         results = partitions.topic_results(dict.fromkeys(added, code))
-        return effects + _answer(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+        return effects + answer_to(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
     def on_add_offsets_to_txn(
         self,
         request: AddOffsetsToTxnRequest,
         version: int,
         offsets_partition: int,
-        token: Hashable,
+        token: Token[AddOffsetsToTxnResponse],
         now_ms: int,
     ) -> Effects:
         """`offsets_partition` is where the offsets of the request's group are kept."""
@@ -147,17 +152,19 @@ class TransactionMachine:
             effects = self._add(request.transactional_id, holder, added, 0, now_ms)
         except ProtocolError as error:
             code = _code(error, version, FENCED_SINCE)
-        return effects + _answer(token, AddOffsetsToTxnResponse(error_code=code))
+        return effects + answer_to(token, AddOffsetsToTxnResponse(error_code=code))
 
-    def on_end_txn(self, request: EndTxnRequest, version: int, token: Hashable, now_ms: int) -> Effects:
+    def on_end_txn(
+        self, request: EndTxnRequest, version: int, token: Token[EndTxnResponse], now_ms: int
+    ) -> Effects:
         decide = self._end_and_bump if version >= ending.BUMPING_REQUEST else self._end
         try:
             return decide(request, token, now_ms)
         except ProtocolError as error:
-            return _answer(token, EndTxnResponse(error_code=_code(error, version, FENCED_SINCE)))
+            return answer_to(token, EndTxnResponse(error_code=_code(error, version, FENCED_SINCE)))
 
     def on_describe_transactions(
-        self, request: DescribeTransactionsRequest, token: Hashable, now_ms: int
+        self, request: DescribeTransactionsRequest, token: Token[DescribeTransactionsResponse], now_ms: int
     ) -> Effects:
         """For ids of this shard; the handler puts the shards' answers together."""
         states = [
@@ -167,11 +174,13 @@ class TransactionMachine:
             for each in request.transactional_ids
             for transaction in (self.transactions.get(each),)
         ]
-        return _answer(token, DescribeTransactionsResponse(transaction_states=states))
+        return answer_to(token, DescribeTransactionsResponse(transaction_states=states))
 
-    def on_list_transactions(self, request: ListTransactionsRequest, token: Hashable, now_ms: int) -> Effects:
+    def on_list_transactions(
+        self, request: ListTransactionsRequest, token: Token[ListTransactionsResponse], now_ms: int
+    ) -> Effects:
         """This shard's part; `listing.merged` makes one answer of all."""
-        return _answer(token, listing.list_matching(self.transactions.values(), request, now_ms))
+        return answer_to(token, listing.list_matching(self.transactions.values(), request, now_ms))
 
     # Markers and time.
 
@@ -208,7 +217,9 @@ class TransactionMachine:
 
     # Decisions.
 
-    def _init_producer_id(self, request: InitProducerIdRequest, token: Hashable, now_ms: int) -> Effects:
+    def _init_producer_id(
+        self, request: InitProducerIdRequest, token: Token[InitProducerIdResponse], now_ms: int
+    ) -> Effects:
         transactional_id = request.transactional_id
         if not transactional_id:
             raise InvalidRequest("an empty transactional id")
@@ -219,7 +230,7 @@ class TransactionMachine:
         producers.check_holder(transaction, holder)
         if transaction.state is State.ONGOING:
             # Who comes next waits for the abort, and comes again: then the epoch is bumped once more.
-            return self._fence(transaction, now_ms) + _answer(
+            return self._fence(transaction, now_ms) + answer_to(
                 token,
                 InitProducerIdResponse(
                     error_code=ConcurrentTransactions.code, producer_id=-1, producer_epoch=-1
@@ -237,14 +248,16 @@ class TransactionMachine:
         answer = InitProducerIdResponse(
             producer_id=step.record.producer_id, producer_epoch=step.record.producer_epoch
         )
-        return Effects(records=(step.record,), replies=(Reply(token, answer),))
+        return Effects(records=(step.record,), replies=(reply_to(token, answer),))
 
     def _new(self, transactional_id: str) -> Transaction:
         if len(self.transactions) >= self._settings.ids_max:
             raise PolicyViolation(f"this coordinator holds {self._settings.ids_max} transactional ids")
         return Transaction(transactional_id, self._ids.next_producer_id())
 
-    def _add_batched(self, request: AddPartitionsToTxnRequest, token: Hashable, now_ms: int) -> Effects:
+    def _add_batched(
+        self, request: AddPartitionsToTxnRequest, token: Token[AddPartitionsToTxnResponse], now_ms: int
+    ) -> Effects:
         parts: list[Effects] = []
         results = []
         seen: set[str] = set()
@@ -261,7 +274,7 @@ class TransactionMachine:
                     transactional_id=each.transactional_id, topic_results=partitions.topic_results(codes)
                 )
             )
-        parts.append(_answer(token, AddPartitionsToTxnResponse(results_by_transaction=results)))
+        parts.append(answer_to(token, AddPartitionsToTxnResponse(results_by_transaction=results)))
         return _together(parts)
 
     def _add_one(
@@ -294,14 +307,14 @@ class TransactionMachine:
             return effects
         return effects + _run_clock(record, now_ms)
 
-    def _end(self, request: EndTxnRequest, token: Hashable, now_ms: int) -> Effects:
+    def _end(self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int) -> Effects:
         transaction = self._known(request.transactional_id)
         holder = request.producer_id, request.producer_epoch
         record = ending.end(transaction, holder, commit=request.committed, now_ms=now_ms)
         effects = NOTHING if record is None else self._decided(record, now_ms)
-        return effects + _answer(token, EndTxnResponse())
+        return effects + answer_to(token, EndTxnResponse())
 
-    def _end_and_bump(self, request: EndTxnRequest, token: Hashable, now_ms: int) -> Effects:
+    def _end_and_bump(self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int) -> Effects:
         transaction = self._known(request.transactional_id)
         holder = request.producer_id, request.producer_epoch
         step = ending.end_and_bump(
@@ -311,7 +324,7 @@ class TransactionMachine:
             effects, (producer_id, epoch) = NOTHING, transaction.handed_out
         else:
             effects, (producer_id, epoch) = self._take(step, now_ms), step.record.handed_out
-        return effects + _answer(token, EndTxnResponse(producer_id=producer_id, producer_epoch=epoch))
+        return effects + answer_to(token, EndTxnResponse(producer_id=producer_id, producer_epoch=epoch))
 
     def _fence(self, transaction: Transaction, now_ms: int) -> Effects:
         version = self._settings.transaction_version
@@ -399,10 +412,6 @@ def timeout_timer(transactional_id: str) -> Hashable:
 def _run_clock(transaction: Transaction, now_ms: int) -> Effects:
     delay_ms = min(max(transaction.deadline_ms - now_ms, 0), transaction.timeout_ms)
     return Effects(timers=(Timer(timeout_timer(transaction.transactional_id), delay_ms),))
-
-
-def _answer(token: Hashable, response: Any) -> Effects:
-    return Effects(replies=(Reply(token, response),))
 
 
 def _code(error: ProtocolError, version: int, fenced_since: int) -> int:

@@ -24,6 +24,11 @@ def acl(config: Config) -> Acl:
     """With `zookeeper.set.acl` only whoever has the same credentials gets at what we write."""
     known = credentials(config)
     if not config.zookeeper_set_acl:
+        if config.authorizer_class_name:
+            raise InvalidConfig(
+                "authorizer.class.name is set, and everybody who reaches ZooKeeper could change users and rules there: "
+                "set zookeeper.set.acl=true and ottla.zookeeper.auth=digest:USER:PASSWORD"
+            )
         return Acl()
     if known is None:
         raise InvalidConfig("zookeeper.set.acl needs ottla.zookeeper.auth")

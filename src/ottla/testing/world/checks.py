@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from ottla.broker.assembly import METADATA_FOLDER
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators import Coordinator, LocalShard
+from ottla.broker.coordinators.shards import Coordinator, LocalShard
 from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.state import GroupState
+from ottla.coordination.shard import Machine
 from ottla.coordination.transactions.transaction import Transaction
 from ottla.metadata.image import Image
 from ottla.metadata.journal import Journal
@@ -33,11 +34,15 @@ class Checks:
             if shard.is_loaded and self._is_news(shard):
                 self._groups(shard.machine.state, _is_committed(shard))
                 self._commits(shard.machine.state, broker.groups, index)
-        for shard in broker.transactions.coordinator.shards.values():
-            if shard.is_loaded and self._is_news(shard) and _is_committed(shard):
-                self._transactional_ids(shard.machine.transactions)
+        for of_transactions in broker.transactions.coordinator.shards.values():
+            if (
+                of_transactions.is_loaded
+                and self._is_news(of_transactions)
+                and _is_committed(of_transactions)
+            ):
+                self._transactional_ids(of_transactions.machine.transactions)
 
-    def _is_news(self, shard: LocalShard) -> bool:
+    def _is_news(self, shard: LocalShard[Machine]) -> bool:
         """Whether its log has grown or been committed: nothing else changes hard state."""
         log = shard.partition.log
         now = (
@@ -95,7 +100,7 @@ class Checks:
             if committed:  # what is not may be lost in a crash
                 self._epoch(group_id, group)
 
-    def _commits(self, state: GroupState, coordinator: Coordinator, index: int) -> None:
+    def _commits(self, state: GroupState, coordinator: Coordinator[Machine], index: int) -> None:
         for (group_id, name), commits in self._ledger.commits.items():
             if coordinator.index_of(group_id) != index:
                 continue
@@ -127,7 +132,7 @@ class Checks:
             if not shard.is_loaded or shard.partition.log is None:
                 continue
             live = shard.machine.state
-            again = broker.groups.replayed(shard.partition).state  # type: ignore[attr-defined]
+            again = broker.groups.replayed(shard.partition).state
             hold(again.offsets == live.offsets, "committed offsets: replay differs")
             for group_id in live.groups.keys() | again.groups.keys():
                 mine, theirs = live.groups.get(group_id), again.groups.get(group_id)
@@ -150,11 +155,11 @@ class Checks:
         coordinator = broker.transactions.coordinator
         for shard in coordinator.shards.values():
             if shard.is_loaded and shard.partition.log is not None:
-                again = coordinator.replayed(shard.partition).transactions  # type: ignore[attr-defined]
+                again = coordinator.replayed(shard.partition).transactions
                 hold(again == shard.machine.transactions, "transactions: replay differs")
 
 
-def _is_committed(shard: LocalShard) -> bool:
+def _is_committed(shard: LocalShard[Machine]) -> bool:
     """Whether all that it applied is."""
     log = shard.partition.log
     return log is not None and log.high_watermark == log.end_offset

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ottla.broker.context import Client as Peer
-from ottla.broker.pipeline import Buffers, Pipeline, Slot
+from ottla.broker.requests.client import Client as Peer
+from ottla.broker.requests.pipeline import Buffers, Pipeline, Slot
 from ottla.broker.routes import ROUTES
 from ottla.ports import Buffer
 from ottla.testing.world.process import Process

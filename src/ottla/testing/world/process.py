@@ -5,8 +5,9 @@ from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
-from ottla.broker.assembly import FEATURES, METADATA_FOLDER, Assembly
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.assembly import METADATA_FOLDER, Assembly
+from ottla.broker.requests.dispatch import Dispatcher
+from ottla.broker.routes import FEATURES
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership

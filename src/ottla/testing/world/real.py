@@ -40,6 +40,8 @@ class RealClient:
 class ClientWorld(World):
     """As `World`, with two producers and two consumers of ours."""
 
+    name = "client"
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.loop = SimulatedLoop(self.time)

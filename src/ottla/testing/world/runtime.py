@@ -10,8 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.assembly import FEATURES
-from ottla.broker.routes import ROUTES
+from ottla.broker.routes import FEATURES, ROUTES
 from ottla.client.core.dialogue import Dialogue
 from ottla.client.core.runtime import Connection as ClientConnection
 from ottla.client.core.runtime import Task

@@ -1,8 +1,6 @@
 """One world: a broker, its disk, its network and its clients, and everything that happens to them."""
 
-from collections import deque
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from ottla.broker.waits import Running
@@ -15,27 +13,26 @@ from ottla.testing.world import members, producers, readers
 from ottla.testing.world.checks import Checks
 from ottla.testing.world.client import Client, Script, Send
 from ottla.testing.world.disasters import TILLS, Disasters
-from ottla.testing.world.ledger import Broken, Ledger, TopicPartition, hold
+from ottla.testing.world.ledger import Ledger, TopicPartition, hold
 from ottla.testing.world.network import Connection, Weather
 from ottla.testing.world.process import Process
-from ottla.testing.world.time import Time
+from ottla.testing.world.simulation import Simulation
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 THOROUGH_EVERY = 400  # events
 STORM_MS = 18_000
 PATIENCE_MS = 150_000  # of a calm world: nobody needs more to come to an end
 TOPICS = {"plain": 3, "money": 3}
-TRACE = 60
 
 
-class World:
+class World(Simulation):
     """`careful`: nothing is acknowledged before it is synced, so power may fail. Otherwise only processes die."""
 
+    name = "scripted"
+
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.random = Random(seed)
+        super().__init__(seed)
         self.careful = self.random.random() < 0.5
-        self.time = Time()
         self.disk = MemoryDisk(now_ms=self.time.now_ms)
         self.weather = Weather(self.random)
         self.ledger = Ledger()
@@ -44,62 +41,50 @@ class World:
         self.connections: list[Connection] = []
         self.clients: list[Client] = []
         self.finishing = False
-        self.trace: deque[str] = deque(maxlen=TRACE)
+        self._topic_ids: dict[str, bytes] = {}
         self._owners: dict[tuple[str, int], dict[TopicPartition, str]] = {}
         self._numbers = 0
         self._names = 0
-        self.events = 0
         self.config = self._new_config()
 
     # -- running -----------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """A storm, then calm; in the end everything must have come right. Broken says what did not."""
-        try:
-            self._run()
-        except Exception as error:
-            lines = "\n".join(self.trace)
-            raise Broken(
-                f"{error or type(error).__name__}\nseed {self.seed}, event {self.events}, "
-                f"replay with: make sim SEED={self.seed}\n{lines}"
-            ) from error
-
     def _run(self) -> None:
+        """A storm, then calm; in the end everything must have come right."""
         self.start()
         self._create_topics()
         disasters = Disasters(self)
         self._populate()
         disasters.begin()
-        self._until(lambda: self.now_ms >= STORM_MS, STORM_MS + 1, "the storm")
+        self.until(lambda: self.now_ms >= STORM_MS, STORM_MS + 1, "the storm")
         self.note("calm")
         self.weather.calm = True
         disasters.end()
         for number in range(TILLS):  # whatever a dead one left open is ended by its successor
             self.new_till(number)
-        self._until(self._producers_are_done, PATIENCE_MS, "producers")
-        self._until(self._no_open_transaction, PATIENCE_MS, "open transactions")
+        self.until(self._producers_are_done, PATIENCE_MS, "producers")
+        self.until(self._no_open_transaction, PATIENCE_MS, "open transactions")
         self.finishing = True
-        self._until(lambda: all(each.is_done for each in self.clients), PATIENCE_MS, "clients")
+        self.until(lambda: all(each.is_done for each in self.clients), PATIENCE_MS, "clients")
         assert self.process is not None
         self.checks.thorough(self.process.broker)
         self.ledger.check_transactions()
 
-    def _until(self, condition: Callable[[], bool], patience_ms: float, what: str) -> None:
-        deadline_ms = self.time.exact_ms + patience_ms
-        while not condition():
-            if self.time.exact_ms >= deadline_ms or not self.time.next_event():
-                waiting = [
-                    f"{each.name} for {_described(each.waits_for)}"
-                    for each in self.clients
-                    if not each.is_done
-                ]
-                raise Broken(f"somebody waits for ever ({what}): {'; '.join(waiting) or 'nobody'}")
-            self.events += 1
-            if self.process is not None:
-                # A disk that fails does so within an event, and what was done before is told all the same.
-                self.checks.after_event(self.process.broker)
-                if self.events % THOROUGH_EVERY == 0 and not self.process.is_useless:
-                    self.checks.thorough(self.process.broker)
+    def _after_event(self) -> None:
+        if self.process is not None:
+            # A disk that fails does so within an event, and what was done before is told all the same.
+            self.checks.after_event(self.process.broker)
+            if self.events % THOROUGH_EVERY == 0 and not self.process.is_useless:
+                self.checks.thorough(self.process.broker)
+
+    def _waiting(self) -> str:
+        clients = (each for each in self.clients if not each.is_done)
+        waiting = "; ".join(f"{each.name} for {_described(each.waits_for)}" for each in clients)
+        return f"somebody waits for ever: {waiting or 'nobody'}"
+
+    def _replay(self) -> str:
+        world = "" if self.name == World.name else f" WORLD={self.name}"
+        return f", replay with: make sim SEED={self.seed}{world}"
 
     # -- the broker --------------------------------------------------------------------------------------
 
@@ -194,11 +179,6 @@ class World:
 
     # -- what clients ask the world ----------------------------------------------------------------------
 
-    @property
-    def now_ms(self) -> float:
-        """Since the beginning."""
-        return self.time.exact_ms - self._began_ms
-
     def next_number(self) -> int:
         self._numbers += 1
         return self._numbers
@@ -223,14 +203,9 @@ class World:
     def on_member_epoch(self, group: str, name: str, before: int, after: int) -> None:
         hold(after >= before, f"{group}: the epoch of {name} falls from {before} to {after}")
 
-    def note(self, line: str) -> None:
-        self.trace.append(f"{self.time.exact_ms - self._began_ms:10.1f} {line}")
-
     # -- beginning and end -------------------------------------------------------------------------------
 
     def _new_config(self) -> Config:
-        self._began_ms = self.time.exact_ms
-        self._topic_ids: dict[str, bytes] = {}
         settings = {
             "offsets.topic.num.partitions": self.random.choice(["1", "3"]),
             "transaction.state.log.num.partitions": self.random.choice(["1", "2"]),
@@ -251,7 +226,7 @@ class World:
         ]
         made: list[Any] = []
         self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), made.append)
-        self._until(lambda: bool(made), 10_000, "topics")
+        self.until(lambda: bool(made), 10_000, "topics")
         self._topic_ids = {each.name: each.topic_id for each in made[0].topics}
 
     def _producers_are_done(self) -> bool:

@@ -2,22 +2,22 @@
 
 from ottla import errors as e
 from ottla.wire.messages.list_groups import ListGroupsRequest
-from tests.unit.coordination.groups.world import World, subscription
+from tests.unit.coordination.groups.coordinator import GroupCoordinator, subscription
 
 
-def listed(world: World, states=(), types=()) -> dict[str, tuple[str, str, str]]:
+def listed(coordinator: GroupCoordinator, states=(), types=()) -> dict[str, tuple[str, str, str]]:
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    answer = world.ask(lambda token, now: world.table.on_list_groups(request, token, now))
+    answer = coordinator.ask(lambda token, now: coordinator.table.on_list_groups(request, token, now))
     return {each.group_id: (each.protocol_type, each.group_state, each.group_type) for each in answer.groups}
 
 
-def a_world_of_groups() -> World:
-    world = World(t=1)
-    world.commit(1, group="simple")
-    world.stable_group(1, group="classic")
-    world.enter(group="joining")
-    world.subscribe("a", group="consumer")
-    return world
+def a_world_of_groups() -> GroupCoordinator:
+    coordinator = GroupCoordinator(t=1)
+    coordinator.commit(1, group="simple")
+    coordinator.stable_group(1, group="classic")
+    coordinator.enter(group="joining")
+    coordinator.subscribe("a", group="consumer")
+    return coordinator
 
 
 def test_all_groups_are_listed_with_their_state_and_type():
@@ -30,20 +30,22 @@ def test_all_groups_are_listed_with_their_state_and_type():
 
 
 def test_lists_are_filtered_without_regard_to_case():
-    world = a_world_of_groups()
-    assert set(listed(world, states=["stable"])) == {"classic", "consumer"}
-    assert set(listed(world, types=["Consumer"])) == {"consumer"}
-    assert set(listed(world, states=["Stable"], types=["classic"])) == {"classic"}
-    assert listed(world, types=["share"]) == {}
+    coordinator = a_world_of_groups()
+    assert set(listed(coordinator, states=["stable"])) == {"classic", "consumer"}
+    assert set(listed(coordinator, types=["Consumer"])) == {"consumer"}
+    assert set(listed(coordinator, states=["Stable"], types=["classic"])) == {"classic"}
+    assert listed(coordinator, types=["share"]) == {}
 
 
-def describe(world: World, *groups: str, version: int = 6):
-    return world.ask(lambda token, now: world.table.on_describe_groups(list(groups), version, token, now))
+def describe(coordinator: GroupCoordinator, *groups: str, version: int = 6):
+    return coordinator.ask(
+        lambda token, now: coordinator.table.on_describe_groups(list(groups), version, token, now)
+    )
 
 
 def test_a_stable_group_is_described_with_subscriptions_and_assignments():
-    world = a_world_of_groups()
-    (group,) = describe(world, "classic")
+    coordinator = a_world_of_groups()
+    (group,) = describe(coordinator, "classic")
     (member,) = group.members
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
@@ -58,18 +60,20 @@ def test_a_joining_group_is_described_without_them():
 
 
 def test_unknown_groups_are_dead_and_from_version_6_an_error():
-    world = a_world_of_groups()
+    coordinator = a_world_of_groups()
     for version, code in ((5, 0), (6, e.GroupIdNotFound.code)):
-        for group in describe(world, "none", "consumer", version=version):
+        for group in describe(coordinator, "none", "consumer", version=version):
             assert (group.group_state, group.error_code) == ("Dead", code)
 
 
 def test_a_consumer_group_is_described_with_epochs_and_targets():
-    world = World(t=2)
-    world.subscribe("a", assignor="range")
-    world.subscribe("b", regex="t")
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("a", assignor="range")
+    coordinator.subscribe("b", regex="t")
     ask = ["g", "none"]
-    group, none = world.ask(lambda token, now: world.table.on_consumer_group_describe(ask, token, now))
+    group, none = coordinator.ask(
+        lambda token, now: coordinator.table.on_consumer_group_describe(ask, token, now)
+    )
     assert none.error_code == e.GroupIdNotFound.code
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 3, 3)
     assert group.assignor_name == "range"

@@ -5,242 +5,249 @@ import pytest
 from ottla import errors as e
 from ottla.coordination.groups.settings import GroupSettings
 from ottla.coordination.groups.subscription import parse_assignment
-from tests.unit.coordination.groups.world import World, assignment, partitions_of, subscription
+from tests.unit.coordination.groups.coordinator import (
+    GroupCoordinator,
+    assignment,
+    partitions_of,
+    subscription,
+)
 
 
-def classic_member(world: World, **options) -> str:
+def classic_member(coordinator: GroupCoordinator, **options) -> str:
     """Alone in a stable classic group, with all of `t`."""
-    member, joined = world.enter(**options)
-    partitions = list(range(world.topics.partition_count("t")))
-    world.sync(member, joined.answer.generation_id, {member: assignment(t=partitions)})
+    member, joined = coordinator.enter(**options)
+    partitions = list(range(coordinator.topics.partition_count("t")))
+    coordinator.sync(member, joined.answer.generation_id, {member: assignment(t=partitions)})
     return member
 
 
-def rejoin(world: World, member: str, owned: list[int], generation: int, version: int = 2):
+def rejoin(coordinator: GroupCoordinator, member: str, owned: list[int], generation: int, version: int = 2):
     """As a cooperative consumer does: it says what it has."""
     wants = subscription("t", version=version, owned={"t": owned}, generation=generation)
-    return world.join(member, protocols={"range": wants}).answer
+    return coordinator.join(member, protocols={"range": wants}).answer
 
 
 def test_a_member_of_the_new_protocol_upgrades_a_live_group():
-    world = World(t=4)
-    old = classic_member(world)
-    answer = world.subscribe("new")
+    coordinator = GroupCoordinator(t=4)
+    old = classic_member(coordinator)
+    answer = coordinator.subscribe("new")
     assert (answer.error_code, partitions_of(answer)) == (0, set())  # the old one has them all still
-    group = world.groups["g"]
+    group = coordinator.groups["g"]
     assert set(group.members) == {old, "new"}
-    assert group.members[old].assigned_partitions == world.topics.partitions("t")
-    assert world.replica().state.groups["g"] == group
+    assert group.members[old].assigned_partitions == coordinator.topics.partitions("t")
+    assert coordinator.replica().state.groups["g"] == group
 
 
 def test_classic_members_give_up_and_go_on_after_an_upgrade():
-    world = World(t=4)
-    old = classic_member(world)
-    epoch = world.subscribe("new").member_epoch
-    assert world.heartbeat(old, 1) == e.RebalanceInProgress.code
-    joined = rejoin(world, old, [0, 1, 2, 3], 1)
+    coordinator = GroupCoordinator(t=4)
+    old = classic_member(coordinator)
+    epoch = coordinator.subscribe("new").member_epoch
+    assert coordinator.heartbeat(old, 1) == e.RebalanceInProgress.code
+    joined = rejoin(coordinator, old, [0, 1, 2, 3], 1)
     assert joined.error_code == 0 and joined.generation_id == 1  # until it has given up
-    kept = parse_assignment(world.sync(old, 1).answer.assignment)["t"]
+    kept = parse_assignment(coordinator.sync(old, 1).answer.assignment)["t"]
     assert len(kept) == 2
-    assert world.heartbeat(old, 1) == e.RebalanceInProgress.code
-    assert rejoin(world, old, kept, 1).generation_id == epoch
-    assert parse_assignment(world.sync(old, epoch).answer.assignment)["t"] == kept
-    assert world.heartbeat(old, epoch) == 0
-    others = partitions_of(world.beat("new", epoch))
+    assert coordinator.heartbeat(old, 1) == e.RebalanceInProgress.code
+    assert rejoin(coordinator, old, kept, 1).generation_id == epoch
+    assert parse_assignment(coordinator.sync(old, epoch).answer.assignment)["t"] == kept
+    assert coordinator.heartbeat(old, epoch) == 0
+    others = partitions_of(coordinator.beat("new", epoch))
     assert {number for _, number in others} == {0, 1, 2, 3} - set(kept)
-    assert world.groups["g"].state == "Stable"
+    assert coordinator.groups["g"].state == "Stable"
 
 
 def test_an_eager_member_gives_up_everything_by_joining():
-    world = World(t=2)
-    old = classic_member(world)
-    epoch = world.subscribe("new").member_epoch
-    joined = world.join(old).answer
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator)
+    epoch = coordinator.subscribe("new").member_epoch
+    joined = coordinator.join(old).answer
     assert joined.generation_id == epoch
-    assert len(parse_assignment(world.sync(old, epoch).answer.assignment)["t"]) == 1
-    assert len(partitions_of(world.beat("new", epoch))) == 1
+    assert len(parse_assignment(coordinator.sync(old, epoch).answer.assignment)["t"]) == 1
+    assert len(partitions_of(coordinator.beat("new", epoch))) == 1
 
 
 def test_whoever_waits_in_the_old_protocol_is_told_to_join_again():
-    world = World(t=2)
-    classic_member(world)
-    _, waiting = world.enter()
-    assert waiting.answer is None
-    world.subscribe("new")
+    coordinator = GroupCoordinator(t=2)
+    classic_member(coordinator)
+    _, waiting = coordinator.enter()
+    assert waiting.is_waiting
+    coordinator.subscribe("new")
     assert waiting.answer.error_code == e.RebalanceInProgress.code
 
 
 def test_a_classic_member_joins_a_consumer_group():
-    world = World(t=2)
-    world.subscribe("new")
-    assert world.join().answer.error_code == e.MemberIdRequired.code
-    old, joined = world.enter()
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("new")
+    assert coordinator.join().answer.error_code == e.MemberIdRequired.code
+    old, joined = coordinator.enter()
     assert joined.answer.error_code == 0
-    assert world.sync(old, joined.answer.generation_id).answer.error_code == 0
-    assert world.groups["g"].members[old].is_classic
+    assert coordinator.sync(old, joined.answer.generation_id).answer.error_code == 0
+    assert coordinator.groups["g"].members[old].is_classic
 
 
 def test_a_classic_member_that_never_syncs_is_out():
-    world = World(t=2)
-    world.subscribe("new")
-    old, _ = world.enter(rebalance_ms=20_000, session_ms=1_000_000)
-    world.clock.advance(19_999)
-    assert old in world.groups["g"].members
-    world.clock.advance(1)
-    assert old not in world.groups["g"].members
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("new")
+    old, _ = coordinator.enter(rebalance_ms=20_000, session_ms=1_000_000)
+    coordinator.clock.advance(19_999)
+    assert old in coordinator.groups["g"].members
+    coordinator.clock.advance(1)
+    assert old not in coordinator.groups["g"].members
 
 
 def test_a_classic_member_that_does_not_follow_the_hint_is_out():
-    world = World(t=2)
-    old = classic_member(world, rebalance_ms=20_000)
-    world.subscribe("new")
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator, rebalance_ms=20_000)
+    coordinator.subscribe("new")
     for _ in range(4):
-        assert world.heartbeat(old, 1) == e.RebalanceInProgress.code
-        world.beat("new", world.groups["g"].members["new"].epoch)
-        world.clock.advance(5_000)
-    assert old not in world.groups["g"].members
+        assert coordinator.heartbeat(old, 1) == e.RebalanceInProgress.code
+        coordinator.beat("new", coordinator.groups["g"].members["new"].epoch)
+        coordinator.clock.advance(5_000)
+    assert old not in coordinator.groups["g"].members
 
 
 def test_a_silent_classic_member_is_out_after_its_own_session():
-    world = World(t=2)
-    old = classic_member(world, session_ms=8_000)
-    world.subscribe("new")
-    world.clock.advance(8_000)
-    assert list(world.groups["g"].members) == ["new"]
-    assert world.heartbeat(old, 1) == e.UnknownMemberId.code
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator, session_ms=8_000)
+    coordinator.subscribe("new")
+    coordinator.clock.advance(8_000)
+    assert list(coordinator.groups["g"].members) == ["new"]
+    assert coordinator.heartbeat(old, 1) == e.UnknownMemberId.code
 
 
 def test_a_classic_member_that_gave_up_in_time_stays_after_a_restart():
-    world = World(t=2)
-    old = classic_member(world, rebalance_ms=20_000)
-    epoch = world.subscribe("new").member_epoch
-    rejoin(world, old, [0, 1], 1)
-    kept = parse_assignment(world.sync(old, 1).answer.assignment)["t"]
-    world.restart()
-    assert rejoin(world, old, kept, 1).generation_id == epoch
-    world.sync(old, epoch)
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator, rebalance_ms=20_000)
+    epoch = coordinator.subscribe("new").member_epoch
+    rejoin(coordinator, old, [0, 1], 1)
+    kept = parse_assignment(coordinator.sync(old, 1).answer.assignment)["t"]
+    coordinator.restart()
+    assert rejoin(coordinator, old, kept, 1).generation_id == epoch
+    coordinator.sync(old, epoch)
     for _ in range(30):
-        world.clock.advance(3_000)
-        assert world.heartbeat(old, epoch) == 0
-        world.beat("new", epoch)
-    assert set(world.groups["g"].members) == {old, "new"}
+        coordinator.clock.advance(3_000)
+        assert coordinator.heartbeat(old, epoch) == 0
+        coordinator.beat("new", epoch)
+    assert set(coordinator.groups["g"].members) == {old, "new"}
 
 
 @pytest.mark.parametrize("way", ["leave", "session"])
 def test_the_last_member_of_the_new_protocol_takes_the_group_back(way):
-    world = World(t=2)
-    old = classic_member(world, session_ms=100_000)
-    epoch = world.subscribe("new").member_epoch
-    world.join(old, session_ms=100_000)
-    world.sync(old, epoch)
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator, session_ms=100_000)
+    epoch = coordinator.subscribe("new").member_epoch
+    coordinator.join(old, session_ms=100_000)
+    coordinator.sync(old, epoch)
     if way == "leave":
-        assert world.beat("new", -1).member_epoch == -1
-    world.clock.advance(45_000 if way == "session" else 0)
-    group = world.groups["g"]
+        assert coordinator.beat("new", -1).member_epoch == -1
+    coordinator.clock.advance(45_000 if way == "session" else 0)
+    group = coordinator.groups["g"]
     assert group.state.value == "PreparingRebalance"
-    assert world.heartbeat(old, epoch) == e.RebalanceInProgress.code
-    joined = world.join(old).answer
+    assert coordinator.heartbeat(old, epoch) == e.RebalanceInProgress.code
+    joined = coordinator.join(old).answer
     assert (joined.generation_id, joined.leader) == (epoch + 1, old)
-    world.sync(old, epoch + 1, {old: b"all"})
-    replayed = world.replica().state.groups["g"]
-    assert (replayed.generation, list(replayed.members)) == (epoch + 1, [old])
+    coordinator.sync(old, epoch + 1, {old: b"all"})
+    replayed = coordinator.replica().state.groups["g"]
+    assert (replayed.generation, list(replayed.members)) == (epoch + 1, [old])  # type: ignore[union-attr]
 
 
 def test_a_crash_right_after_the_way_back_leaves_a_group_that_works():
-    world = World(t=2)
-    old = classic_member(world)
-    epoch = world.subscribe("new").member_epoch
-    world.join(old)
-    world.sync(old, epoch)
-    world.beat("new", -1)
-    world.restart()
-    assert world.heartbeat(old, epoch) == 0
-    assert world.join(old).answer.generation_id == epoch + 1
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator)
+    epoch = coordinator.subscribe("new").member_epoch
+    coordinator.join(old)
+    coordinator.sync(old, epoch)
+    coordinator.beat("new", -1)
+    coordinator.restart()
+    assert coordinator.heartbeat(old, epoch) == 0
+    assert coordinator.join(old).answer.generation_id == epoch + 1
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_the_policy_can_forbid_the_upgrade(policy):
-    world = World(GroupSettings(group_consumer_migration_policy=policy), t=2)
-    old = classic_member(world)
-    assert world.subscribe("new").error_code == e.GroupIdNotFound.code
-    assert world.heartbeat(old, 1) == 0
+    coordinator = GroupCoordinator(GroupSettings(group_consumer_migration_policy=policy), t=2)
+    old = classic_member(coordinator)
+    assert coordinator.subscribe("new").error_code == e.GroupIdNotFound.code
+    assert coordinator.heartbeat(old, 1) == 0
 
 
 def test_groups_of_other_protocol_types_are_not_upgraded():
-    world = World(t=2)
-    (worker,) = world.stable_group(1, protocol_type="connect", protocols={"default": b""})
-    assert world.subscribe("new").error_code == e.GroupIdNotFound.code
-    assert world.heartbeat(worker, 1) == 0
+    coordinator = GroupCoordinator(t=2)
+    (worker,) = coordinator.stable_group(1, protocol_type="connect", protocols={"default": b""})
+    assert coordinator.subscribe("new").error_code == e.GroupIdNotFound.code
+    assert coordinator.heartbeat(worker, 1) == 0
 
 
 def test_a_subscription_nobody_can_read_is_not_upgraded():
-    world = World(t=2)
-    (member,) = world.stable_group(1, protocols={"range": b"\xff"})
-    assert world.subscribe("new").error_code == e.GroupIdNotFound.code
-    assert world.heartbeat(member, 1) == 0
+    coordinator = GroupCoordinator(t=2)
+    (member,) = coordinator.stable_group(1, protocols={"range": b"\xff"})
+    assert coordinator.subscribe("new").error_code == e.GroupIdNotFound.code
+    assert coordinator.heartbeat(member, 1) == 0
 
 
 def test_an_empty_group_changes_its_protocol_without_ado():
-    world = World(t=2)
-    world.commit(5)
-    (member,) = world.stable_group(1)
-    world.leave(member)
-    assert partitions_of(world.subscribe("new")) == world.topics.partitions("t")
-    assert world.committed() == 5
-    world.beat("new", -1)
-    back = world.join(version=3).answer
+    coordinator = GroupCoordinator(t=2)
+    coordinator.commit(5)
+    (member,) = coordinator.stable_group(1)
+    coordinator.leave(member)
+    assert partitions_of(coordinator.subscribe("new")) == coordinator.topics.partitions("t")
+    assert coordinator.committed() == 5
+    coordinator.beat("new", -1)
+    back = coordinator.join(version=3).answer
     assert (back.error_code, back.generation_id) == (0, 1)
-    world.sync(back.member_id, 1, {})
-    assert world.committed() == 5
-    assert list(world.replica().state.groups["g"].members) == [back.member_id]
+    coordinator.sync(back.member_id, 1, {})
+    assert coordinator.committed() == 5
+    assert list(coordinator.replica().state.groups["g"].members) == [back.member_id]
 
 
 def test_classic_members_commit_under_their_epoch():
-    world = World(t=2)
-    old = classic_member(world)
-    world.subscribe("new")
-    assert world.commit(3, member_id=old, generation=1, version=8) == 0
-    assert world.commit(3, member_id=old, generation=9, version=8) == e.IllegalGeneration.code
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator)
+    coordinator.subscribe("new")
+    assert coordinator.commit(3, member_id=old, generation=1, version=8) == 0
+    assert coordinator.commit(3, member_id=old, generation=9, version=8) == e.IllegalGeneration.code
 
 
 def test_requests_of_classic_members_are_checked_in_a_consumer_group():
-    world = World(t=2)
-    old = classic_member(world)
-    world.subscribe("new")
-    assert world.heartbeat("nobody", 1) == e.UnknownMemberId.code
-    assert world.heartbeat(old, 7) == e.IllegalGeneration.code
-    assert world.heartbeat("new", 2) == e.UnknownMemberId.code
-    assert world.sync(old, 7).answer.error_code == e.IllegalGeneration.code
-    assert world.sync(old, 1).answer.error_code == e.RebalanceInProgress.code
-    assert world.join(protocols={"x": b""}).answer.error_code == e.InconsistentGroupProtocol.code
-    assert world.join(protocol_type="connect").answer.error_code == e.InconsistentGroupProtocol.code
-    assert world.join("x", protocols={"range": b""}).answer.error_code == e.InconsistentGroupProtocol.code
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator)
+    coordinator.subscribe("new")
+    assert coordinator.heartbeat("nobody", 1) == e.UnknownMemberId.code
+    assert coordinator.heartbeat(old, 7) == e.IllegalGeneration.code
+    assert coordinator.heartbeat("new", 2) == e.UnknownMemberId.code
+    assert coordinator.sync(old, 7).answer.error_code == e.IllegalGeneration.code
+    assert coordinator.sync(old, 1).answer.error_code == e.RebalanceInProgress.code
+    assert coordinator.join(protocols={"x": b""}).answer.error_code == e.InconsistentGroupProtocol.code
+    assert coordinator.join(protocol_type="connect").answer.error_code == e.InconsistentGroupProtocol.code
+    assert (
+        coordinator.join("x", protocols={"range": b""}).answer.error_code == e.InconsistentGroupProtocol.code
+    )
 
 
 def test_classic_members_leave_a_consumer_group():
-    world = World(t=2)
-    old = classic_member(world)
-    world.subscribe("new")
-    codes = [each.error_code for each in world.leave(old, "nobody").members]
+    coordinator = GroupCoordinator(t=2)
+    old = classic_member(coordinator)
+    coordinator.subscribe("new")
+    codes = [each.error_code for each in coordinator.leave(old, "nobody").members]
     assert codes == [0, e.UnknownMemberId.code]
-    assert list(world.groups["g"].members) == ["new"]
+    assert list(coordinator.groups["g"].members) == ["new"]
 
 
 def test_a_static_member_moves_to_the_new_protocol_and_keeps_its_place():
-    world = World(t=2)
-    old = world.join(instance="i").answer.member_id
-    world.sync(old, 1, {old: assignment(t=[0, 1])}, instance="i")
-    answer = world.subscribe("new", instance="i")
-    assert (answer.error_code, partitions_of(answer)) == (0, world.topics.partitions("t"))
-    assert list(world.groups["g"].members) == ["new"]
-    assert world.heartbeat(old, 1, instance="i") == e.FencedInstanceId.code
+    coordinator = GroupCoordinator(t=2)
+    old = coordinator.join(instance="i").answer.member_id
+    coordinator.sync(old, 1, {old: assignment(t=[0, 1])}, instance="i")
+    answer = coordinator.subscribe("new", instance="i")
+    assert (answer.error_code, partitions_of(answer)) == (0, coordinator.topics.partitions("t"))
+    assert list(coordinator.groups["g"].members) == ["new"]
+    assert coordinator.heartbeat(old, 1, instance="i") == e.FencedInstanceId.code
 
 
 def test_a_restarted_static_classic_member_takes_its_place_in_a_consumer_group():
-    world = World(t=2)
-    world.subscribe("new")
-    old = world.join(instance="i").answer.member_id
-    again = world.join(instance="i").answer
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("new")
+    old = coordinator.join(instance="i").answer.member_id
+    again = coordinator.join(instance="i").answer
     assert again.error_code == 0 and again.member_id != old
-    assert set(world.groups["g"].members) == {"new", again.member_id}
-    assert world.heartbeat(old, 1, instance="i") == e.FencedInstanceId.code
+    assert set(coordinator.groups["g"].members) == {"new", again.member_id}
+    assert coordinator.heartbeat(old, 1, instance="i") == e.FencedInstanceId.code

@@ -1,18 +1,17 @@
-"""A coordinator for tests: the machine on a shard in memory, asked as clients and brokers ask it.
+"""A transaction coordinator in a test: the real machine and shard, a log in memory, a clock that the test moves."""
 
-Records pass through their bytes on the way to `apply`, and time moves only when told to.
-"""
-
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ottla.coordination.shard import Shard
 from ottla.coordination.transactions.machine import TransactionMachine
 from ottla.coordination.transactions.markers import Markers
 from ottla.coordination.transactions.records import TransactionRecords
 from ottla.coordination.transactions.settings import Settings
 from ottla.coordination.transactions.transaction import TopicPartition, Transaction
-from ottla.effects import Effects
-from ottla.errors import CoordinatorLoadInProgress
+from ottla.effects import Effects, Token
+from ottla.errors import CoordinatorLoadInProgress, ProtocolError
+from ottla.testing.world.time import BEGIN_MS, Time
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -23,8 +22,9 @@ from ottla.wire.messages.describe_transactions import DescribeTransactionsReques
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from tests.unit.coordination.shard_log import MemoryShardLog
 
-START_MS = 1_794_796_042_000
+START_MS = BEGIN_MS
 
 
 class CountingIds:
@@ -42,65 +42,46 @@ class CountingIds:
 class Coordinator:
     def __init__(
         self, settings: Settings | None = None, machine: type[TransactionMachine] = TransactionMachine
-    ):
+    ) -> None:
         self.settings = settings or Settings()
         self.ids = CountingIds()
-        self.codec = TransactionRecords(self.settings.transaction_version)
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.now_ms = START_MS
-        self.epoch = 0
-        self.refuses = False
-        self.timers: dict[Hashable, int] = {}
+        self.log = MemoryShardLog()
+        self.clock = Time()
         self.sends: list[Markers] = []
-        self.replies: dict[Hashable, Any] = {}
         self._machine_class = machine
-        self._tokens = 0
-        self.machine = machine(self.settings, self.ids, self.epoch)
-        self.carry_out(self.machine.on_loaded(self.now_ms))
+        self._epoch = 0
+        self._load()
 
-    # What a shard does.
-
-    def carry_out(self, effects: Effects) -> None:
-        if self.refuses and effects.records:
-            return  # the append failed: nothing of it happens
-        for record in effects.records:
-            key, value = self.codec.encode(record)
-            self.log.append((key, value))
-            self.machine.apply(self.codec.decode(key, value), len(self.log) - 1, effects.producer)
-        for timer in effects.timers:
-            self.timers.pop(timer.name, None)
-            if timer.delay_ms is not None:
-                self.timers[timer.name] = self.now_ms + timer.delay_ms
-        for reply in effects.replies:
-            assert reply.token not in self.replies, "answered twice"
-            self.replies[reply.token] = reply.answer
-        self.sends.extend(effects.sends)
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
 
     def restart(self) -> None:
         """All but the log is gone."""
-        self.epoch += 1
-        self.timers.clear()
+        self.shard.close()
         self.sends.clear()
-        self.machine = self._machine_class(self.settings, self.ids, self.epoch)
-        for offset, (key, value) in enumerate(self.log):
-            self.machine.apply(self.codec.decode(key, value), offset, None)
-        self.carry_out(self.machine.on_loaded(self.now_ms))
+        self._epoch += 1
+        self._load()
 
     def advance(self, by_ms: int) -> None:
-        until_ms = self.now_ms + by_ms
-        while self.timers and min(self.timers.values()) <= until_ms:
-            name = min(self.timers, key=lambda each: self.timers[each])
-            self.now_ms = max(self.now_ms, self.timers.pop(name))
-            self.carry_out(self.machine.on_timer(name, self.now_ms))
-        self.now_ms = until_ms
+        self.clock.advance(by_ms)
 
     def write_markers(self, codes: Mapping[TopicPartition, int] | None = None) -> list[Markers]:
         """Reports what was sent as written, or with these codes."""
         sent, self.sends = self.sends, []
         for markers in sent:
             results = dict.fromkeys(markers.partitions, 0) if codes is None else codes
-            self.carry_out(self.machine.on_markers_written(markers, results, self.now_ms))
+            self.shard.carry_out(self.machine.on_markers_written(markers, results, self.now_ms))
         return sent
+
+    def _load(self) -> None:
+        codec = TransactionRecords(self.settings.transaction_version)
+        self.machine = self._machine_class(self.settings, self.ids, self._epoch)
+        self.shard = Shard(
+            self.machine, codec, self.log, self.clock, lambda markers: self.sends.append(markers)
+        )
+        self.shard.replay(self.log.records, None)
+        self.shard.loaded()
 
     # What clients and brokers ask. Answers are codes, or (code, producer id, epoch).
 
@@ -176,19 +157,15 @@ class Coordinator:
         return answer.error_code, answer.producer_id, answer.producer_epoch
 
     def describe(self, transactional_id: str) -> TransactionState:
-        token = self._token()
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        self.carry_out(self.machine.on_describe_transactions(request, token, self.now_ms))
-        (state,) = self.replies[token].transaction_states
+        answer = self.ask(lambda token, now_ms: self.machine.on_describe_transactions(request, token, now_ms))
+        (state,) = answer.transaction_states
         assert isinstance(state, TransactionState)
         return state
 
     def list(self, **filters: Any) -> ListTransactionsResponse:
-        token = self._token()
-        self.carry_out(
-            self.machine.on_list_transactions(ListTransactionsRequest(**filters), token, self.now_ms)
-        )
-        answer = self.replies[token]
+        request = ListTransactionsRequest(**filters)
+        answer = self.ask(lambda token, now_ms: self.machine.on_list_transactions(request, token, now_ms))
         assert isinstance(answer, ListTransactionsResponse)
         return answer
 
@@ -204,8 +181,8 @@ class Coordinator:
         """A producer that has used up its epochs, as if it had come back that often."""
         producer_id, _ = self.ready(transactional_id)
         record = self.transaction(transactional_id)
-        fields = {name: getattr(record, name) for name in Transaction.__slots__} | {"producer_epoch": epoch}
-        self.carry_out(Effects(records=(Transaction(**fields),)))
+        fields = {name: getattr(record, name) for name in Transaction.__slots__} | {"producer_epoch": epoch}  # type: ignore[attr-defined]
+        self.shard.carry_out(Effects(records=(Transaction(**fields),)))
         return producer_id, epoch
 
     def transaction(self, transactional_id: str = "id") -> Transaction:
@@ -214,11 +191,15 @@ class Coordinator:
     def state(self, transactional_id: str = "id") -> str:
         return self.transaction(transactional_id).state.title
 
-    def _ask(self, name: str, request: Any, version: int, *more: Any) -> Any:
-        token = self._token()
-        self.carry_out(getattr(self.machine, f"on_{name}")(request, version, *more, token, self.now_ms))
-        return self.replies.pop(token)
+    def ask(self, decide: Callable[[Token[Any], int], Effects]) -> Any:
+        """The answer, which comes at once: what is appended here is committed."""
+        answers: list[Any] = []
+        self.shard.handle(decide, answers.append)
+        (answer,) = answers
+        if isinstance(answer, ProtocolError):
+            raise answer
+        return answer
 
-    def _token(self) -> int:
-        self._tokens += 1
-        return self._tokens
+    def _ask(self, name: str, request: Any, version: int, *more: Any) -> Any:
+        handler = getattr(self.machine, f"on_{name}")
+        return self.ask(lambda token, now_ms: handler(request, version, *more, token, now_ms))

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from ottla.wire import batch
-from ottla.wire.records import Record
 from tests.oracle.cluster import run_tool, why_not
 from tests.unit.coordination.transactions.coordinator import START_MS, Coordinator
 
@@ -20,8 +19,7 @@ def dumped(folder, coordinator: Coordinator) -> list[tuple[dict, dict | None]]:
     """Keys and values as kafka-dump-log tells them."""
     segment = folder / "00000000000000000000.log"
     data = [
-        batch.build([Record(offset, START_MS, key, value)], base_offset=offset, leader_epoch=0)
-        for offset, (key, value) in enumerate(coordinator.log)
+        batch.build([record], base_offset=record.offset, leader_epoch=0) for record in coordinator.log.records
     ]
     segment.write_bytes(b"".join(data))
     text = run_tool("kafka-dump-log", "--transaction-log-decoder", "--files", str(segment))
@@ -39,7 +37,7 @@ def test_kafka_dump_log_reads_every_state(tmp_path):
     coordinator.end_bumping("id", (5, 0), False)
     coordinator.advance(604_800_000 + 3_600_000)
     found = dumped(tmp_path, coordinator)
-    assert len(found) == len(coordinator.log)
+    assert len(found) == coordinator.log.end
     assert {json.dumps(key) for key, _ in found} == {'{"type": "0", "data": {"transactionalId": "id"}}'}
     states = [value["data"]["transactionStatus"] for _, value in found if value]
     assert states == [0, 0, 1, 1, 2, 4, 3, 5]

@@ -3,7 +3,7 @@ import pytest
 from ottla.coordination.transactions.markers import Markers, request_for, results_in
 from ottla.coordination.transactions.settings import Settings
 from ottla.effects import NOTHING
-from ottla.errors import NotLeaderOrFollower, RequestTimedOut
+from ottla.errors import CoordinatorNotAvailable, NotLeaderOrFollower, RequestTimedOut
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -116,10 +116,10 @@ def test_a_kill_before_the_decision_leaves_the_transaction_open(coordinator):
 
 
 def test_a_completion_that_could_not_be_logged_is_tried_again(coordinator, holder):
-    coordinator.refuses = True
+    coordinator.log.broken = True
     coordinator.write_markers()
     coordinator.advance(25_000)
-    coordinator.refuses = False
+    coordinator.log.broken = False
     assert (coordinator.state(), coordinator.sends) == ("PrepareCommit", [])
     coordinator.advance(10_000)
     assert coordinator.state() == "CompleteCommit"
@@ -128,9 +128,9 @@ def test_a_completion_that_could_not_be_logged_is_tried_again(coordinator, holde
 def test_a_time_out_that_could_not_be_logged_is_tried_again(coordinator):
     holder = coordinator.ready(timeout_ms=3000)
     coordinator.add("id", holder, [0])
-    coordinator.refuses = True
+    coordinator.log.broken = True
     coordinator.advance(25_000)
-    coordinator.refuses = False
+    coordinator.log.broken = False
     assert coordinator.state() == "Ongoing"
     coordinator.advance(10_000)
     assert coordinator.state() == "PrepareAbort"
@@ -139,9 +139,9 @@ def test_a_time_out_that_could_not_be_logged_is_tried_again(coordinator):
 def test_tombstones_that_could_not_be_logged_are_tried_again():
     coordinator = Coordinator(Settings(id_expiration_ms=10_000, expiry_interval_ms=1000))
     coordinator.ready()
-    coordinator.refuses = True
+    coordinator.log.broken = True
     coordinator.advance(20_000)
-    coordinator.refuses = False
+    coordinator.log.broken = False
     coordinator.advance(1000)
     assert not coordinator.machine.transactions
 
@@ -149,10 +149,10 @@ def test_tombstones_that_could_not_be_logged_are_tried_again():
 def test_a_decision_that_could_not_be_logged_has_not_happened(coordinator):
     holder = coordinator.ready()
     coordinator.add("id", holder, [0, 1])
-    coordinator.refuses = True
-    with pytest.raises(KeyError):  # the shard answers in our place
+    coordinator.log.broken = True
+    with pytest.raises(CoordinatorNotAvailable):
         coordinator.end_bumping("id", holder, True)
-    coordinator.refuses = False
+    coordinator.log.broken = False
     assert (coordinator.state(), coordinator.sends) == ("Ongoing", [])
     assert coordinator.end_bumping("id", holder, False) == (0, 4, 1)
     (markers,) = coordinator.write_markers()
@@ -165,7 +165,7 @@ def test_an_empty_abort_that_was_half_logged_is_completed_after_a_restart():
     coordinator = Coordinator()
     holder = coordinator.ready()
     coordinator.end_bumping("id", holder, False)
-    coordinator.log.pop()
+    coordinator.log.drop_last_record()
     coordinator.restart()
     coordinator.advance(0)
     assert coordinator.state() == "CompleteAbort"
@@ -186,7 +186,7 @@ def test_unused_ids_expire_with_a_tombstone():
     coordinator.ready("d")
     coordinator.advance(510)
     assert sorted(coordinator.machine.transactions) == ["d", "e"]  # in two batches
-    assert [value for _, value in coordinator.log[-3:]] == [None, None, None]
+    assert [record.value for record in coordinator.log.records[-3:]] == [None, None, None]
     coordinator.restart()
     assert sorted(coordinator.machine.transactions) == ["d", "e"]
     assert coordinator.init("a") == (0, 9, 0)

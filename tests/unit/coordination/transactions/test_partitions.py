@@ -44,9 +44,9 @@ def test_the_first_partition_begins_the_transaction(coordinator, holder):
 
 def test_a_partition_that_is_in_already_costs_no_record(coordinator, holder):
     coordinator.add("id", holder, [0, 1])
-    before = len(coordinator.log)
+    before = coordinator.log.end
     assert coordinator.add("id", holder, [1]) + coordinator.add_batched("id", holder, [0]) == [0, 0]
-    assert len(coordinator.log) == before
+    assert coordinator.log.end == before
 
 
 def test_the_next_transaction_begins_with_no_partitions(coordinator, holder):
@@ -90,13 +90,13 @@ def test_the_group_offsets_of_a_transaction_are_one_more_partition(coordinator, 
 def test_verifying_changes_nothing_and_tells_partitions_apart(coordinator, holder):
     producer_id, epoch = holder
     coordinator.add("id", holder, [0, 1])
-    before = len(coordinator.log)
+    before = coordinator.log.end
     assert coordinator.verify("id", holder, [0, 1, 2]) == [0, 0, ABORTABLE]
     assert coordinator.verify("id", (producer_id, epoch - 1), [0]) == [FENCED]
     assert coordinator.verify("id", (producer_id + 1, epoch), [0]) == [MAPPING]
     assert coordinator.verify("other", holder, [0]) == [MAPPING]
     assert coordinator.verify("", holder, [0]) == [InvalidRequest.code]
-    assert len(coordinator.log) == before
+    assert coordinator.log.end == before
 
 
 def test_who_adds_tells_the_version_of_the_client(coordinator, holder):
@@ -120,11 +120,12 @@ def test_one_request_may_speak_for_several_transactions(coordinator):
         )
 
     request = AddPartitionsToTxnRequest(transactions=[entry("a", 0), entry("b", 1, 9), entry("a", 2)])
-    effects = coordinator.machine.on_add_partitions_to_txn(request, 5, "token", coordinator.now_ms)
-    coordinator.carry_out(effects)
+    answer = coordinator.ask(
+        lambda token, now_ms: coordinator.machine.on_add_partitions_to_txn(request, 5, token, now_ms)
+    )
     codes = [
         (result.transactional_id, each.partition_error_code)
-        for result in coordinator.replies["token"].results_by_transaction
+        for result in answer.results_by_transaction
         for topic in result.topic_results
         for each in topic.results_by_partition
     ]

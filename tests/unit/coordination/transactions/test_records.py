@@ -142,7 +142,7 @@ partitions = st.frozensets(st.tuples(st.text("abc.-_", min_size=1), st.integers(
 def test_what_is_written_is_read_back(transactional_id, numbers, state, partitions, times, client_version):
     if state is State.EMPTY:
         partitions = frozenset()
-    transaction = Transaction(
+    transaction = Transaction(  # type: ignore[call-arg, misc]
         transactional_id, *numbers, 60_000, state, partitions, *times, client_version=client_version
     )
     codec = TransactionRecords()

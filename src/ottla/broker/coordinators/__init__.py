@@ -1,0 +1,1 @@
+"""Shards of groups and transactions that this broker leads."""

@@ -1,0 +1,1 @@
+"""What a fetch asks for, where it may read, and how it waits."""

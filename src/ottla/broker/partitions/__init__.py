@@ -1,0 +1,1 @@
+"""The partitions on this broker: created, led, removed, synced, expired, compacted."""

@@ -1,0 +1,258 @@
+"""The partitions that live on this broker: created, led, reconfigured and removed as the metadata says."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from ottla.config.log import LogConfig
+from ottla.config.settings import Config
+from ottla.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.metadata.image import TOPIC_RESOURCE, Image
+from ottla.metadata.image import Partition as State
+from ottla.metadata.records import (
+    NO_LEADER,
+    ConfigSet,
+    PartitionChanged,
+    PartitionCreated,
+    Record,
+    TopicDeleted,
+)
+from ottla.ports import Clock, Jobs
+from ottla.replication.partition import Partition
+from ottla.storage.folder import LogFolder, Opening, duplicates
+from ottla.storage.folder_names import partition_folder
+from ottla.storage.log import Location, Log
+
+logger = logging.getLogger("ottla.broker")
+
+Key = tuple[str, int]
+Watcher = Callable[[Key, Partition | None], None]
+
+
+class Replicas:
+    """Watchers hear of each partition that is created, changed or removed (None)."""
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Image,
+        config: Config,
+        folders: list[LogFolder],
+        clock: Clock,
+        jobs: Jobs,
+        new_unique: Callable[[], str],
+        flush: Callable[[Partition], None],
+    ) -> None:
+        self._flush = flush
+        self._node_id, self._image, self._config = node_id, image, config
+        self.folders, self._clock, self._jobs, self._new_unique = folders, clock, jobs, new_unique
+        self.partitions: dict[Key, Partition] = {}
+        self._is_joined = False
+        self._watchers: list[Watcher] = []
+        self._by_topic: dict[bytes, set[Key]] = {}
+        self._home: dict[Key, LogFolder] = {}
+
+    def watch(self, watcher: Watcher) -> None:
+        """It hears of those that are here at once."""
+        self._watchers.append(watcher)
+        for key, partition in self.partitions.items():
+            watcher(key, partition)
+
+    def _tell(self, key: Key, partition: Partition | None) -> None:
+        for watcher in self._watchers:
+            watcher(key, partition)
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The replica on this broker, whether it leads or not."""
+        partition = self.partitions.get((topic, index))
+        if partition is None:
+            if self._image.partition(topic, index) is None:
+                raise UnknownTopicOrPartition()
+            raise NotLeaderOrFollower()
+        return partition
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        partition = self.partitions.get((topic, index))
+        return partition is not None and partition.is_offline
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def openings(self) -> list[Opening]:
+        """Logs found on disk that the metadata knows; others are put aside, never deleted."""
+        for folder in self.folders:
+            for key in self._stored(folder):
+                self._strand_if_unknown(folder, key)
+        for folder, key in duplicates(self.folders):
+            logger.warning("%s: the partition %s-%d is in another folder too: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
+        openings = []
+        for folder in self.folders:
+            if not folder.is_offline:
+                for key in folder.partitions():
+                    self._home[key] = folder
+                    openings.append(folder.opening(key, self.log_config(key[0]), self._clock.now_ms()))
+        return openings
+
+    def _stored(self, folder: LogFolder) -> list[Key]:
+        try:
+            return folder.load()
+        except KafkaStorageError as error:
+            logger.error("%s", error)  # the others may do
+            return []
+
+    def _strand_if_unknown(self, folder: LogFolder, key: Key) -> None:
+        state = self._image.partition(*key)
+        if state is None or self._node_id not in state.replicas:
+            logger.warning("%s: the metadata has no partition %s-%d: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
+        elif folder.topic_id(key) not in (state.topic_id, bytes(16)):
+            logger.warning("%s: %s-%d is of an earlier topic of that name: put aside", folder.path, *key)
+            folder.strand(key, self._new_unique())
+
+    def adopt(self, opening: Opening) -> None:
+        """A log was opened, or failed to: then its partition is offline."""
+        state = self._image.partition(*opening.partition)
+        try:
+            opened: Log | None = opening.folder.on_opened(opening)
+        except Exception as error:
+            logger.error("partition %s-%d is offline: %s", *opening.partition, error)
+            opened = None
+        if state is None or self._node_id not in state.replicas:  # it went while its log was opened
+            opening.folder.strand(opening.partition, self._new_unique())
+            del self._home[opening.partition]
+            return
+        self._add(state, opened)
+
+    def start(self) -> None:
+        """All that was on disk is adopted. What is missing has never been written to, unless a folder is
+        offline: then it may be there, and is offline too."""
+        some_offline = any(folder.is_offline for folder in self.folders)
+        for state in self._image.partitions():
+            if self._node_id in state.replicas and (state.topic, state.index) not in self.partitions:
+                if some_offline:
+                    self._add(state, None)
+                else:
+                    self._ensure(state)
+        self._image.watch(self.on_record)
+
+    def join(self) -> None:
+        """This broker's registration is in the metadata: what it leads from here on was decided after."""
+        self._is_joined = True
+        for key, partition in list(self.partitions.items()):
+            state = self._image.partition(*key)
+            if state is not None and state.leader == self._node_id:
+                partition.on_state(state)
+                self._tell(key, partition)
+
+    def _as_joined(self, state: State) -> State:
+        """Before registration, leadership predates the restart: this broker may have lost records since."""
+        if self._is_joined or state.leader != self._node_id:
+            return state
+        return state._replace(leader=NO_LEADER)
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def on_record(self, record: Record) -> None:
+        match record:
+            case PartitionCreated() | PartitionChanged():
+                topic = self._image.topics_by_id[record.topic_id]
+                self._on_state(topic.partitions[record.partition])
+            case TopicDeleted():
+                for key in sorted(self._by_topic.pop(record.topic_id, set())):
+                    self._remove(key)
+            case ConfigSet(resource_type=kind, resource_name=name):
+                if kind == TOPIC_RESOURCE:
+                    changed = self._image.topics.get(name)
+                    if changed is not None:
+                        self._reconfigure(self._by_topic.get(changed.topic_id, ()))
+
+    def on_config(self, config: Config) -> None:
+        self._config = config
+        self._reconfigure(list(self.partitions))
+
+    def _on_state(self, state: State) -> None:
+        key = state.topic, state.index
+        if self._node_id not in state.replicas:
+            if key in self.partitions:
+                self._by_topic[state.topic_id].discard(key)
+                self._remove(key)
+            return
+        partition = self._ensure(state)
+        partition.on_state(self._as_joined(state))
+        self._tell(key, partition)
+
+    def _ensure(self, state: State) -> Partition:
+        key = state.topic, state.index
+        partition = self.partitions.get(key)
+        if partition is not None:
+            return partition
+        folder = min(
+            (folder for folder in self.folders if not folder.is_offline),
+            key=lambda folder: len(folder.logs),
+            default=None,
+        )
+        created = None
+        if folder is not None:
+            self._home[key] = folder
+            created = Log.create(
+                Location(folder.disk, partition_folder(*key), folder.files),
+                self.log_config(state.topic),
+                now_ms=self._clock.now_ms(),
+                topic_id=state.topic_id,
+            )
+            folder.take_up(key, created)
+        return self._add(state, created)
+
+    def _add(self, state: State, opened: Log | None) -> Partition:
+        key = state.topic, state.index
+        if opened is not None:
+            opened.topic_id = state.topic_id
+        partition = Partition(self._node_id, self._as_joined(state), opened, self._flush)
+        self.partitions[key] = partition
+        self._by_topic.setdefault(state.topic_id, set()).add(key)
+        self._tell(key, partition)
+        return partition
+
+    def _remove(self, key: Key) -> None:
+        partition = self.partitions.pop(key)
+        folder = self._home.pop(key, None)
+        self._tell(key, None)
+        partition.close()
+        if folder is not None and not folder.is_offline:
+            job = folder.remove(key, self._new_unique())
+            self._jobs.submit(job, lambda result: _log_failure(f"removing {key[0]}-{key[1]}", result))
+
+    def _reconfigure(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            partition = self.partitions[key]
+            if partition.log is not None:
+                partition.log.reconfigure(self.log_config(key[0]))
+                partition.advance()  # flush.messages may have come or gone
+
+    def log_config(self, topic: str) -> LogConfig:
+        return LogConfig.from_settings(self._image.settings(TOPIC_RESOURCE, topic), self._config)
+
+    # -- folders ---------------------------------------------------------------------------------
+
+    def home(self, key: Key) -> LogFolder | None:
+        return self._home.get(key)
+
+    def moved(self, key: Key, folder: LogFolder, moved: Log) -> None:
+        """A partition's log lives in another folder now."""
+        self._home[key] = folder
+        self.partitions[key].log = moved
+
+    def on_folder_offline(self, folder: LogFolder) -> None:
+        """Its partitions are offline, and only those."""
+        for key, home in self._home.items():
+            if home is folder and key in self.partitions:
+                self.partitions[key].go_offline()
+
+    def logs(self) -> Iterator[tuple[Key, Partition, Log]]:
+        for key, partition in self.partitions.items():
+            if partition.log is not None:
+                yield key, partition, partition.log
+
+
+def _log_failure(what: str, result: object) -> None:
+    if isinstance(result, Exception):
+        logger.error("%s failed: %s", what, result)

@@ -1,0 +1,1 @@
+"""Where transactions meet partitions: admission of writes, markers, producer ids."""

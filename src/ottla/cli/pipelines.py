@@ -1,0 +1,71 @@
+"""`ottla pipelines`: what runs on Spark with state of its own: list, status, reset."""
+
+import argparse
+import sys
+import time
+
+from ottla.cli.options import add_command, client_settings
+from ottla.cli.tables import show
+from ottla.client import Admin
+from ottla.pipelines import status
+
+COLUMNS = ("TASK", "RECORDS", "LAG", "WRITTEN", "STATE-ROWS", "STATE-BYTES", "RESTORED", "LAST-STEP", "HOST")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_command(commands, "list", "pipelines that have committed")
+    shown = add_command(commands, "status", "records, lag and state of each stream task")
+    shown.add_argument("name")
+    shown.add_argument(
+        "-w", "--watch", type=float, nargs="?", const=1.0, metavar="SECONDS", help="again and again (1)"
+    )
+    reset = add_command(
+        commands,
+        "reset",
+        "forget positions and state of a pipeline that does not run (dry run unless --execute)",
+    )
+    reset.add_argument("name")
+    reset.add_argument("--execute", action="store_true", help="do it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with Admin(client_settings(arguments)) as admin:
+        if arguments.command == "list":
+            show(arguments, ("PIPELINE",), [(name,) for name in status.names(admin)])
+        elif arguments.command == "reset":
+            _reset(admin, arguments)
+        else:
+            _status(admin, arguments)
+    return 0
+
+
+def _status(admin: Admin, arguments: argparse.Namespace) -> None:
+    while True:
+        show(arguments, COLUMNS, [_row(task) for task in status.status(admin, arguments.name)])
+        if arguments.watch is None:
+            return
+        time.sleep(arguments.watch)
+        print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
+
+
+def _row(task: status.TaskStatus) -> tuple[object, ...]:
+    figures = task.commit.figures
+    ago = f"{time.time() - figures.at_ms / 1000:,.0f} s ago" if figures.at_ms else None
+    return (
+        task.commit.task, figures.records, task.lag, figures.written, figures.rows, figures.bytes,
+        figures.restored, ago, figures.host or None,
+    )  # fmt: skip
+
+
+def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
+    tasks = status.status(admin, arguments.name)
+    if not arguments.execute:
+        print(
+            f"would delete the positions of {len(tasks)} stream tasks and the internal topics of {arguments.name}; "
+            "--execute does it. Files in its state_dir are of no use then"
+        )
+        return
+    for topic in status.reset(admin, arguments.name):
+        print(f"deleted {topic}")
+    print(f"{arguments.name} begins from the start")

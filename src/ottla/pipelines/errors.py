@@ -1,0 +1,19 @@
+"""What stops a pipeline, each with a sentence that says what to do."""
+
+from ottla.errors import OttlaError
+
+
+class PipelineError(OttlaError):
+    """A pipeline cannot go on."""
+
+
+class BadTopology(PipelineError):
+    """The stages do not fit together, or not with what is stored."""
+
+
+class StateLost(PipelineError):
+    """The state that the committed positions belong to cannot be rebuilt."""
+
+
+class TakenOver(PipelineError):
+    """Another driver runs this pipeline now."""

@@ -1,0 +1,121 @@
+"""What a step commits with each position: which state belongs to it, how far the clock is, and what to show."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.pipelines.errors import PipelineError, StateLost
+from ottla.pipelines.topology import TaskId
+
+FORMAT = 1
+METADATA_MAX = 4_000  # brokers take 4,096 bytes unless told otherwise (offset.metadata.max.bytes)
+
+
+class ChangelogEnd(NamedTuple):
+    """Where a store's changelog ends, in the life of the topic that the id names, and how its values are to be read."""
+
+    offset: int
+    topic_id: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is shown of a stream task."""
+
+    records: int = 0  # read since the pipeline began
+    written: int = 0  # results since the pipeline began
+    rows: int = 0  # of its stores
+    bytes: int = 0
+    restored: int = 0  # changelog records read for the last step
+    at_ms: int = 0
+    took_ms: int = 0
+    host: str = ""
+    ages_ms: tuple[int, ...] = ()  # of some of the last step's records when it was about to be committed
+    shown: Mapping[str, int] = field(default_factory=dict)  # what the operator shows
+
+
+FIGURES = tuple(each.name for each in fields(Figures))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The outcome of a stream task's last step. `token` is empty before the first one."""
+
+    offsets: Mapping[TopicPartition, int]
+    token: bytes = b""
+    ends: Mapping[str, ChangelogEnd] = field(default_factory=dict)
+    time_ms: int = -1
+    figures: Figures = Figures()
+    task: str = ""
+
+    def to_metadata(self) -> str:
+        """Figures are left out where they would not fit: a position that cannot be committed helps nobody."""
+        text = self._text(self.figures)
+        return text if len(text) <= METADATA_MAX else self._text(Figures(records=self.figures.records))
+
+    def _text(self, figures: Figures) -> str:
+        told: dict[str, Any] = {
+            "v": FORMAT,
+            "task": self.task,
+            "token": self.token.hex(),
+            "ends": {name: list(end) for name, end in self.ends.items()},
+            "time": self.time_ms,
+            "shown": [getattr(figures, name) for name in FIGURES],
+        }
+        return json.dumps(told, separators=(",", ":"))
+
+    def to_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All positions carry the same text."""
+        text = self.to_metadata()
+        return {where: OffsetAndMetadata(offset, text) for where, offset in self.offsets.items()}
+
+
+def read_commit(
+    task: TaskId, inputs: Iterable[TopicPartition], committed: Mapping[TopicPartition, OffsetAndMetadata]
+) -> Commit:
+    """The commit behind all positions of a stream task."""
+    missing = [str(where) for where in inputs if where not in committed]
+    if missing:
+        raise StateLost(
+            f"{task} has no committed position for {', '.join(missing)}: it was deleted, with its topic or by itself, "
+            "or has expired. Without it nobody knows what the state holds; reset the pipeline to begin again"
+        )
+    committed = {where: committed[where] for where in inputs}
+    texts = {told.metadata for told in committed.values()}
+    if len(texts) != 1:
+        raise PipelineError(
+            f"the positions of {task} are of different steps: somebody else has committed to the pipeline's group"
+        )
+    offsets = {where: told.offset for where, told in committed.items()}
+    return parse(str(task), offsets, texts.pop())
+
+
+def parse(task: str, offsets: Mapping[TopicPartition, int], text: str) -> Commit:
+    """The commit that a position's metadata tells of."""
+    if not text:
+        return Commit(offsets, task=task)  # set by a tool, for a pipeline whose internal topics are new
+    try:
+        told = json.loads(text)
+        if told["v"] != FORMAT:
+            raise PipelineError(f"{task} was committed in format {told['v']}; this version reads {FORMAT}")
+        return Commit(
+            offsets,
+            bytes.fromhex(told["token"]),
+            {name: ChangelogEnd(*end) for name, end in told["ends"].items()},
+            told["time"],
+            _figures(told["shown"]),
+            told["task"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(
+            f"the positions of {task} were not committed by the pipeline; reset it to begin again"
+        ) from error
+
+
+def _figures(told: list[Any]) -> Figures:
+    """A commit of another version may show more or less."""
+    known = dict(zip(FIGURES, told, strict=False))
+    return Figures(**{**known, "ages_ms": tuple(known.get("ages_ms", ()))})

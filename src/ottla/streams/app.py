@@ -1,0 +1,86 @@
+"""`App`: a program over topics, described by calls and run on Spark."""
+
+from typing import Any
+
+from ottla.pipelines.state.spec import StoreSpec
+from ottla.pipelines.topology import Pipeline
+from ottla.streams import nodes
+from ottla.streams.dsl import Builder, Stream, Table
+from ottla.streams.errors import BadTopology
+from ottla.streams.graph import Graph
+from ottla.streams.serdes import Serde, bytes_, string
+
+
+class App:
+    """`name` is the group's id and the prefix of internal topics. Settings of clients are keywords with underscores.
+
+    Time is that of the records, as in Kafka Streams. With `clock="wall"` it also moves while nothing comes, to the
+    wall clock minus `lateness_ms`, so that windows close; records that come even later are late then.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str = "localhost:9092",
+        *,
+        clock: str = "events",
+        lateness_ms: int = 10_000,
+        **client: Any,
+    ) -> None:
+        self.name = name
+        self._timing = {"clock": clock, "lateness_ms": lateness_ms}
+        self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
+        self._builder = Builder(name, Graph())
+
+    def stream(self, topic: str, key: Serde = string, value: Serde = bytes_) -> Stream:
+        return Stream(self._builder, self._builder.source(topic, key, value), key, value)
+
+    def table(self, topic: str, key: Serde = string, value: Serde = bytes_, name: str | None = None) -> Table:
+        """The latest value of each key; a record without value deletes its key."""
+        source = self._builder.source(topic, key, value)
+        store = StoreSpec(name or f"{topic}-STATE-STORE", (("value", "bytes"),), timestamped=True)
+        node = nodes.TableSource(store.name, key, value)
+        number = self._builder.graph.add("KTABLE-SOURCE", node, [source], [store])
+        return Table(self._builder, number, key, value, number, store.name, value, store.name)
+
+    def pipeline(self, **options: Any) -> Pipeline:
+        """What `ottla.pipelines` runs; `options` are those of `Pipeline`."""
+        graph = self._builder.graph
+        if not graph.nodes:
+            raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
+        return Pipeline(
+            self.name, graph.stages(**self._timing), self._client, tuple(graph.repartitions), **options
+        )
+
+    def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
+        """Until it is stopped, on a local Spark session or the given one; `once=True` ends with the records of now."""
+        from ottla import pipelines
+
+        pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
+
+    def describe(self) -> str:
+        """The topology in the words of Kafka Streams."""
+        lines = ["Topologies:"]
+        children: dict[int, list[str]] = {}
+        for placed in self._builder.graph.nodes:
+            for parent in placed.parents:
+                children.setdefault(parent, []).append(placed.name)
+        parents = {placed.number: placed.name for placed in self._builder.graph.nodes}
+        for index, part in enumerate(self._builder.graph.parts()):
+            lines.append(f"   Sub-topology: {index}")
+            for placed in part:
+                kind, told = _told(placed)
+                lines.append(f"    {kind}: {placed.name} ({told})")
+                if kind != "Sink":
+                    lines.append(f"      --> {', '.join(children.get(placed.number, [])) or 'none'}")
+                if placed.parents:
+                    lines.append(f"      <-- {', '.join(parents[parent] for parent in placed.parents)}")
+        return "\n".join(lines)
+
+
+def _told(placed: Any) -> tuple[str, str]:
+    if isinstance(placed.node, nodes.Source):
+        return "Source", f"topics: [{placed.node.name}]"
+    if isinstance(placed.node, nodes.Sink):
+        return "Sink", f"topic: {placed.node.topic}"
+    return "Processor", f"stores: [{', '.join(store.name for store in placed.stores)}]"

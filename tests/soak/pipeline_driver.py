@@ -1,0 +1,99 @@
+"""A driver to be killed: counts words in two stages until it dies. Its workers die by themselves now and then.
+
+python -m tests.soak.pipeline_driver BOOTSTRAP FOLDER CHANCE [MASTER]
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ottla import pipelines
+from ottla.pipelines import Operator, Pipeline, Repartition, Stage, Step, StoreSpec
+
+NAME, WORDS, COUNTS = "soak-count", "pipeline-words", "pipeline-counts"
+STORE = StoreSpec("counts", (("n", "int64"),))
+
+
+class Spread(Operator):
+    """Words under themselves as keys."""
+
+    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        columns = [rows.column("value"), rows.column("value")]
+        step.emit("by-word", pa.RecordBatch.from_arrays(columns, names=["key", "value"]))
+
+
+class Count(Operator):
+    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        counts = step.stores["counts"]
+        places = counts.rows(rows.column("key"))
+        np.add.at(counts["n"], places, 1)
+        changed = counts.touch(places)
+        keys = counts.keys(changed)
+        told = zip(keys.to_pylist(), counts["n"][changed].tolist(), strict=True)
+        values = pa.array([b"%s %d" % each for each in told], pa.binary())
+        step.emit(COUNTS, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"]))
+
+
+def mortal(operator: type[Operator], chance: float) -> Operator:
+    """In a worker: from now on it may die before, inside and after the commit of a step."""
+    from ottla.client.exactly_once.owner import TransactionOwner
+    from ottla.pipelines.cluster_log import ClusterLog
+
+    for home, name in (
+        (ClusterLog, "commit"),
+        (ClusterLog, "flush"),
+        (TransactionOwner, "commit_transaction"),
+    ):
+        plain = getattr(home, name)
+        if not hasattr(plain, "mortal"):
+            setattr(home, name, _mortal(plain, chance))
+    return operator()
+
+
+def _mortal(plain: Any, chance: float) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
+        if random.random() < chance:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = plain(*arguments, **named)
+        if random.random() < chance:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    call.mortal = True  # type: ignore[attr-defined]
+    return call
+
+
+def pipeline(bootstrap: str, folder: str, chance: float) -> Pipeline:
+    stages = (
+        Stage("spread", (WORDS,), partial(mortal, Spread, chance), outputs=("by-word",)),
+        Stage("count", ("by-word",), partial(mortal, Count, chance), (STORE,), (COUNTS,)),
+    )
+    client = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 20_000}
+    return Pipeline(NAME, stages, client, (Repartition("by-word", 3),), state_dir=f"{folder}/state")
+
+
+def main(bootstrap: str, folder: str, chance: str, master: str = "") -> None:
+    import ottla.spark
+
+    settings = {"spark.master": master} if master else None
+    spark = ottla.spark.session("pipeline soak", cores=2, settings=settings)
+    spark.sparkContext.setLogLevel("OFF")
+    print("ready", flush=True)
+    pipelines.run(
+        pipeline(bootstrap, folder, float(chance)),
+        spark,
+        restarts_max=1_000,
+        tasks=random.randint(1, 3),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,233 @@
+"""Pipelines killed in every way: counts are exact, and no count goes back or comes twice.
+
+    python -m tests.soak.pipelines [--kills 50] [--seed N] [--kafka]
+
+A producer writes words; a pipeline of two stages counts them. Workers, the driver with its JVM and the broker get
+SIGKILL at random moments; workers also kill themselves before, inside and after commits; state files and the number of
+Spark tasks change between starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from ottla.client.admin import Admin
+from ottla.errors import OttlaError
+from ottla.pipelines.status import status
+from tests.oracle.cluster import Oracle
+from tests.oracle.ottla import Ottla
+from tests.soak.kills import make_topic, read_all
+from tests.soak.pipeline_driver import COUNTS, NAME, WORDS
+from tests.soak.processes import descendants, kill
+
+_ROOT = Path(__file__).parents[2]
+_STUCK_S = 300
+_CHANCE = 0.004  # of a worker's death around each call
+SERVERS: tuple[Callable[[], Ottla | Oracle], ...] = (Ottla, lambda: Oracle(heap="512M"))
+
+
+@dataclass(slots=True)
+class Report:
+    server: str = ""
+    kills: dict[str, int] = field(default_factory=dict)
+    lost_files: int = 0
+    words: int = 0
+    results: int = 0
+    wrong: int = 0
+    went_back: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.wrong or self.went_back or self.failures) and self.results > 0
+
+
+class Load(threading.Thread):
+    """Words, until it is told to stop."""
+
+    def __init__(self, bootstrap: str, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._chance, self._over = random.Random(seed), threading.Event()
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+            | {"message.timeout.ms": 300_000, "error_cb": lambda _: None}
+        )
+        self.sent: Counter[str] = Counter()
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            for _ in range(50):
+                word = f"w{self._chance.randint(0, 299)}"
+                self.sent[word] += 1
+                self._producer.produce(WORDS, word.encode(), b"k%d" % self._chance.randint(0, 9))
+            self._producer.poll(0)
+
+    def finish(self) -> None:
+        self._over.set()
+        self.join()
+        assert not self._producer.flush(120), "the words were not written"
+
+
+class Driver:
+    """The process of the query, and all that it starts."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.soak.pipeline_driver", bootstrap, str(folder), str(_CHANCE)]
+        environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
+        self.log = folder / "driver.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=_ROOT, env=environment)
+
+    def kill(self) -> None:
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            kill(pid)
+        self.process.wait()
+
+    def kill_worker(self, chance: random.Random) -> None:
+        workers = [pid for pid in descendants(self.process.pid) if b"-m\0ottla.spark.daemon" in _command(pid)]
+        if workers:
+            kill(chance.choice(workers))
+
+
+def run(
+    kills: int,
+    seed: int,
+    say: Callable[[str], None] = lambda _: None,
+    server: Callable[[], Ottla | Oracle] = Ottla,
+) -> Report:
+    """`kills` of each kind."""
+    chance, report = random.Random(seed), Report()
+    folder = Path(tempfile.mkdtemp(prefix="ottla-pipeline-soak-"))
+    with server() as broker:
+        report.server = broker.name
+        for topic in (WORDS, COUNTS):
+            make_topic(broker.bootstrap, topic, 3)
+        load = Load(broker.bootstrap, seed)
+        load.start()
+        driver = Driver(broker.bootstrap, folder)
+        try:
+            for kind in _order(kills, chance):
+                _wait_for_progress(broker.bootstrap, driver)
+                time.sleep(chance.uniform(0, 1.5))
+                driver = _strike(kind, chance, report, broker, driver, folder)
+                report.kills[kind] = report.kills.get(kind, 0) + 1
+                say(f"{kind} {report.kills[kind]}")
+            load.finish()
+            report.words = load.sent.total()
+            _drain(broker.bootstrap, driver)
+            _judge(report, broker.bootstrap, load.sent)
+        except (RuntimeError, OttlaError) as error:
+            report.failures.append(f"{error}; {driver.log} ends with {_tail(driver.log)}")
+        finally:
+            driver.kill()
+    if report.is_clean:
+        shutil.rmtree(folder, ignore_errors=True)
+    return report
+
+
+def _order(kills: int, chance: random.Random) -> list[str]:
+    order = [kind for kind in ("worker", "driver", "broker") for _ in range(kills)]
+    chance.shuffle(order)
+    return order
+
+
+def _strike(
+    kind: str, chance: random.Random, report: Report, broker: Ottla | Oracle, driver: Driver, folder: Path
+) -> Driver:
+    match kind:
+        case "worker":
+            driver.kill_worker(chance)
+        case "broker":
+            broker.kill()
+            broker.restart()
+        case _:
+            driver.kill()
+            if chance.random() < 0.3:
+                shutil.rmtree(folder / "state", ignore_errors=True)
+                report.lost_files += 1
+            return Driver(broker.bootstrap, folder)
+    return driver
+
+
+def _records(bootstrap: str) -> tuple[int, int]:
+    """Read so far by both stages, and the lag. Before the first step there is no pipeline."""
+    with contextlib.suppress(OttlaError), Admin(bootstrap_servers=bootstrap) as admin:
+        tasks = status(admin, NAME)
+        return sum(task.commit.figures.records for task in tasks), sum(task.lag for task in tasks)
+    return -1, -1
+
+
+def _wait_for_progress(bootstrap: str, driver: Driver) -> None:
+    before, deadline = _records(bootstrap)[0], time.monotonic() + _STUCK_S
+    while _records(bootstrap)[0] <= before:
+        if time.monotonic() > deadline or driver.process.poll() is not None:
+            raise RuntimeError("the pipeline does not go on")
+        time.sleep(0.2)
+
+
+def _drain(bootstrap: str, driver: Driver) -> None:
+    """Markers of transactions count as lag until the next step, so a lag that stays small and still is none."""
+    deadline, still = time.monotonic() + _STUCK_S, 0
+    before = (-1, -1)
+    while still < 10:
+        seen = _records(bootstrap)
+        still = still + 1 if seen == before and seen[0] > 0 and seen[1] < 20 else 0
+        before = seen
+        if time.monotonic() > deadline or driver.process.poll() is not None:
+            raise RuntimeError(f"the pipeline does not come to its end: {seen}")
+        time.sleep(0.5)
+
+
+def _judge(report: Report, bootstrap: str, sent: Counter[str]) -> None:
+    found: dict[str, list[int]] = {}
+    for partition in range(3):
+        for value in read_all(bootstrap, COUNTS, partition, **{"isolation.level": "read_committed"}):
+            word, count = value.decode().split()
+            found.setdefault(word, []).append(int(count))
+    report.results = sum(map(len, found.values()))
+    report.wrong = sum(found.get(word, [0])[-1] != count for word, count in sent.items())
+    report.went_back = sum(counts != sorted(set(counts)) for counts in found.values())
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-1500:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=50, help="of each kind (50)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--kafka", action="store_true", help="on Apache Kafka")
+    options = parser.parse_args()
+    report = run(options.kills, options.seed, print, SERVERS[options.kafka])
+    print(json.dumps({name: getattr(report, name) for name in Report.__slots__}))
+    return 0 if report.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
