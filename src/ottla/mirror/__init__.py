@@ -1,0 +1,1 @@
+"""Topics, settings and positions from one cluster to another."""
