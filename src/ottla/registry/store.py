@@ -6,6 +6,7 @@ registry learns of it with its next write, and does the same. So no id is given 
 """
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from ottla.registry.state import State
 
 log = logging.getLogger(__name__)
 TOPIC = "_schemas"
-_ATTEMPTS = 5
+_PAUSE_S, _PAUSE_S_MAX = 0.02, 0.5
 _POLL_S = 0.5
 _LATEST = -1
 
@@ -129,7 +130,8 @@ class TopicStore:
     def change(self, decide: Callable[[Registry], Decision]) -> Any:
         """The decision's answer, once its records are committed and applied here."""
         with self._writing:
-            for _ in range(_ATTEMPTS):
+            deadline, pause_s = time.monotonic() + self._timeout_s, _PAUSE_S
+            while True:
                 try:
                     return self._change(decide)
                 except errors.RegistryError:
@@ -138,8 +140,11 @@ class TopicStore:
                     # Fenced, or unknown whether it was committed: what the topic says then decides.
                     log.info("another registry wrote, or the write failed: %s", error)
                     self._drop_producer()
-                    failure: OttlaError = error
-            raise errors.store_failed(str(failure))
+                    if time.monotonic() > deadline:
+                        raise errors.store_failed(str(error)) from error
+                # Two that write at the same time would fence each other for ever: each waits for a while of its own.
+                self._stopped.wait(random.uniform(0, pause_s))
+                pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     def _change(self, decide: Callable[[Registry], Decision]) -> Any:
         producer = self._owner()

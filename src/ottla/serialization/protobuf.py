@@ -51,7 +51,8 @@ class ProtobufSerializer(SchemaSerializer):
     def _payload(self, value: Any, registered: RegisteredSchema) -> bytes:
         if not isinstance(value, Message) or value.DESCRIPTOR.full_name != self._descriptor.full_name:
             raise BadValue(f"a {type(value).__name__} is no {self._descriptor.full_name}")
-        return self._indexes + value.SerializeToString()
+        payload: bytes = value.SerializeToString()
+        return self._indexes + payload
 
 
 class ProtobufDeserializer(SchemaDeserializer):

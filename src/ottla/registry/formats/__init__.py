@@ -44,7 +44,7 @@ def parse(content: Content, references: Mapping[str, str]) -> Parsed:
     if home is None:
         raise errors.invalid_schema(f"the type {content.schema_type} is not known; it is {', '.join(TYPES)}")
     try:
-        parser: Parser = import_module(home)  # type: ignore[assignment]
+        parser: Parser = import_module(home)
     except ImportError as error:
         raise errors.unprocessable(
             f"{content.schema_type} schemas need the package {error.name}: pip install 'ottla[registry]'"

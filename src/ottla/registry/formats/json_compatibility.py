@@ -319,7 +319,7 @@ def _covering(schema: Schema, name: str) -> Schema | None:
 
 
 def _search(pattern: str, name: str) -> bool:
-    import re2
+    import re2  # type: ignore[import-untyped,unused-ignore]
 
     try:
         return re2.search(pattern, name) is not None

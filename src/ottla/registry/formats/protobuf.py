@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import protoxy
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 from google.protobuf.message import DecodeError
 
 from ottla.registry import errors
 from ottla.registry.formats.protobuf_text import printed
 
 _FILE = "schema.proto"  # the name that a schema has here; clients give it their own
-Field = FieldDescriptorProto
 # Types whose bytes on the wire mean the same to a reader of either.
 _ALIKE = (
     {

@@ -6,12 +6,13 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
-    FieldDescriptorProto,
     FileDescriptorProto,
     ServiceDescriptorProto,
 )
+from google.protobuf.descriptor_pb2 import (
+    FieldDescriptorProto as Field,
+)
 
-Field = FieldDescriptorProto
 _SCALARS = {
     Field.TYPE_DOUBLE: "double",
     Field.TYPE_FLOAT: "float",
