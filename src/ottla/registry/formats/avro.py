@@ -70,14 +70,10 @@ class AvroSchema:
 def parse(text: str, references: Mapping[str, str]) -> AvroSchema:
     try:
         names = avro.name.Names(validate_names=True)
-        known: set[str] = set()
         for reference in references.values():
-            content = _loaded(reference)
-            avro.schema.make_avsc_object(content, names)
-            _canonical(content, "", known)
-        content = _loaded(text)
-        schema = avro.schema.make_avsc_object(content, names)
-        return AvroSchema(to_json(_canonical(content, "", known)), schema)
+            avro.schema.make_avsc_object(_canonical(_loaded(reference), ""), names)
+        canonical = _canonical(_loaded(text), "")
+        return AvroSchema(to_json(canonical), avro.schema.make_avsc_object(canonical, names))
     except (avro.errors.AvroException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.invalid_schema(f"{text[:200]}: {error}") from error
 
@@ -88,30 +84,29 @@ def _loaded(text: str) -> Any:
     return stripped if stripped in _PRIMITIVE else json.loads(stripped)
 
 
-def _canonical(schema: Any, space: str, known: set[str]) -> Any:
-    """`space` is the namespace around it, `known` the full names that were defined before."""
+def _canonical(schema: Any, space: str) -> Any:
+    """`space` is the namespace around it."""
     if isinstance(schema, list):
-        return [_canonical(branch, space, known) for branch in schema]
+        return [_canonical(branch, space) for branch in schema]
     if isinstance(schema, str):
         return schema if schema in _PRIMITIVE else _shortened(_full(schema, None, space)[0], space)
     kind = schema["type"]
     if isinstance(kind, (dict, list)):
-        return _canonical(kind, space, known)
+        return _canonical(kind, space)
     properties = {name: value for name, value in schema.items() if name not in _OWN}
     if kind in _NAMED:
-        return _named(schema, kind, space, known, properties)
+        return _named(schema, kind, space, properties)
     if kind == "array":
-        return {"type": kind, "items": _canonical(schema["items"], space, known), **properties}
+        return {"type": kind, "items": _canonical(schema["items"], space), **properties}
     if kind == "map":
-        return {"type": kind, "values": _canonical(schema["values"], space, known), **properties}
+        return {"type": kind, "values": _canonical(schema["values"], space), **properties}
     if kind not in _PRIMITIVE:
-        return _canonical(kind, space, known)
+        return _canonical(kind, space)
     return {"type": kind, **properties} if properties else kind
 
 
-def _named(schema: Any, kind: str, space: str, known: set[str], properties: dict[str, Any]) -> Any:
+def _named(schema: Any, kind: str, space: str, properties: dict[str, Any]) -> Any:
     full, own_space = _full(schema["name"], schema.get("namespace"), space)
-    known.add(full)
     result: dict[str, Any] = {"type": kind, "name": full.rpartition(".")[2]}
     if own_space != space:
         result["namespace"] = own_space
@@ -124,15 +119,15 @@ def _named(schema: Any, kind: str, space: str, known: set[str], properties: dict
     elif kind == "fixed":
         result["size"] = schema["size"]
     else:
-        result["fields"] = [_field(each, own_space, known) for each in schema["fields"]]
+        result["fields"] = [_field(each, own_space) for each in schema["fields"]]
     result.update(properties)
     if schema.get("aliases"):
         result["aliases"] = [_shortened(_full(a, None, own_space)[0], own_space) for a in schema["aliases"]]
     return result
 
 
-def _field(schema: Any, space: str, known: set[str]) -> Any:
-    result: dict[str, Any] = {"name": schema["name"], "type": _canonical(schema["type"], space, known)}
+def _field(schema: Any, space: str) -> Any:
+    result: dict[str, Any] = {"name": schema["name"], "type": _canonical(schema["type"], space)}
     if schema.get("doc") is not None:
         result["doc"] = schema["doc"]
     if "default" in schema:
