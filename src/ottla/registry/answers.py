@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.registry import errors
-from ottla.registry.decisions import Registry, described
+from ottla.registry.decisions import Decision, Registry, described
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats import TYPES
 from ottla.registry.state import Content, Version, content_of
-from ottla.registry.store import TopicStore
 from ottla.registry.subjects import DEFAULT, checked, context_of, normal, qualified
 
 if TYPE_CHECKING:
@@ -19,6 +18,18 @@ VERSION_MAX = 2**31 - 1
 _TYPES_THAT_HAVE_FORMATS = ("serialized", "resolved", "ignore_extensions")
 
 
+class Store(Protocol):
+    """What handlers ask: `catch_up` waits until everything that is committed by now is known."""
+
+    def ask(self, question: Callable[[Registry], Any]) -> Any: ...
+
+    def change(self, decide: Callable[[Registry], Decision]) -> Any: ...
+
+    def catch_up(self) -> None: ...
+
+    def cluster_id(self) -> str: ...
+
+
 class PlainText(str):
     """A schema by itself: the answer is its text, not a JSON string of it."""
 
@@ -26,11 +37,11 @@ class PlainText(str):
 # -- subjects and versions -------------------------------------------------------------------------------
 
 
-def root(store: TopicStore, request: "Request") -> Any:
+def root(store: Store, request: "Request") -> Any:
     return {}
 
 
-def subjects(store: TopicStore, request: "Request") -> Any:
+def subjects(store: Store, request: "Request") -> Any:
     prefix = request.query.get("subjectPrefix", ":*:")
 
     def ask(registry: Registry) -> list[str]:
@@ -49,7 +60,7 @@ def _starts(subject: str, prefix: str) -> bool:
     return normal(subject).startswith(normal(prefix))
 
 
-def versions(store: TopicStore, request: "Request", subject: str) -> Any:
+def versions(store: Store, request: "Request", subject: str) -> Any:
     name = checked(subject)
 
     def ask(registry: Registry) -> list[int]:
@@ -64,13 +75,13 @@ def versions(store: TopicStore, request: "Request", subject: str) -> Any:
     return _page(request, _fresh(store, ask))
 
 
-def version(store: TopicStore, request: "Request", subject: str, number: str) -> Any:
+def version(store: Store, request: "Request", subject: str, number: str) -> Any:
     return _fresh(
         store, lambda registry: _version_body(registry, request, _version(registry, request, subject, number))
     )
 
 
-def version_schema(store: TopicStore, request: "Request", subject: str, number: str) -> Any:
+def version_schema(store: Store, request: "Request", subject: str, number: str) -> Any:
     return _fresh(
         store,
         lambda registry: PlainText(
@@ -79,7 +90,7 @@ def version_schema(store: TopicStore, request: "Request", subject: str, number: 
     )
 
 
-def referenced_by(store: TopicStore, request: "Request", subject: str, number: str) -> Any:
+def referenced_by(store: Store, request: "Request", subject: str, number: str) -> Any:
     def ask(registry: Registry) -> list[int]:
         version = _version(registry, request, subject, number)
         referring = registry.state.referring(version.subject, version.version)
@@ -88,7 +99,7 @@ def referenced_by(store: TopicStore, request: "Request", subject: str, number: s
     return _fresh(store, ask)
 
 
-def latest_with_metadata(store: TopicStore, request: "Request", subject: str) -> Any:
+def latest_with_metadata(store: Store, request: "Request", subject: str) -> Any:
     """The latest version whose metadata has the properties `key=value` that are asked for."""
 
     def ask(registry: Registry) -> Any:
@@ -102,7 +113,7 @@ def latest_with_metadata(store: TopicStore, request: "Request", subject: str) ->
     return _fresh(store, ask)
 
 
-def lookup(store: TopicStore, request: "Request", subject: str) -> Any:
+def lookup(store: Store, request: "Request", subject: str) -> Any:
     content, _, _ = _schema_of(request)
 
     def ask(registry: Registry) -> Any:
@@ -114,7 +125,7 @@ def lookup(store: TopicStore, request: "Request", subject: str) -> Any:
     return _fresh(store, ask)
 
 
-def register(store: TopicStore, request: "Request", subject: str) -> Any:
+def register(store: Store, request: "Request", subject: str) -> Any:
     content, schema_id, number = _schema_of(request)
     version = store.change(
         lambda registry: registry.register(
@@ -129,7 +140,7 @@ def register(store: TopicStore, request: "Request", subject: str) -> Any:
     return {"id": version.schema_id, "version": version.version, "guid": version.content.guid}
 
 
-def delete_version(store: TopicStore, request: "Request", subject: str, number: str) -> Any:
+def delete_version(store: Store, request: "Request", subject: str, number: str) -> Any:
     wanted = _number(number)
     return store.change(
         lambda registry: registry.delete_version(
@@ -138,7 +149,7 @@ def delete_version(store: TopicStore, request: "Request", subject: str, number: 
     )
 
 
-def delete_subject(store: TopicStore, request: "Request", subject: str) -> Any:
+def delete_subject(store: Store, request: "Request", subject: str) -> Any:
     return store.change(
         lambda registry: registry.delete_subject(checked(subject), permanent=request.flag("permanent"))
     )
@@ -147,11 +158,11 @@ def delete_subject(store: TopicStore, request: "Request", subject: str) -> Any:
 # -- schemas ---------------------------------------------------------------------------------------------
 
 
-def types(store: TopicStore, request: "Request") -> Any:
+def types(store: Store, request: "Request") -> Any:
     return list(TYPES)
 
 
-def schemas(store: TopicStore, request: "Request") -> Any:
+def schemas(store: Store, request: "Request") -> Any:
     prefix = request.query.get("subjectPrefix", ":*:")
 
     def ask(registry: Registry) -> list[Any]:
@@ -168,7 +179,7 @@ def schemas(store: TopicStore, request: "Request") -> Any:
     return _page(request, store.ask(ask))
 
 
-def schema_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any:
+def schema_by_id(store: Store, request: "Request", schema_id: str) -> Any:
     def ask(registry: Registry) -> Any:
         content = _content(registry, request, schema_id)
         body = {"guid": content.guid, **described(content), "schema": _text(registry, request, content)}
@@ -179,20 +190,20 @@ def schema_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any:
     return _fresh(store, ask)
 
 
-def schema_text_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any:
+def schema_text_by_id(store: Store, request: "Request", schema_id: str) -> Any:
     return _fresh(
         store, lambda registry: PlainText(_text(registry, request, _content(registry, request, schema_id)))
     )
 
 
-def subjects_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any:
+def subjects_by_id(store: Store, request: "Request", schema_id: str) -> Any:
     def ask(registry: Registry) -> list[str]:
         return list(dict.fromkeys(version.subject for version in _using(registry, request, schema_id)))
 
     return _page(request, _fresh(store, ask))
 
 
-def versions_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any:
+def versions_by_id(store: Store, request: "Request", schema_id: str) -> Any:
     def ask(registry: Registry) -> list[Any]:
         using = _using(registry, request, schema_id)
         return [{"subject": version.subject, "version": version.version} for version in using]
@@ -200,7 +211,7 @@ def versions_by_id(store: TopicStore, request: "Request", schema_id: str) -> Any
     return _page(request, _fresh(store, ask))
 
 
-def schema_by_guid(store: TopicStore, request: "Request", guid: str) -> Any:
+def schema_by_guid(store: Store, request: "Request", guid: str) -> Any:
     def ask(registry: Registry) -> Any:
         content = registry.state.guids.get(guid)
         if content is None:
@@ -210,7 +221,7 @@ def schema_by_guid(store: TopicStore, request: "Request", guid: str) -> Any:
     return _fresh(store, ask)
 
 
-def ids_by_guid(store: TopicStore, request: "Request", guid: str) -> Any:
+def ids_by_guid(store: Store, request: "Request", guid: str) -> Any:
     def ask(registry: Registry) -> list[Any]:
         every = registry.state.ids.items()
         return [
@@ -223,19 +234,19 @@ def ids_by_guid(store: TopicStore, request: "Request", guid: str) -> Any:
 # -- compatibility ---------------------------------------------------------------------------------------
 
 
-def compatible_with(store: TopicStore, request: "Request", subject: str, number: str) -> Any:
+def compatible_with(store: Store, request: "Request", subject: str, number: str) -> Any:
     def earlier(registry: Registry) -> list[Version]:
         return [_version(registry, request, subject, number)]
 
     return _compatible(store, request, subject, earlier)
 
 
-def compatible_with_all(store: TopicStore, request: "Request", subject: str) -> Any:
+def compatible_with_all(store: Store, request: "Request", subject: str) -> Any:
     return _compatible(store, request, subject, lambda registry: registry.state.versions(checked(subject)))
 
 
 def _compatible(
-    store: TopicStore, request: "Request", subject: str, earlier: Callable[[Registry], list[Version]]
+    store: Store, request: "Request", subject: str, earlier: Callable[[Registry], list[Version]]
 ) -> Any:
     content, _, _ = _schema_of(request)
 
@@ -250,7 +261,7 @@ def _compatible(
 # -- settings --------------------------------------------------------------------------------------------
 
 
-def config(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def config(store: Store, request: "Request", subject: str | None = None) -> Any:
     def ask(registry: Registry) -> Any:
         name = None if subject is None else normal(subject)
         if name is not None and name not in registry.state.configs and not request.flag("defaultToGlobal"):
@@ -260,16 +271,16 @@ def config(store: TopicStore, request: "Request", subject: str | None = None) ->
     return _fresh(store, ask)
 
 
-def set_config(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def set_config(store: Store, request: "Request", subject: str | None = None) -> Any:
     body = _object(request)
     return store.change(lambda registry: registry.set_config(_named(subject), body))
 
 
-def delete_config(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def delete_config(store: Store, request: "Request", subject: str | None = None) -> Any:
     return store.change(lambda registry: registry.delete_config(_named(subject)))
 
 
-def mode(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def mode(store: Store, request: "Request", subject: str | None = None) -> Any:
     def ask(registry: Registry) -> Any:
         name = _named(subject)
         if name is not None and name not in registry.state.modes and not request.flag("defaultToGlobal"):
@@ -279,27 +290,27 @@ def mode(store: TopicStore, request: "Request", subject: str | None = None) -> A
     return _fresh(store, ask)
 
 
-def set_mode(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def set_mode(store: Store, request: "Request", subject: str | None = None) -> Any:
     wanted = _object(request).get("mode")
     return store.change(
         lambda registry: registry.set_mode(_named(subject), wanted, force=request.flag("force"))
     )
 
 
-def delete_mode(store: TopicStore, request: "Request", subject: str | None = None) -> Any:
+def delete_mode(store: Store, request: "Request", subject: str | None = None) -> Any:
     return store.change(lambda registry: registry.delete_mode(_named(subject)))
 
 
-def contexts(store: TopicStore, request: "Request") -> Any:
+def contexts(store: Store, request: "Request") -> Any:
     return store.ask(lambda registry: sorted(registry.state.contexts))
 
 
-def cluster(store: TopicStore, request: "Request") -> Any:
+def cluster(store: Store, request: "Request") -> Any:
     names = {"kafka-cluster": store.cluster_id(), "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": names}}
 
 
-def software(store: TopicStore, request: "Request") -> Any:
+def software(store: Store, request: "Request") -> Any:
     from importlib.metadata import version as installed
 
     return {"version": installed("ottla"), "commitId": ""}
@@ -308,7 +319,7 @@ def software(store: TopicStore, request: "Request") -> Any:
 # -- parts of answers ------------------------------------------------------------------------------------
 
 
-def _fresh(store: TopicStore, question: Callable[[Registry], Any]) -> Any:
+def _fresh(store: Store, question: Callable[[Registry], Any]) -> Any:
     """Before something is said to be missing, everything that is committed by now is read."""
     try:
         return store.ask(question)

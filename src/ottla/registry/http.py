@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -27,18 +28,18 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Application:
-    """Each request is answered on a thread: a change waits for its transaction."""
+    """Questions are answered at once from memory; what has to wait for the topic is answered on a thread."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store
+        self._glance = _Glance(store)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
             return
         try:
             request = await _read(HttpRequest(scope, receive))
-            content = await run_in_threadpool(answer, self._store, request)
-            response = _respond(200, content)
+            response = _respond(200, await self._answer(request))
         except ClientDisconnect:
             return
         except RegistryError as error:
@@ -49,6 +50,32 @@ class Application:
             log.exception("%s %s failed", scope["method"], scope["path"])
             response = _refuse(RegistryError(500, 500, "Internal Server Error"))
         await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Any:
+        if request.method == "GET" and "format" not in request.query:  # other forms have to be computed
+            with suppress(_MustWait):
+                return answer(self._glance, request)
+        return await run_in_threadpool(answer, self._store, request)
+
+
+class _MustWait(Exception):
+    """The topic has to be read before this can be answered."""
+
+
+class _Glance:
+    """The store for those who cannot wait."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self.ask = store.ask
+
+    def catch_up(self) -> None:
+        raise _MustWait
+
+    def cluster_id(self) -> str:
+        raise _MustWait
+
+    def change(self, _: Any) -> Any:
+        raise _MustWait
 
 
 async def _read(request: HttpRequest) -> Request:

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from ottla.registry import answers
+from ottla.registry.answers import Store
 from ottla.registry.errors import RegistryError
-from ottla.registry.store import TopicStore
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
-def answer(store: TopicStore, request: Request) -> Any:
+def answer(store: Store, request: Request) -> Any:
     """What the request gets; raises what it is refused with."""
     segments = [segment for segment in request.path.split("/") if segment]
     allowed = set()

@@ -161,6 +161,7 @@ class TopicStore:
                 "transactional.id": f"schema-registry-{self._topic}",
                 "transaction.timeout.ms": 10_000,
                 "acks": "all",
+                "linger.ms": 0,
             }
             self._producer = Producer({**self._client, **settings})
             self._producer.init_transactions()
