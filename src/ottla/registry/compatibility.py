@@ -1,5 +1,7 @@
 """The seven levels: which earlier versions a new schema is compared with, and in which direction."""
 
+from collections.abc import Sequence
+
 from ottla.registry.formats import Parsed
 
 LEVELS = (
@@ -13,7 +15,7 @@ LEVELS = (
 )
 
 
-def problems(level: str, new: Parsed, earlier: list[tuple[int, Parsed]]) -> list[str]:
+def problems(level: str, new: Parsed, earlier: Sequence[tuple[int, Parsed]]) -> list[str]:
     """Why the new schema is not compatible with the earlier versions (numbers and schemas, in order)."""
     if level == "NONE" or not earlier:
         return []
