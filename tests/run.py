@@ -35,6 +35,7 @@ BESIDE = (
         "tests/connect",
         "tests/console",
         "tests/deploy",
+        "tests/metrics",
         "examples",
     ),
     ("tests/compat", "tests/course"),
