@@ -36,6 +36,7 @@ BESIDE = (
         "tests/console",
         "tests/registry",
         "tests/deploy",
+        "tests/metrics",
         "examples",
     ),
     ("tests/compat", "tests/course"),

@@ -28,6 +28,7 @@ COMMANDS = {
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
+    "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),

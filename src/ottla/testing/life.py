@@ -135,6 +135,11 @@ class Host:
         return f"{host}:{self.port}"
 
     @property
+    def http(self) -> str:
+        """HOST:PORT of `/metrics`, `/metrics/partitions` and `/health`, served from the first question on."""
+        return f"127.0.0.1:{self._run(self._running().serve_pages('127.0.0.1', 0))}"
+
+    @property
     def port(self) -> int:
         if self._reservation is None:
             raise RuntimeError("the broker is not started")
