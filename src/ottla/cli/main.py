@@ -27,6 +27,7 @@ COMMANDS = {
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
+    "mirror": ("ottla.cli.mirror", "copy topics to another cluster, exactly once; status, pause, promote"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
