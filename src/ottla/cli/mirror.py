@@ -130,27 +130,12 @@ def _run_on_spark(links: list[Link], arguments: argparse.Namespace) -> int:
 
     settings = {"spark.master": arguments.master} if arguments.master else {}
     spark = ottla.spark.session("ottla-mirror", settings=settings)
-    failures: list[str] = []
-
-    def copy(link: Link) -> None:
-        try:
-            running.run(link, spark, once=arguments.once)
-        except Exception as error:
-            failures.append(f"{link.name}: {error}")
-
-    threads = [threading.Thread(target=copy, args=(link,), name=link.name, daemon=True) for link in links]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive() and not failures:
-                thread.join(0.5)
+        running.run(links, spark, once=arguments.once)
     finally:
         spark.stop()
-    for failure in failures:
-        print(f"ottla mirror: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return 0
 
 
 def _one(link: Link, arguments: argparse.Namespace) -> None:

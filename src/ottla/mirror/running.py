@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ottla.mirror.link import Link
 from ottla.spark.plain import reason
 
 log = logging.getLogger(__name__)
+_LOOK_S = 0.5
 # What no new start can mend.
 _FINAL = (errors.BadLink, errors.PositionLost, errors.SourceChanged, errors.TakenOver)
 
@@ -76,20 +78,35 @@ def start(link: Link, spark: Any = None, *, once: bool = False) -> Running:
     return Running(link, writer.start(), stop_file)
 
 
-def run(link: Link, spark: Any = None, *, once: bool = False, restarts_max: int = 1_000) -> None:
-    """Starts it, and again when it fails for a reason that may pass; returns when it has ended."""
-    for restart in range(restarts_max + 1):
-        try:
-            start(link, spark, once=once).wait()
-            return
-        except _FINAL:
-            raise
-        except MirrorError as error:
-            if restart == restarts_max:
+def run(links: Sequence[Link], spark: Any = None, *, once: bool = False, restarts_max: int = 1_000) -> None:
+    """Runs links side by side in one session, each again when it fails for a reason that may pass.
+
+    Everything is started by this thread: Spark finds a registered format only from the thread of its session.
+    """
+    queries: dict[str, Running] = {link.name: start(link, spark, once=once) for link in links}
+    restarts = dict.fromkeys(queries, 0)
+    due: dict[str, float] = {}
+    while queries or due:
+        for name, running in list(queries.items()):
+            try:
+                if running.wait(_LOOK_S):
+                    del queries[name]
+            except _FINAL:
                 raise
-            pause_s = min(30.0, 0.5 * 2 ** min(restart, 8))
-            log.warning("mirror %s failed and is started again in %.1f s: %s", link.name, pause_s, error)
-            time.sleep(pause_s)
+            except MirrorError as error:
+                del queries[name]
+                restarts[name] += 1
+                if restarts[name] > restarts_max:
+                    raise
+                pause_s = min(30.0, 0.5 * 2 ** min(restarts[name], 8))
+                log.warning("mirror %s failed and is started again in %.1f s: %s", name, pause_s, error)
+                due[name] = time.monotonic() + pause_s
+        for link in links:
+            if due.get(link.name, float("inf")) <= time.monotonic():
+                del due[link.name]
+                queries[link.name] = start(link, spark, once=once)
+        if not queries and due:
+            time.sleep(_LOOK_S)
 
 
 def _of_ours(error: Exception) -> OttlaError:
