@@ -29,6 +29,7 @@ COMMANDS = {
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
     "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
+    "mirror": ("ottla.cli.mirror", "copy topics to another cluster, exactly once; status, pause, promote"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
