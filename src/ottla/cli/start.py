@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
@@ -42,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="no warning if other machines get in without a login"
     )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
+    )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
+    parser.add_argument("--http-host", metavar="HOST", help="address for --http (default: that of --host)")
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
@@ -74,8 +81,12 @@ def _tell_of_slowness() -> None:
 
 
 def configured(arguments: argparse.Namespace) -> Config:
-    """`--set` wins over the other options, these over the file, and that over the defaults."""
+    """`--set` wins over the other options, these over variables, these over the file, and that over the defaults."""
     settings = _read_file(arguments.config) if arguments.config else {}
+    if arguments.environment:
+        from ottla.cli.container import take_environment
+
+        settings = take_environment(arguments, settings)
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = DEFAULT_HOST if arguments.host is None else arguments.host
         port = DEFAULT_PORT if arguments.port is None else arguments.port
@@ -133,10 +144,29 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     node.give_memory_back()
     pages = None if arguments.http is None else await serve_pages(node, arguments)
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
+    tell_service_manager("READY=1")
+    if arguments.environment:
+        from ottla.cli.container import create_topics
+
+        creating = asyncio.ensure_future(create_topics(node, arguments.topics))
+        stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
+    tell_service_manager("STOPPING=1")
     if pages is not None:
         await pages.stop()
     await node.stop()
+
+
+def tell_service_manager(state: str) -> None:
+    """As systemd wants it from a service of Type=notify: a datagram to the socket that it named."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    import socket
+
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        sender.sendall(state.encode())
 
 
 async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServer":
@@ -144,7 +174,7 @@ async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServe
     from ottla.server.http import HttpServer
 
     pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
-    host = arguments.host or DEFAULT_HOST
+    host = arguments.http_host or arguments.host or DEFAULT_HOST
     await pages.start(host, arguments.http)
     print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
     return pages
