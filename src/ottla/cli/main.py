@@ -27,6 +27,8 @@ COMMANDS = {
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
+    "backup": ("ottla.cli.backup", "copy a broker's data as of one moment, while it runs or is stopped"),
+    "restore": ("ottla.cli.restore", "make a broker's folders from a backup, or check the backup"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),

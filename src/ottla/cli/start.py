@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+from ottla.server.control import Control
 from ottla.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -143,6 +145,9 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     gc.freeze()
     node.give_memory_back()
     pages = None if arguments.http is None else await serve_pages(node, arguments)
+    control = None if arguments.memory else Control(node)
+    if control is not None:
+        await control.start()
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
     tell_service_manager("READY=1")
     if arguments.environment:
@@ -154,6 +159,8 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     tell_service_manager("STOPPING=1")
     if pages is not None:
         await pages.stop()
+    if control is not None:
+        await control.stop()
     await node.stop()
 
 
@@ -162,8 +169,6 @@ def tell_service_manager(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    import socket
-
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
         sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
         sender.sendall(state.encode())
