@@ -30,6 +30,8 @@ COMMANDS = {
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
     "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
     "mirror": ("ottla.cli.mirror", "copy topics to another cluster, exactly once; status, pause, promote"),
+    "backup": ("ottla.cli.backup", "copy a broker's data as of one moment, while it runs or is stopped"),
+    "restore": ("ottla.cli.restore", "make a broker's folders from a backup, or check the backup"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
