@@ -5,6 +5,8 @@ from typing import Any
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Pipeline
 from ottla.streams import nodes
+from ottla.streams.compiling import stages
+from ottla.streams.describing import describe
 from ottla.streams.dsl import Builder, Stream, Table
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import Graph
@@ -49,7 +51,7 @@ class App:
         if not graph.nodes:
             raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
         return Pipeline(
-            self.name, graph.stages(**self._timing), self._client, tuple(graph.repartitions), **options
+            self.name, stages(graph, **self._timing), self._client, tuple(graph.repartitions), **options
         )
 
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
@@ -60,27 +62,4 @@ class App:
 
     def describe(self) -> str:
         """The topology in the words of Kafka Streams."""
-        lines = ["Topologies:"]
-        children: dict[int, list[str]] = {}
-        for placed in self._builder.graph.nodes:
-            for parent in placed.parents:
-                children.setdefault(parent, []).append(placed.name)
-        parents = {placed.number: placed.name for placed in self._builder.graph.nodes}
-        for index, part in enumerate(self._builder.graph.parts()):
-            lines.append(f"   Sub-topology: {index}")
-            for placed in part:
-                kind, told = _told(placed)
-                lines.append(f"    {kind}: {placed.name} ({told})")
-                if kind != "Sink":
-                    lines.append(f"      --> {', '.join(children.get(placed.number, [])) or 'none'}")
-                if placed.parents:
-                    lines.append(f"      <-- {', '.join(parents[parent] for parent in placed.parents)}")
-        return "\n".join(lines)
-
-
-def _told(placed: Any) -> tuple[str, str]:
-    if isinstance(placed.node, nodes.Source):
-        return "Source", f"topics: [{placed.node.name}]"
-    if isinstance(placed.node, nodes.Sink):
-        return "Sink", f"topic: {placed.node.topic}"
-    return "Processor", f"stores: [{', '.join(store.name for store in placed.stores)}]"
+        return describe(self._builder.graph)

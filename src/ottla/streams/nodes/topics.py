@@ -1,0 +1,42 @@
+"""Where records come from and go to."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from ottla.pipelines.operators import Step
+from ottla.streams.frames import EMPTY, Frame
+from ottla.streams.nodes.base import Node
+from ottla.streams.serdes import Serde
+
+
+@dataclass(frozen=True)
+class Source(Node):
+    topic: str  # as the pipeline's stage calls it
+    name: str  # as the cluster calls it
+    key: Serde
+    value: Serde
+
+    def read(self, rows: pa.RecordBatch) -> Frame:
+        times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        return Frame(self.key.decode(rows.column("key")), self.value.decode(rows.column("value")), times)
+
+    def run(self, frame: Frame, step: Step) -> Frame:
+        return frame
+
+
+@dataclass(frozen=True)
+class Sink(Node):
+    topic: str
+    key: Serde
+    value: Serde
+
+    def run(self, frame: Frame, step: Step) -> Frame:
+        if len(frame):
+            columns = [
+                self.key.encode(frame.keys),
+                self.value.encode(frame.values),
+                pa.array(frame.times, pa.int64()),
+            ]
+            step.emit(self.topic, pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
+        return EMPTY
