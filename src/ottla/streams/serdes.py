@@ -9,7 +9,6 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.state.windows import split_window_keys, window_keys
-from ottla.spark.json_values import JsonValues
 from ottla.streams.errors import BadTopology, BadValue
 
 Column = Any  # pa.Array or list
@@ -94,6 +93,8 @@ class JsonSerde(Serde):
 
     def decode(self, cells: pa.Array) -> Column:
         if self._kind is not None:
+            from ottla.spark.json_values import JsonValues  # its package takes a tenth of a second to import
+
             rows = pa.RecordBatch.from_arrays([cells], names=["value"])
             return JsonValues(self._kind).decode(rows)
         try:

@@ -93,6 +93,10 @@ class KeyedStore:
         """The variable column, as a binary array."""
         return self._variable().get(self._living(rows))
 
+    def encoded(self, rows: Any) -> Any:
+        """The values of rows as the changelog has them: all columns, as a binary array."""
+        return self._encode(self._living(rows))
+
     def put_values(self, rows: Any, values: Any) -> None:
         """Sets the variable column and touches the rows; of a row that is there twice the last value stays."""
         picked, cells = self._living(rows), _binary(values)

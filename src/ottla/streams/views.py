@@ -1,0 +1,137 @@
+"""Stores to be read: in the values of the app's serdes, by key, and those of windows and sessions also by time."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from ottla.pipelines.state.store import KeyedStore
+from ottla.pipelines.state.windows import split_session_keys, split_stored_window_keys
+from ottla.streams.errors import BadTopology
+from ottla.streams.graph import Graph
+from ottla.streams.serdes import Serde, bytes_, int64, objects
+
+KEYED, WINDOW, SESSION = "keyed", "window", "session"
+
+
+class Stored(NamedTuple):
+    """How the bytes of a store are to be read."""
+
+    name: str
+    kind: str
+    key: Serde
+    value: Serde
+
+
+class Row(NamedTuple):
+    """Of a window or session store; `end_ms` is that of a session, and None for a window."""
+
+    key: Any
+    start_ms: int
+    end_ms: int | None
+    value: Any
+
+
+def stored(graph: Graph, name: str) -> Stored:
+    for placed in graph.nodes:
+        for spec in placed.stores:
+            if spec.name == name:
+                kind = getattr(placed.node, "stored_as", None) or (WINDOW if spec.windowed else KEYED)
+                serde = getattr(placed.node, "value", None)
+                if serde is None:
+                    serde = int64 if spec.columns == (("n", "int64"),) else bytes_
+                return Stored(name, kind, getattr(placed.node, "key", bytes_), serde)
+    names = [spec.name for placed in graph.nodes for spec in placed.stores]
+    raise BadTopology(f"the app has no store {name}; it has {', '.join(names) or 'none'}")
+
+
+def view(graph: Graph, name: str, store: KeyedStore) -> "Store":
+    found = stored(graph, name)
+    return Store(found, store) if found.kind == KEYED else WindowStore(found, store)
+
+
+class Store(Mapping[Any, Any]):
+    """The rows of a store by key. It follows the store: a row that changes is seen changed."""
+
+    def __init__(self, stored: Stored, store: KeyedStore) -> None:
+        self.stored, self._store = stored, store
+
+    def __getitem__(self, key: Any) -> Any:
+        row = int(self._store.find(self.stored.key.encode([key]))[0])
+        if row < 0:
+            raise KeyError(key)
+        return self._values(np.array([row]))[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys(self._rows()))
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def range(self, first: Any = None, last: Any = None) -> list[tuple[Any, Any]]:
+        """Keys from `first` to `last`, both included, in the order of their bytes, with their values."""
+        rows = self._rows()
+        cells = self._store.keys(rows).to_pylist()
+        low, high = (
+            None if bound is None else self.stored.key.encode([bound])[0].as_py() for bound in (first, last)
+        )
+        wanted = sorted(
+            (cell, at)
+            for at, cell in enumerate(cells)
+            if (low is None or cell >= low) and (high is None or cell <= high)
+        )
+        chosen = rows[np.array([at for _, at in wanted], np.int64)]
+        return list(zip(self._keys(chosen), self._values(chosen), strict=True))
+
+    def _rows(self) -> Any:
+        return self._store.alive().nonzero()[0]
+
+    def _keys(self, rows: Any) -> list[Any]:
+        return objects(self.stored.key.decode(self._store.keys(rows)))
+
+    def _values(self, rows: Any) -> list[Any]:
+        return objects(self.stored.value.decode(self._store.encoded(rows)))
+
+
+class WindowStore(Store):
+    """Keys are pairs of a key and a window's start; of sessions key, start and end."""
+
+    def __getitem__(self, key: Any) -> Any:
+        rows = {row[:-1] if row.end_ms is not None else row[:2]: row.value for row in self.rows(key[0])}
+        return rows[tuple(key)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([row[:3] if row.end_ms is not None else row[:2] for row in self.rows()])
+
+    def range(self, first: Any = None, last: Any = None) -> list[tuple[Any, Any]]:
+        raise BadTopology(f"store {self.stored.name} has windows: ask it for rows(key, from_ms, to_ms)")
+
+    def rows(self, key: Any = None, from_ms: int | None = None, to_ms: int | None = None) -> list[Row]:
+        """By key and start: of one key or of all, those that begin from `from_ms` to `to_ms`, both included; sessions
+        that overlap that time."""
+        rows = self._rows()
+        ends: list[int | None]
+        if self.stored.kind == SESSION:
+            keys, starts, stops = split_session_keys(self._store.keys(rows))
+            ends = stops.tolist()
+        else:
+            keys, starts, _ = split_stored_window_keys(self._store.keys(rows))
+            ends = [None] * len(rows)
+        cells = zip(
+            objects(self.stored.key.decode(keys)), starts.tolist(), ends, self._values(rows), strict=True
+        )
+        found = [
+            Row(*cell)
+            for cell in cells
+            if (key is None or cell[0] == key)
+            and (to_ms is None or cell[1] <= to_ms)
+            and (from_ms is None or (cell[1] if cell[2] is None else cell[2]) >= from_ms)
+        ]
+        return sorted(found, key=lambda row: (repr(row.key), row.start_ms, row.end_ms or 0))
+
+
+def applied(store: KeyedStore, rows: pa.RecordBatch) -> None:
+    """Records of a changelog into a store."""
+    stamps = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+    store.apply(rows.column("key"), rows.column("value"), stamps)
