@@ -7,11 +7,12 @@ from itertools import pairwise
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.pipelines.operators import Operator, Step
+from ottla.pipelines.operators import WALL_MARK, Operator, Step
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.nodes import Sink, Source
+from ottla.streams.nodes.processor import Process
 
 
 def stages(graph: Graph, **timing: object) -> tuple[Stage, ...]:
@@ -28,6 +29,7 @@ def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
         _Making(tuple(part)),
         tuple(store for placed in part for store in placed.stores),
         tuple(dict.fromkeys(outputs)),
+        columns=("key", "value", "headers"),
         **timing,  # type: ignore[arg-type]
     )
 
@@ -45,6 +47,7 @@ class Flow(Operator):
 
     def __init__(self, part: Iterable[Placed]) -> None:
         self._part = tuple(part)
+        self._names = {placed.node.name for placed in self._part if isinstance(placed.node, Process)}
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
         for topic, run in runs(rows):
@@ -54,11 +57,18 @@ class Flow(Operator):
             step.time_ms = max(step.time_ms, newest)
 
     def advance(self, step: Step) -> None:
+        self._drop_marks(step)
         frames: dict[int, Frame] = {}
         for placed in self._part:
             given = merged([frames[parent] for parent in placed.parents])
             made = placed.node.run(given, step) if len(given) else EMPTY
             frames[placed.number] = merged([made, placed.node.on_time(step)])
+
+    def _drop_marks(self, step: Step) -> None:
+        """Those of nodes that an earlier version of the application had."""
+        for mark in [mark for mark in step.marks if mark.startswith(WALL_MARK)]:
+            if mark.removeprefix(WALL_MARK).rpartition(":")[0] not in self._names:
+                del step.marks[mark]
 
     def _run(self, topic: str, rows: pa.RecordBatch, step: Step) -> None:
         frames: dict[int, Frame] = {}

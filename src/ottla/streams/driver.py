@@ -15,7 +15,7 @@ from ottla.streams import nodes
 from ottla.streams.app import App
 from ottla.streams.errors import BadTopology
 from ottla.streams.serdes import Serde, objects
-from ottla.streams.views import Store, view
+from ottla.streams.views import view
 from ottla.wire import columns
 
 Headers = list[tuple[str, bytes | None]]
@@ -68,7 +68,7 @@ class TestDriver:
         """The bytes that went to a topic, internal ones and changelogs included."""
         return self._written.get(topic, [])
 
-    def store(self, name: str) -> Store:
+    def store(self, name: str) -> Any:
         """Read access: by key; of windows and sessions also by time."""
         for task in self._tasks:
             if name in task.stores:
@@ -117,9 +117,10 @@ class _Task:
         self._outputs = frozenset(stage.outputs)
         self._operator = stage.operator()
         self._time_ms = -1
+        self._marks: dict[str, int] = {}
 
     def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
-        step = Step(self._id, self.stores, self._outputs, self._time_ms)
+        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self._marks)
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
@@ -128,6 +129,7 @@ class _Task:
             newest = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
+        self._marks = step.marks
         changes = {name: store.changes(max(0, self._time_ms)) for name, store in self.stores.items()}
         self.changes = {name: changed for name, changed in changes.items() if changed.num_rows}
         return step

@@ -17,6 +17,10 @@ class Frame:
     values: Column
     times: Any  # int64, milliseconds
     olds: Column | None = None
+    headers: Column | None = (
+        None  # of each record a list of pairs, or Arrow's lists of structs; None: there are none
+    )
+    targets: list[str | None] | None = None  # which child of a processor is meant
 
     def __len__(self) -> int:
         return len(self.times)
@@ -26,7 +30,22 @@ class Frame:
 
     def take(self, places: Any) -> "Frame":
         olds = None if self.olds is None else pick(self.olds, places)
-        return Frame(pick(self.keys, places), pick(self.values, places), self.times[places], olds)
+        headers = None if self.headers is None else pick(self.headers, places)
+        targets = None if self.targets is None else pick(self.targets, places)
+        keys, values = pick(self.keys, places), pick(self.values, places)
+        return Frame(keys, values, self.times[places], olds, headers, targets)
+
+    def header_pairs(self) -> list[list[tuple[str, bytes | None]]]:
+        """Names and bytes, of each record."""
+        if self.headers is None:
+            return [[] for _ in range(len(self))]
+        if isinstance(self.headers, list):
+            return self.headers
+        cells = self.headers.to_pylist()
+        return [[(header["key"], header["value"]) for header in cell or ()] for cell in cells]
+
+    def untargeted(self) -> "Frame":
+        return replace(self, targets=None)
 
     def where(self, wanted: Any) -> "Frame":
         """The records for which a list or array of truth values says so."""
@@ -52,5 +71,12 @@ def merged(frames: Sequence[Frame]) -> Frame:
     if len(found) < 2:
         return found[0] if found else EMPTY
     times = np.concatenate([frame.times for frame in found])
-    whole = Frame(joined([f.keys for f in found]), joined([f.values for f in found]), times)
+    headers = targets = None
+    if any(frame.headers is not None for frame in found):
+        headers = [cell for frame in found for cell in frame.header_pairs()]
+    if any(frame.targets is not None for frame in found):
+        targets = [target for frame in found for target in frame.targets or [None] * len(frame)]
+    whole = Frame(
+        joined([f.keys for f in found]), joined([f.values for f in found]), times, None, headers, targets
+    )
     return whole.take(np.argsort(times, kind="stable"))

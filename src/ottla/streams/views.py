@@ -37,6 +37,9 @@ def stored(graph: Graph, name: str) -> Stored:
     for placed in graph.nodes:
         for spec in placed.stores:
             if spec.name == name:
+                for definition in getattr(placed.node, "definitions", ()):
+                    if definition.name == name:
+                        return Stored(name, definition.kind, definition.key, definition.value)
                 kind = getattr(placed.node, "stored_as", None) or (WINDOW if spec.windowed else KEYED)
                 serde = getattr(placed.node, "value", None)
                 if serde is None:

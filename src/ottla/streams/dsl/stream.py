@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import Builder, Function, Test
+from ottla.streams.dsl.processing import added_process
 from ottla.streams.expressions import Expression
 from ottla.streams.serdes import Serde, json, string
 
@@ -72,6 +73,35 @@ class Stream:
         number = self.builder.graph.add("KSTREAM-MERGE", nodes.Merge(), parents)
         rekeyed = self.rekeyed or any(other.rekeyed for other in others)
         return Stream(self.builder, number, self.key, self.value, rekeyed)
+
+    def process(
+        self,
+        processor: Callable[[], Any],
+        *,
+        stores: Iterable[Any] = (),
+        outputs: Iterable[str] = (),
+        key: Serde | None = None,
+        value: Serde = json,
+        name: str | None = None,
+    ) -> Any:
+        """Each record through a `Processor`; what it forwards goes on. With `outputs` a stream for each of these names:
+        `forward(record, to=name)`. `stores` are `keyed_store(...)`, `window_store(...)`, or names of stores that
+        another processor has."""
+        return added_process(
+            self, processor, stores, tuple(outputs), key or self.key, value, name, keeps_keys=False
+        )
+
+    def process_values(
+        self,
+        processor: Callable[[], Any],
+        *,
+        stores: Iterable[Any] = (),
+        outputs: Iterable[str] = (),
+        value: Serde = json,
+        name: str | None = None,
+    ) -> Any:
+        """As `process`; keys stay as they are, so nothing is repartitioned."""
+        return added_process(self, processor, stores, tuple(outputs), self.key, value, name, keeps_keys=True)
 
     # -- to other keys, tables and topics --------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node
 from ottla.streams.serdes import Serde
+from ottla.wire.columns import HEADERS
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,11 @@ class Source(Node):
 
     def read(self, rows: pa.RecordBatch) -> Frame:
         times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
-        return Frame(self.key.decode(rows.column("key")), self.value.decode(rows.column("value")), times)
+        headers = rows.column("headers") if "headers" in rows.schema.names else None
+        if headers is not None and not len(headers.flatten()):
+            headers = None
+        keys, values = self.key.decode(rows.column("key")), self.value.decode(rows.column("value"))
+        return Frame(keys, values, times, headers=headers)
 
     def run(self, frame: Frame, step: Step) -> Frame:
         return frame
@@ -38,5 +43,15 @@ class Sink(Node):
                 self.value.encode(frame.values),
                 pa.array(frame.times, pa.int64()),
             ]
-            step.emit(self.topic, pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
+            names = ["key", "value", "timestamp"]
+            if frame.headers is not None:
+                columns.append(_header_cells(frame))
+                names.append("headers")
+            step.emit(self.topic, pa.RecordBatch.from_arrays(columns, names=names))
         return EMPTY
+
+
+def _header_cells(frame: Frame) -> pa.Array:
+    if isinstance(frame.headers, pa.Array):
+        return frame.headers
+    return pa.array([[{"key": k, "value": v} for k, v in cell] for cell in frame.header_pairs()], HEADERS)
