@@ -13,6 +13,7 @@ from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.nodes import Sink, Source
 from ottla.streams.nodes.processor import Process
+from ottla.streams.serdes import milliseconds
 
 
 def stages(graph: Graph, **timing: object) -> tuple[Stage, ...]:
@@ -53,8 +54,7 @@ class Flow(Operator):
         for topic, run in runs(rows):
             self._run(topic, run, step)
             # The next records meet the time that these have brought.
-            newest = pc.max(run.column("timestamp").cast(pa.int64())).as_py() // 1000
-            step.time_ms = max(step.time_ms, newest)
+            step.time_ms = max(step.time_ms, int(milliseconds(run.column("timestamp")).max()))
 
     def advance(self, step: Step) -> None:
         self._drop_marks(step)
@@ -86,7 +86,7 @@ def runs(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     topics = rows.column("topic")
     if not rows.num_rows:
         return []
-    if len(pc.unique(topics)) == 1:
+    if rows.num_rows == 1 or len(pc.unique(topics)) == 1:
         return [(topics[0].as_py(), rows)]
     names = topics.to_pylist()
     edges = [0, *(at for at in range(1, len(names)) if names[at] != names[at - 1]), len(names)]

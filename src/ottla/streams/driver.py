@@ -14,11 +14,17 @@ from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_fir
 from ottla.streams import nodes
 from ottla.streams.app import App
 from ottla.streams.errors import BadTopology
-from ottla.streams.serdes import Serde, objects
+from ottla.streams.serdes import Serde, milliseconds, objects
 from ottla.streams.views import view
 from ottla.wire import columns
 
 Headers = list[tuple[str, bytes | None]]
+
+
+# The columns of a single record that are always the same: most steps have one.
+_ZERO = pa.array(np.zeros(1, np.int32))
+_FIRST = pa.array(np.zeros(1, np.int64))
+_NO_HEADERS = pa.array([[]], columns.HEADERS)
 
 
 class Written(NamedTuple):
@@ -124,7 +130,7 @@ class _Task:
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
-            newest = int(rows.column("timestamp").cast(pa.int64()).to_numpy().max()) // 1000
+            newest = int(milliseconds(rows.column("timestamp")).max())
         elif self.stage.clock == WALL:
             newest = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
@@ -200,16 +206,11 @@ def _readers(pipeline: Pipeline, tasks: list[_Task]) -> dict[str, _Task]:
 def _written(rows: pa.RecordBatch) -> list[Written]:
     names = rows.schema.names
     stamps = rows.column("timestamp")
-    times = stamps.to_pylist() if pa.types.is_integer(stamps.type) else _milliseconds(stamps)
+    times = stamps.to_pylist() if pa.types.is_integer(stamps.type) else milliseconds(stamps).tolist()
     headers = [_pairs(cell) for cell in rows.column("headers").to_pylist()] if "headers" in names else None
     keys = rows.column("key").to_pylist() if "key" in names else [None] * rows.num_rows
     cells = zip(keys, rows.column("value").to_pylist(), times, strict=True)
     return [Written(*cell, headers[at] if headers else None) for at, cell in enumerate(cells)]
-
-
-def _milliseconds(stamps: pa.Array) -> list[int]:
-    found: list[int] = (stamps.cast(pa.int64()).to_numpy() // 1000).tolist()
-    return found
 
 
 def _pairs(cell: list[dict[str, Any]] | None) -> Headers | None:
@@ -231,17 +232,19 @@ def _fetched(
     topic: str, keys: pa.Array, values: pa.Array, stamps_ms: Any, headers: list[Headers | None] | None
 ) -> pa.RecordBatch:
     count = len(keys)
-    zeros = pa.array(np.zeros(count, np.int32))
-    cells = [[] if cell is None else _structs(cell) for cell in headers or [None] * count]
+    zeros = _ZERO if count == 1 else pa.array(np.zeros(count, np.int32))
+    cells = _NO_HEADERS
+    if count > 1 or (headers and headers[0]):
+        cells = pa.array([_structs(cell or []) for cell in headers or [[]] * count], columns.HEADERS)
     arrays = [
         keys,
         values,
         pa.array([topic] * count, pa.string()),
         zeros,
-        pa.array(np.arange(count)),
-        pa.array(stamps_ms * 1000).cast(columns.TIMESTAMP),
+        _FIRST if count == 1 else pa.array(np.arange(count)),
+        pa.array(stamps_ms * 1000).view(columns.TIMESTAMP),
         zeros,
-        pa.array(cells, columns.HEADERS),
+        cells,
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
 

@@ -49,7 +49,8 @@ class Frame:
 
     def where(self, wanted: Any) -> "Frame":
         """The records for which a list or array of truth values says so."""
-        return self.take(np.flatnonzero(np.asarray(wanted, bool)))
+        truth = np.asarray(wanted, bool)
+        return self if truth.all() else self.take(np.flatnonzero(truth))
 
     def with_values(self, values: Column) -> "Frame":
         return replace(self, values=values)

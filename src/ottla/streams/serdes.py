@@ -39,7 +39,9 @@ class Serde:
 
     def _array(self, column: Column, kind: pa.DataType) -> pa.Array:
         try:
-            return column.cast(kind) if isinstance(column, pa.Array) else pa.array(column, kind)
+            if isinstance(column, pa.Array):
+                return column if column.type == kind else column.cast(kind)
+            return pa.array(column, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise BadValue(f"a value does not fit serde {self.name}: {error}") from error
 
@@ -51,7 +53,7 @@ class StringSerde(Serde):
         return self._array(cells, pa.string())
 
     def encode(self, column: Column) -> pa.Array:
-        return self._array(column, pa.string()).cast(pa.binary())
+        return self._array(column, pa.string()).view(pa.binary())
 
 
 class NumberSerde(Serde):
@@ -160,6 +162,11 @@ def pick(column: Column, places: Any) -> Column:
     if isinstance(column, pa.Array):
         return column.take(pa.array(places, pa.int64()))
     return [column[place] for place in places]
+
+
+def milliseconds(stamps: pa.Array) -> Any:
+    """Of a column of timestamps, as numbers. (A cast takes ten times as long as a view.)"""
+    return stamps.view(pa.int64()).to_numpy() // 1000
 
 
 def joined(columns: Sequence[Column]) -> Column:

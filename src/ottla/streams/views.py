@@ -10,7 +10,7 @@ from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.state.windows import split_session_keys, split_stored_window_keys
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import Graph
-from ottla.streams.serdes import Serde, bytes_, int64, objects
+from ottla.streams.serdes import Serde, bytes_, int64, milliseconds, objects
 
 KEYED, WINDOW, SESSION = "keyed", "window", "session"
 
@@ -136,5 +136,5 @@ class WindowStore(Store):
 
 def applied(store: KeyedStore, rows: pa.RecordBatch) -> None:
     """Records of a changelog into a store."""
-    stamps = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+    stamps = milliseconds(rows.column("timestamp"))
     store.apply(rows.column("key"), rows.column("value"), stamps)

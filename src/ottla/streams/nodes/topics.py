@@ -7,7 +7,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node
-from ottla.streams.serdes import Serde
+from ottla.streams.serdes import Serde, milliseconds
 from ottla.wire.columns import HEADERS
 
 
@@ -19,7 +19,7 @@ class Source(Node):
     value: Serde
 
     def read(self, rows: pa.RecordBatch) -> Frame:
-        times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        times = milliseconds(rows.column("timestamp"))
         headers = rows.column("headers") if "headers" in rows.schema.names else None
         if headers is not None and not len(headers.flatten()):
             headers = None
