@@ -45,6 +45,10 @@ class App:
         number = self._builder.graph.add("KTABLE-SOURCE", node, [source], [store])
         return Table(self._builder, number, key, value, number, store.name, value, store.name)
 
+    def use(self, **client: Any) -> None:
+        """Other settings of clients, under Kafka's names."""
+        self._client.update(client)
+
     def pipeline(self, **options: Any) -> Pipeline:
         """What `ottla.pipelines` runs; `options` are those of `Pipeline`."""
         graph = self._builder.graph
@@ -60,6 +64,30 @@ class App:
 
         pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
 
+    def store(self, name: str, bootstrap: str | None = None) -> Any:
+        """Rows of a store, read from its changelog and followed: from any process, whether the app runs or not."""
+        from ottla.streams.queries import Follower
+        from ottla.streams.views import stored, view
+
+        graph = self._builder.graph
+        stored(graph, name)  # a name that the app does not have is told before anything is asked for
+        spec = next(each for placed in graph.nodes for each in placed.stores if each.name == name)
+        client = {**self._client, **({"bootstrap.servers": bootstrap} if bootstrap else {})}
+        follower = Follower(client, spec, f"{self.name}-{name}-changelog")
+        return view(graph, name, follower.look, follower.lock)
+
     def describe(self) -> str:
         """The topology in the words of Kafka Streams."""
         return describe(self._builder.graph)
+
+    def mermaid(self) -> str:
+        """The topology as a picture for Markdown."""
+        from ottla.streams.picturing import mermaid
+
+        return mermaid(self._builder.graph)
+
+    def svg(self) -> str:
+        """The topology as a picture."""
+        from ottla.streams.picturing import svg
+
+        return svg(self._builder.graph)

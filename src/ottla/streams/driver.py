@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ class TestDriver:
         """Read access: by key; of windows and sessions also by time."""
         for task in self._tasks:
             if name in task.stores:
-                return view(self._graph, name, task.stores[name])
+                return view(self._graph, name, partial(task.stores.__getitem__, name))
         raise BadTopology(f"the app has no store {name}")
 
     def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
