@@ -33,7 +33,7 @@ def ship() -> None:
     """Workers cannot import the file: its functions travel by value."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[MODULE])
+    cloudpickle.register_pickle_by_value(sys.modules[MODULE])  # type: ignore[no-untyped-call]
 
 
 def _chosen(file: Path, module: Any, name: str | None) -> App:
