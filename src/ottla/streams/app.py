@@ -10,6 +10,7 @@ from ottla.streams.describing import describe
 from ottla.streams.dsl import Builder, Stream, Table
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import Graph
+from ottla.streams.guarding import chosen
 from ottla.streams.serdes import Serde, bytes_, string
 
 
@@ -18,6 +19,10 @@ class App:
 
     Time is that of the records, as in Kafka Streams. With `clock="wall"` it also moves while nothing comes, to the
     wall clock minus `lateness_ms`, so that windows close; records that come even later are late then.
+
+    `errors`: what becomes of a record that cannot be read, processed or written: "fail" (the default) stops the
+    application, "skip" leaves it out and counts it. With `errors_dead_letter_queue_topic_name="..."` it is left out
+    and goes to that topic.
     """
 
     def __init__(
@@ -27,11 +32,13 @@ class App:
         *,
         clock: str = "events",
         lateness_ms: int = 10_000,
+        errors: str | None = None,
         **client: Any,
     ) -> None:
         self.name = name
         self._timing = {"clock": clock, "lateness_ms": lateness_ms}
         self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
+        self._policy = chosen(errors, self._client)
         self._builder = Builder(name, Graph())
 
     def stream(self, topic: str, key: Serde = string, value: Serde = bytes_) -> Stream:
@@ -55,7 +62,11 @@ class App:
         if not graph.nodes:
             raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
         return Pipeline(
-            self.name, stages(graph, **self._timing), self._client, tuple(graph.repartitions), **options
+            self.name,
+            stages(graph, self._policy, **self._timing),
+            self._client,
+            tuple(graph.repartitions),
+            **options,
         )
 
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:

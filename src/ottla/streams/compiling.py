@@ -11,26 +11,27 @@ from ottla.pipelines.operators import WALL_MARK, Operator, Step
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
+from ottla.streams.guarding import Guard, Policy, shown
 from ottla.streams.nodes import Sink, Source
 from ottla.streams.nodes.processor import Process
 from ottla.streams.serdes import milliseconds
 
 
-def stages(graph: Graph, **timing: object) -> tuple[Stage, ...]:
+def stages(graph: Graph, policy: Policy, **timing: object) -> tuple[Stage, ...]:
     """For a pipeline."""
-    return tuple(_stage(index, part, timing) for index, part in enumerate(graph.parts()))
+    return tuple(_stage(index, part, policy, timing) for index, part in enumerate(graph.parts()))
 
 
-def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
+def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, object]) -> Stage:
     inputs = [placed.node.topic for placed in part if isinstance(placed.node, Source)]
     outputs = [placed.node.topic for placed in part if isinstance(placed.node, Sink)]
     return Stage(
         str(index),
         tuple(dict.fromkeys(inputs)),
-        _Making(tuple(part)),
+        _Making(tuple(part), policy),
         tuple(store for placed in part for store in placed.stores),
-        tuple(dict.fromkeys(outputs)),
-        columns=("key", "value", "headers"),
+        tuple(dict.fromkeys([*outputs, *policy.outputs])),
+        columns=("key", "value", "headers", *policy.columns),
         **timing,  # type: ignore[arg-type]
     )
 
@@ -38,15 +39,17 @@ def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
 @dataclass(frozen=True)
 class _Making:
     part: tuple[Placed, ...]
+    policy: Policy
 
     def __call__(self) -> "Flow":
-        return Flow(self.part)
+        return Flow(self.part, self.policy)
 
 
 class Flow(Operator):
     """A sub-topology at work. Records of several topics go through it in their merged order, run by run."""
 
-    def __init__(self, part: Iterable[Placed]) -> None:
+    def __init__(self, part: Iterable[Placed], policy: Policy) -> None:
+        self._guard = Guard(policy)
         self._part = tuple(part)
         self._names = {placed.node.name for placed in self._part if isinstance(placed.node, Process)}
 
@@ -61,8 +64,9 @@ class Flow(Operator):
         frames: dict[int, Frame] = {}
         for placed in self._part:
             given = merged([frames[parent] for parent in placed.parents])
-            made = placed.node.run(given, step) if len(given) else EMPTY
-            frames[placed.number] = merged([made, placed.node.on_time(step)])
+            made = self._guard.run(placed.node, given, step)
+            frames[placed.number] = merged([made, self._guard.on_time(placed.node, step)])
+        step.show(**shown(step))
 
     def _drop_marks(self, step: Step) -> None:
         """Those of nodes that an earlier version of the application had."""
@@ -75,10 +79,10 @@ class Flow(Operator):
         for placed in self._part:
             node = placed.node
             if isinstance(node, Source):
-                frames[placed.number] = node.read(rows) if node.name == topic else EMPTY
+                frames[placed.number] = self._guard.read(node, rows, step) if node.name == topic else EMPTY
             else:
                 given = merged([frames[parent] for parent in placed.parents])
-                frames[placed.number] = node.run(given, step) if len(given) else EMPTY
+                frames[placed.number] = self._guard.run(node, given, step)
 
 
 def runs(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:

@@ -15,7 +15,8 @@ from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_fir
 from ottla.streams import nodes
 from ottla.streams.app import App
 from ottla.streams.errors import BadTopology
-from ottla.streams.serdes import Serde, milliseconds, objects
+from ottla.streams.guarding import MARK
+from ottla.streams.serdes import Serde, bytes_, milliseconds, objects
 from ottla.streams.views import view
 from ottla.wire import columns
 
@@ -45,6 +46,7 @@ class TestDriver:
     def __init__(self, app: App, time_ms: int = 0) -> None:
         self._pipeline = app.pipeline()
         self._graph = app._builder.graph
+        self._dead_letters = app._policy.outputs
         self._tasks = [_Task(stage) for stage in upstream_first(self._pipeline)]
         self._readers = _readers(self._pipeline, self._tasks)
         self._written: dict[str, list[Written]] = {}
@@ -66,6 +68,8 @@ class TestDriver:
         raise BadTopology(f"the app does not read {topic}")
 
     def output(self, topic: str) -> "Output":
+        if topic in self._dead_letters:
+            return Output(self._written.setdefault(topic, []), bytes_, bytes_)
         for placed in self._graph.nodes:
             if isinstance(placed.node, nodes.Sink) and placed.node.topic == topic:
                 return Output(self._written.setdefault(topic, []), placed.node.key, placed.node.value)
@@ -81,6 +85,16 @@ class TestDriver:
             if name in task.stores:
                 return view(self._graph, name, partial(task.stores.__getitem__, name))
         raise BadTopology(f"the app has no store {name}")
+
+    def errors(self) -> dict[str, int]:
+        """How many records were skipped, by what failed: deserialization, processing, production."""
+        counts: dict[str, int] = {}
+        for task in self._tasks:
+            for mark, count in task.marks.items():
+                if mark.startswith(MARK):
+                    kind = mark.removeprefix(MARK)
+                    counts[kind] = counts.get(kind, 0) + count
+        return counts
 
     def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
         """Moves the wall clock: it is time for what was scheduled by it. With `App(clock="wall")` stages move too, so
@@ -124,10 +138,10 @@ class _Task:
         self._outputs = frozenset(stage.outputs)
         self._operator = stage.operator()
         self._time_ms = -1
-        self._marks: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
 
     def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
-        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self._marks)
+        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self.marks)
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
@@ -136,7 +150,7 @@ class _Task:
             newest = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
-        self._marks = step.marks
+        self.marks = step.marks
         changes = {name: store.changes(max(0, self._time_ms)) for name, store in self.stores.items()}
         self.changes = {name: changed for name, changed in changes.items() if changed.num_rows}
         return step

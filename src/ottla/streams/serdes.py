@@ -73,6 +73,10 @@ class NumberSerde(Serde):
         return pc.if_else(cells.is_valid(), numbers, pa.scalar(None, self._kind))
 
     def encode(self, column: Column) -> pa.Array:
+        if self._layout.kind == "i" and not isinstance(column, pa.Array):
+            for value in column:  # Arrow would cut off what is behind the point
+                if isinstance(value, float) and value != int(value):
+                    raise BadValue(f"a value does not fit serde {self.name}: {value} is not a whole number")
         numbers = self._array(column, self._kind)
         data = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False).astype(self._layout).tobytes()
         size = self._layout.itemsize
