@@ -28,7 +28,7 @@ def test_an_app_begins_again_after_kafka_streams_application_reset() -> None:
             broker.send("lines", "hello world hello", key="k")
             running.drain()
         broker.advance(minutes=2)  # the driver's session ends
-        tool = [sys.executable, SCRIPT, "run", "kafka-streams-application-reset"]
+        tool = [sys.executable, str(SCRIPT), "run", "kafka-streams-application-reset"]
         words = ["--bootstrap-server", broker.bootstrap, "--application-id", "word-count"]
         done = subprocess.run(
             [*tool, *words, "--input-topics", "lines"], capture_output=True, text=True, timeout=120
