@@ -26,6 +26,7 @@ COMMANDS = {
     "tokens": ("ottla.cli.tokens", "delegation tokens: create, list, renew, expire"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
     "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
