@@ -5,7 +5,7 @@ from typing import Any
 
 from ottla import errors
 from ottla.broker.requests.context import Context
-from ottla.broker.sharing.states import coordinator_key
+from ottla.broker.sharing.persister import coordinator_key
 from ottla.coordination.share.records import Batch, ShareKey, ShareState
 from ottla.wire.messages import delete_share_group_state as delete
 from ottla.wire.messages import initialize_share_group_state as initialize

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla import errors
+from ottla.broker.sharing.persister import Persister
 from ottla.broker.sharing.settings import ShareSettings, share_settings
-from ottla.broker.sharing.states import Persister
 from ottla.broker.waits import Running, Wait
 from ottla.config.settings import Config
 from ottla.coordination.share.records import ACKNOWLEDGED, ARCHIVED, NO_OFFSET, ShareKey, ShareState

@@ -4,8 +4,9 @@ from ottla.broker.cluster.metadata import Metadata
 from ottla.broker.cluster.peers import Peers
 from ottla.broker.settings import Settings
 from ottla.broker.sharing.partitions import SharePartitions
+from ottla.broker.sharing.persister import Persister
 from ottla.broker.sharing.sessions import ShareSessions
-from ottla.broker.sharing.states import Persister, ShareStateShards
+from ottla.broker.sharing.states import ShareStateShards
 from ottla.ports import Clock
 
 

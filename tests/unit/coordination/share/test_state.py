@@ -125,7 +125,9 @@ def test_combined_batches_say_of_each_offset_what_was_said_last(old, new, start)
 def test_records_survive_their_bytes(epochs, start, complete, batches):
     codec = ShareCodec()
     for record in (
-        ShareSnapshot(KEY, ShareState(epochs[0], epochs[1], epochs[2], start, complete, 11, 12, tuple(batches))),
+        ShareSnapshot(
+            KEY, ShareState(epochs[0], epochs[1], epochs[2], start, complete, 11, 12, tuple(batches))
+        ),
         ShareSnapshot(KEY, None),
         ShareUpdate(KEY, epochs[0], epochs[1], start, complete, tuple(batches)),
     ):
