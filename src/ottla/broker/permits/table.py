@@ -76,7 +76,7 @@ PERMITS: dict[str, Permit] = {
     "ShareAcknowledge": _GROUP_MEMBER,
     "DescribeShareGroupOffsets": free,  # DESCRIBE on each group and topic: in the handler
     "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ, name="topic_name")),
-    "DeleteShareGroupOffsets": both(whole(DELETE, GROUP, "group_id"), topic_parts(READ, name="topic_name")),
+    "DeleteShareGroupOffsets": whole(DELETE, GROUP, "group_id"),  # and READ on each topic: in the handler
     "InitializeShareGroupState": cluster(CLUSTER_ACTION),
     "ReadShareGroupState": cluster(CLUSTER_ACTION),
     "WriteShareGroupState": cluster(CLUSTER_ACTION),
