@@ -1,5 +1,6 @@
 """The driver of a link: alone in charge at the target, asks both clusters what to copy, carries positions over."""
 
+import contextlib
 import logging
 import time
 import zlib
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from ottla import errors
 from ottla.client import Producer
 from ottla.client.admin import Admin
+from ottla.client.admin.groups import Member
 from ottla.client.columnar import ColumnarReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.session import EARLIEST, LATEST, ZERO_ID, Session, commit, committed, list_offsets
@@ -17,9 +19,10 @@ from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.mirror import formats, journal, positions
 from ottla.mirror.errors import PositionLost, SourceChanged, TakenOver
+from ottla.mirror.exact import link_epoch
 from ottla.mirror.groups import GroupKeeper
 from ottla.mirror.journal import Journal
-from ottla.mirror.link import Link
+from ottla.mirror.link import EXACT, Link
 from ottla.mirror.naming import HEARTBEATS, checkpoints_topic, offset_syncs_topic
 from ottla.mirror.positions import Position
 from ottla.mirror.task import Work
@@ -42,7 +45,8 @@ class Driver:
         self._here = Session("mirror driver", ConsumerSettings.parse(link.source_client))
         self._there = Session("mirror driver", ConsumerSettings.parse(link.target_client))
         self._source, self._target = self._here.cluster(), self._there.cluster()
-        self._news = News(self._here.cluster(), read_committed=True)
+        self._committed_only = link.mode != EXACT  # an exact copy has open transactions, too
+        self._news = News(self._here.cluster(), read_committed=self._committed_only)
         self._source_admin, self._target_admin = Admin(link.source_client), Admin(link.target_client)
         self._topics = TopicKeeper(link, self._source_admin, self._target_admin)
         self._groups = GroupKeeper(link, self._source_admin, self._target_admin)
@@ -83,7 +87,7 @@ class Driver:
     def freeze(self) -> None:
         """From now on only what is there by now is copied."""
         self._refresh_topics()
-        self._frozen = self._offsets(LATEST, stable=True)
+        self._frozen = self._offsets(LATEST, stable=self._committed_only)
 
     @property
     def is_frozen(self) -> bool:
@@ -136,7 +140,7 @@ class Driver:
     def look(self) -> None:
         """Positions first: whatever they name lies before the ends."""
         self.positions = self._positions()
-        self.ends = self._offsets(LATEST, stable=True)
+        self.ends = self._offsets(LATEST, stable=self._committed_only)
         for where, position in self.positions.items():
             if self.ends[where] < position.source:
                 raise SourceChanged(
@@ -161,10 +165,19 @@ class Driver:
         pair, position = self._pairs.get(where.topic), self.positions.get(where)
         if pair is None or position is None:
             return None
+        if self.link.mode == EXACT:
+            return min(offset, position.source)
         known = self._journal.maps.get((where, pair.target.id))
         if offset >= position.source or known is None:
             return position.target if position.records or offset >= position.source else None
         return known.translate(offset)
+
+    def leave(self) -> None:
+        """At an end in good order: the link is seen as stopped at once. A successor is not put out."""
+        member = self.member()
+        own = Member(member.member_id, "", "", member.group_instance_id, ())
+        with contextlib.suppress(OttlaError):
+            self._target_admin.remove_members(self.link.group, [own])
 
     def close(self) -> None:
         for producer in self._producers.values():
@@ -209,6 +222,9 @@ class Driver:
         new = [where for where in self._partitions() if where not in known]
         if not new:
             return
+        if self.link.mode == EXACT:
+            self._begin_exact(new)
+            return
         places = dict.fromkeys((self._remote(where) for where in new), LATEST)
         filled = [
             str(p) for p, told in self._there.run(list_offsets(self._target, places)).items() if told.offset
@@ -228,6 +244,15 @@ class Driver:
             ).to_offset()
             for where in new
         }
+        self._there.run(commit(self._target, self.member(), offsets))
+
+    def _begin_exact(self, new: list[TopicPartition]) -> None:
+        """The log at the target is the position; what is committed is only shown."""
+        for topic in {self._remote(where).topic for where in new}:
+            link_epoch(self.link, self._target_admin, topic)
+        places = {self._remote(where): where for where in new}
+        ends = self._there.run(list_offsets(self._target, dict.fromkeys(places, LATEST)))
+        offsets = {place: Position(told.offset, told.offset).to_offset() for place, told in ends.items()}
         self._there.run(commit(self._target, self.member(), offsets))
 
     def _offsets(self, at: int, *, stable: bool = False) -> dict[TopicPartition, int]:

@@ -35,6 +35,9 @@ class Source(Protocol):
     ) -> Iterator[list[Chunk]]:
         """Fetched batches of the ranges; those of one partition in order."""
 
+    def check_epochs(self, copied: Mapping[TopicPartition, Position]) -> None:
+        """Raises `SourceChanged` if the source no longer has what was copied."""
+
     def topic_id(self, topic: str) -> bytes: ...
 
 
@@ -116,7 +119,9 @@ class MirrorTask:
         if retried or not self._owns:
             self._target.take_over()
             self._owns = True
-            return self._committed(work)
+            stand = self._committed(work)
+            self._source.check_epochs(stand)
+            return stand
         stand = self._committed(work)
         if any(self._known.get(where, stand[where]).source != stand[where].source for where in stand):
             self._target.take_over()
@@ -178,8 +183,8 @@ class MirrorTask:
         records, timestamp_ms = 0, before.timestamp_ms
         remote = self._remote(where)
         for batch in batches_of(chunk, before.source):
-            self._target.write_batch(remote, batch.data, batch.count, (where, batch.runs))
-            records += batch.count
+            self._target.write_batch(remote, batch.data, batch.records, (where, batch.runs))
+            records += batch.records
         for header, _ in chunk.batches():
             timestamp_ms = max(timestamp_ms, header.max_timestamp)
         end, epoch = chunk.end()
@@ -202,7 +207,7 @@ class MirrorTask:
             where, runs = written.attached
             progress = copied[where]
             progress.runs += [Run(run.source, written.base_offset + run.target, run.length) for run in runs]
-            ends[where] = written.base_offset + written.count
+            ends[where] = written.base_offset + written.records
         records = [
             record
             for where, progress in copied.items()

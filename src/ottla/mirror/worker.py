@@ -2,16 +2,28 @@
 
 import os
 from collections.abc import Mapping
+from typing import Protocol
 
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.mirror.clusters import SourceLog, TargetLog
-from ottla.mirror.link import Link
+from ottla.mirror.exact import ExactTask
+from ottla.mirror.link import EXACT, Link
 from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask, Work
 
 
+class Stepping(Protocol):
+    """A task with its connections to both sides."""
+
+    def run(
+        self, work: Work, member: GroupMetadata, *, retried: bool
+    ) -> Mapping[TopicPartition, Position]: ...
+
+    def close(self) -> None: ...
+
+
 class Worker:
-    """One task of a link in this process: its own connections on both sides."""
+    """A task in mode compatible."""
 
     def __init__(self, link: Link, task: int) -> None:
         self._link = link
@@ -29,16 +41,20 @@ class Worker:
         self._source.close()
 
 
-_workers: dict[tuple[int, str, int], Worker] = {}
+_workers: dict[tuple[int, str, int], tuple[str, Stepping]] = {}
 
 
-def worker(link: Link, run_id: str, task: int) -> Worker:
+def stepping(link: Link, task: int) -> Stepping:
+    return ExactTask(link) if link.mode == EXACT else Worker(link, task)
+
+
+def worker(link: Link, run_id: str, task: int) -> Stepping:
     """The one of this run; those of earlier runs of the link in this process end. Not inherited by a fork."""
     key = (os.getpid(), run_id, task)
-    found = _workers.get(key)
-    if found is None:
-        for other, stale in list(_workers.items()):
-            if other[0] == os.getpid() and other[1] != run_id and stale._link.name == link.name:
-                _workers.pop(other).close()
-        found = _workers[key] = Worker(link, task)
-    return found
+    if key not in _workers:
+        for other, (name, stale) in list(_workers.items()):
+            if other[0] == os.getpid() and other[1] != run_id and name == link.name:
+                del _workers[other]
+                stale.close()
+        _workers[key] = (link.name, stepping(link, task))
+    return _workers[key][1]
