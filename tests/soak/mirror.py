@@ -69,7 +69,8 @@ class Side:
     def __init__(self, kind: str, proxies: Proxies) -> None:
         made: Any = Ottla() if kind == "ottla" else Oracle(heap="512M")
         self.proxy = proxies.add(made.port)
-        address = f"PLAINTEXT://127.0.0.1:{self.proxy.port}"
+        listener = "PLAINTEXT" if kind == "ottla" else "CLIENT"
+        address = f"{listener}://127.0.0.1:{self.proxy.port}"
         if kind == "ottla":
             made._settings["advertised.listeners"] = address
         else:
