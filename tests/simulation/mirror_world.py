@@ -253,7 +253,8 @@ def _write_as(world: MirrorWorld, mirrored: batches.BatchHeader) -> Step:
     """Under the id, epoch and sequences of a batch that the mirror has: another cluster has given out the same."""
     values = [b"local-%d" % i for i in range(mirrored.count)]
     batch = batches.build(
-        [Record(i, 5, None, value) for i, value in enumerate(values)],
+        # Of now: a restarted broker forgets producers whose last record is old.
+        [Record(i, world.time.now_ms(), None, value) for i, value in enumerate(values)],
         producer_id=mirrored.producer_id,
         producer_epoch=mirrored.producer_epoch,
         base_sequence=mirrored.base_sequence,
