@@ -113,8 +113,8 @@ class Load(threading.Thread):
         }
         written = 0
         with ColumnarProducer(settings) as plain:
-            while written < self._records:
-                count = min(self._chunk, self._records - written)
+            while written < self._records or not self.over.is_set():
+                count = min(self._chunk, max(50, self._records - written))  # a trickle until the last blow
                 plain.write(_rows(written, count, self._chance), TOPIC)
                 with contextlib.suppress(OttlaError):
                     self._transaction(written)
