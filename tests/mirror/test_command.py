@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from ottla.cli.main import main
 from ottla.client import Producer
+from ottla.mirror.metrics import serve
 from ottla.mirror.status import set_control, status
 from ottla.mirror.throttle import Throttle
 from ottla.testing import Broker
@@ -137,3 +139,18 @@ def test_clusters_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--from and --to name the clusters" in capsys.readouterr().err
     assert main(["mirror", "status", "--from", "a:1"]) == 1
     assert "go together" in capsys.readouterr().err
+
+
+def test_figures_are_served_for_prometheus(sides: tuple[Broker, Broker]) -> None:
+    source, target = sides
+    send(source, 10)
+    chosen = link(source.bootstrap, target.bootstrap)
+    with runner(chosen) as running:
+        running.run_once()
+        send(source, 4)
+        port = serve([chosen], 0)
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            shown = answer.read().decode().splitlines()
+    assert 'ottla_mirror_running{link="A->B"} 1' in shown
+    assert 'ottla_mirror_lag_records{link="A->B",topic="in",partition="0"} 2' in shown
+    assert 'ottla_mirror_records_total{link="A->B",topic="in",partition="1"} 5' in shown

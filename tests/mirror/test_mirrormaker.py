@@ -34,7 +34,7 @@ def test_mirrormaker_works_between_two_brokers_of_ours(tmp_path: Path) -> None:
             "status.storage.replication.factor = 1\nconfig.storage.replication.factor = 1\n"
             "exactly.once.source.support = enabled\nsync.group.offsets.enabled = true\n"
             "sync.group.offsets.interval.seconds = 1\nemit.checkpoints.interval.seconds = 1\n"
-            "refresh.topics.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\nlisteners =\n"
+            "refresh.topics.interval.seconds = 1\nrefresh.groups.interval.seconds = 1\n"
         )
         with (tmp_path / "mm2.log").open("w") as log:
             process = start_tool("connect-mirror-maker", str(file), stdout=log, stderr=subprocess.STDOUT)

@@ -68,7 +68,6 @@ def test_workers_that_are_killed_and_a_graceful_stop(spark: Any, sides: tuple[Ot
         stopped.set()
         query.stop()
     assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
-    assert status(chosen).state == "stopped"
 
 
 def wait_until_copied(query: Any, chosen: Any, spark: Any) -> Any:

@@ -118,10 +118,16 @@ class Driver:
 
     def wait(self) -> None:
         """Returns when there is more at the source than at the last look, or after a second."""
-        if self._journal.control.paused or self._throttle.is_exhausted or not self.ends:
+        self.rest()
+        if not self.ends:
             time.sleep(_WAIT_S)
         else:
             self._here.run(self._news.wait(self.ends))
+
+    def rest(self) -> None:
+        """While the link is paused or has used up its share."""
+        if self._journal.control.paused or self._throttle.is_exhausted:
+            time.sleep(_WAIT_S)
 
     def keep(self, *, whole: bool = False) -> None:
         """Groups, checkpoints, heartbeats, offset syncs, deletions: each when it is due, or all (`whole`)."""
@@ -132,6 +138,7 @@ class Driver:
             self._emit_heartbeats()
         if self._is_due("groups", self.link.sync_groups_s):
             self.look()
+            self._read_journal()  # after the positions: it has the runs of all of them
             self._sync_groups()
             self._emit_offset_syncs()
         if self._is_due("prune", _PRUNE_S):
@@ -168,9 +175,9 @@ class Driver:
         if self.link.mode == EXACT:
             return min(offset, position.source)
         known = self._journal.maps.get((where, pair.target.id))
-        if offset >= position.source or known is None:
-            return position.target if position.records or offset >= position.source else None
-        return known.translate(offset)
+        if offset >= position.source:
+            return position.target
+        return None if known is None else known.translate(offset)
 
     def leave(self) -> None:
         """At an end in good order: the link is seen as stopped at once. A successor is not put out."""

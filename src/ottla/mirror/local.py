@@ -46,7 +46,8 @@ class LocalRunner:
     def run_once(self) -> None:
         self.driver.freeze()
         while self.round() or (self.driver.behind_frozen() and not self._stopped.is_set()):
-            pass
+            if self.driver.behind_frozen():
+                self.driver.rest()
         self.driver.keep(whole=True)
 
     def run(self) -> None:
