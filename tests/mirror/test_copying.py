@@ -10,7 +10,7 @@ import pytest
 from ottla.client import Admin, Producer
 from ottla.client.columnar.reader import DataLost
 from ottla.client.values import TopicPartition
-from ottla.mirror.errors import PositionLost, SourceChanged
+from ottla.mirror.errors import PositionLost, SourceChanged, TargetMoved
 from ottla.mirror.naming import Naming
 from ottla.mirror.status import status
 from ottla.mirror.topics import copied_rule
@@ -273,3 +273,22 @@ def test_a_compacted_topic_keeps_its_tombstones_and_its_last_values(sides: tuple
     assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
     with Admin(bootstrap_servers=target.bootstrap) as there:
         assert there.describe_configs("topic", "A.in")["cleanup.policy"].value == "compact"
+
+
+def test_a_copy_that_is_deleted_while_the_mirror_runs_is_copied_again_from_the_start(
+    sides: tuple[Broker, Broker],
+) -> None:
+    source, target = sides
+    source.create_topic("in", partitions=1)
+    for i in range(10):
+        source.send("in", f"v{i}")
+    with runner(link(source.bootstrap, target.bootstrap, refresh_topics_s=0)) as running:
+        running.round()
+        target.delete_topic("A.in")
+        running.driver.keep()  # makes it again
+        source.send("in", "v10")
+        with pytest.raises(TargetMoved, match="deleted and re-created"):
+            running.round()
+        while running.round():
+            pass
+    assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 _REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
 _WAIT_S = 0.2
 _PRUNE_S = 60.0
+_KEEP_S = 0.2
+_CLOSE_S = 10.0
 
 
 class Driver:
@@ -58,6 +61,9 @@ class Driver:
         self._throttle = Throttle(link.throttle_bytes)
         self._pairs: dict[str, Pair] = {}
         self._frozen: dict[TopicPartition, int] | None = None
+        self._keeping, self._closed = threading.Lock(), threading.Event()
+        self._keeper: threading.Thread | None = None
+        self._failure: Exception | None = None
         self.positions: dict[TopicPartition, Position] = {}
         self.ends: dict[TopicPartition, int] = {}
 
@@ -87,7 +93,7 @@ class Driver:
     def freeze(self) -> None:
         """From now on only what is there by now is copied."""
         self._refresh_topics()
-        self._frozen = self._offsets(LATEST, stable=self._committed_only)
+        self._frozen = self._offsets(LATEST, self._partitions(), stable=self._committed_only)
 
     @property
     def is_frozen(self) -> bool:
@@ -96,25 +102,21 @@ class Driver:
     def plan(self) -> list[Work]:
         """What there is to copy, by task; nothing while the link is paused or has used up its share."""
         self.member()
-        if self._is_due("topics", self.link.refresh_topics_s) and not self.is_frozen:
-            self._refresh_topics()
-        self.look()
+        if self._failure is not None:
+            raise self._failure
+        copied, ends = self.look()
         allowed = self._throttle.allowed(
-            sum(each.bytes for each in self.positions.values()), self._journal.control.throttle_bytes
+            sum(each.bytes for each in copied.values()), self._journal.control.throttle_bytes
         )
         if self._journal.control.paused or allowed == 0:
             return []
         wanted: dict[int, dict[TopicPartition, int]] = {}
-        for where, position in self.positions.items():
-            end = (
-                self.ends[where]
-                if self._frozen is None
-                else min(self.ends[where], self._frozen.get(where, 0))
-            )
+        for where, position in copied.items():
+            end = ends[where] if self._frozen is None else min(ends[where], self._frozen.get(where, 0))
             if end > position.source:
                 wanted.setdefault(task_of(where, self.link.tasks), {})[where] = end
         size = self.link.bytes_max if allowed is None else max(1, allowed // max(1, len(wanted)))
-        return [Work(task, ends, min(size, self.link.bytes_max)) for task, ends in sorted(wanted.items())]
+        return [Work(task, each, min(size, self.link.bytes_max)) for task, each in sorted(wanted.items())]
 
     def wait(self) -> None:
         """Returns when there is more at the source than at the last look, or after a second."""
@@ -130,33 +132,59 @@ class Driver:
             time.sleep(_WAIT_S)
 
     def keep(self, *, whole: bool = False) -> None:
-        """Groups, checkpoints, heartbeats, offset syncs, deletions: each when it is due, or all (`whole`)."""
-        self._read_journal()
-        if whole:
-            self._due.clear()
-        if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
-            self._emit_heartbeats()
-        if self._is_due("groups", self.link.sync_groups_s):
-            self.look()
-            self._read_journal()  # after the positions: it has the runs of all of them
-            self._sync_groups()
-            self._emit_offset_syncs()
-        if self._is_due("prune", _PRUNE_S):
-            self._prune()
+        """Topics, groups, checkpoints, heartbeats, deletions: each when it is due, or all (`whole`)."""
+        with self._keeping:
+            if self._is_due("topics", self.link.refresh_topics_s) and not self.is_frozen:
+                self._refresh_topics()
+            self._read_journal()
+            if whole:
+                self._due.clear()
+            if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
+                self._emit_heartbeats()
+            if self._is_due("groups", self.link.sync_groups_s):
+                self.look()
+                self._read_journal()  # after the positions: it has the runs of all of them
+                self._sync_groups()
+                self._emit_offset_syncs()
+            if self._is_due("prune", _PRUNE_S):
+                self._prune()
 
-    def look(self) -> None:
+    def keep_on(self) -> None:
+        """From now on in a thread of its own: records need not wait for groups. What fails there fails `plan`."""
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep_on, name="mirror keeper", daemon=True)
+            self._keeper.start()
+
+    @property
+    def keeps_on(self) -> bool:
+        return self._keeper is not None
+
+    def _keep_on(self) -> None:
+        while not self._closed.wait(_KEEP_S):
+            try:
+                self.keep()
+            except Exception as error:
+                if not self._closed.is_set():
+                    self._failure = error
+                return
+
+    def look(self) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         """Positions first: whatever they name lies before the ends."""
-        self.positions = self._positions()
-        self.ends = self._offsets(LATEST, stable=self._committed_only)
-        for where, position in self.positions.items():
-            if self.ends[where] < position.source:
+        partitions = self._partitions()
+        copied = self._positions(partitions)
+        ends = self._offsets(LATEST, partitions, stable=self._committed_only)
+        for where, position in copied.items():
+            if ends[where] < position.source:
                 raise SourceChanged(
-                    f"{where} of {self.link.source} ends at {self.ends[where]}, but {position.source} was copied: "
+                    f"{where} of {self.link.source} ends at {ends[where]}, but {position.source} was copied: "
                     "it was cut or re-created. Compare both sides, then delete the copy to copy it again"
                 )
+        self.positions, self.ends = copied, ends
+        return copied, ends
 
     def behind(self) -> int:
-        return sum(max(0, self.ends[where] - each.source) for where, each in self.positions.items())
+        ends = self.ends
+        return sum(max(0, ends.get(where, 0) - each.source) for where, each in self.positions.items())
 
     def behind_frozen(self) -> int:
         """Records that were there at `freeze` and are not copied."""
@@ -187,6 +215,9 @@ class Driver:
             self._target_admin.remove_members(self.link.group, [own])
 
     def close(self) -> None:
+        self._closed.set()
+        if self._keeper is not None:
+            self._keeper.join(_CLOSE_S)
         for producer in self._producers.values():
             producer.close(5)
         self._member.close()
@@ -218,15 +249,16 @@ class Driver:
             if index in pair.target.partitions
         ]
 
-    def _positions(self) -> dict[TopicPartition, Position]:
-        places = {self._remote(where): where for where in self._partitions()}
+    def _positions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Position]:
+        places = {self._remote(where): where for where in partitions}
         found = self._there.run(committed(self._target, self.link.group, list(places)))
         return {places[place]: positions.read(place, told) for place, told in found.items()}
 
     def _begin_new(self) -> None:
         """Every partition has a position before its first step, so a missing one is known to be lost."""
-        known = self._positions()
-        new = [where for where in self._partitions() if where not in known]
+        partitions = self._partitions()
+        known = self._positions(partitions)
+        new = [where for where in partitions if where not in known]
         if not new:
             return
         if self.link.mode == EXACT:
@@ -262,8 +294,10 @@ class Driver:
         offsets = {place: Position(told.offset, told.offset).to_offset() for place, told in ends.items()}
         self._there.run(commit(self._target, self.member(), offsets))
 
-    def _offsets(self, at: int, *, stable: bool = False) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(self._partitions(), at)
+    def _offsets(
+        self, at: int, partitions: list[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(partitions, at)
         if not asked:
             return {}
         found = self._here.run(list_offsets(self._source, asked, committed_only=stable))
@@ -304,7 +338,7 @@ class Driver:
 
     def _prune(self) -> None:
         """Forgets runs below the source's log start, and of copies that are gone; deletes records if that is chosen."""
-        begins = self._offsets(EARLIEST)
+        begins = self._offsets(EARLIEST, self._partitions())
         if self.link.sync_record_deletes:
             self._delete_records(begins)
         ids = {name: pair.target.id for name, pair in self._pairs.items()}

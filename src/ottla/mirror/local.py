@@ -40,7 +40,8 @@ class LocalRunner:
         if failures:
             raise failures[0]
         self._retried = False
-        self.driver.keep()
+        if not self.driver.keeps_on:
+            self.driver.keep()
         return len(works)
 
     def run_once(self) -> None:
@@ -51,6 +52,7 @@ class LocalRunner:
         self.driver.keep(whole=True)
 
     def run(self) -> None:
+        self.driver.keep_on()
         while not self._stopped.is_set():
             if not self.round():
                 self.driver.wait()
@@ -66,7 +68,7 @@ class LocalRunner:
 
     def _worker(self, task: int) -> Stepping:
         if task not in self._workers:
-            self._workers[task] = stepping(self._link, task)
+            self._workers[task] = stepping(self._link, task, alone=True)
         return self._workers[task]
 
 

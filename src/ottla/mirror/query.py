@@ -98,12 +98,12 @@ class MirrorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             driver = Driver(self._link)
             driver.start()
+            driver.keep_on()
             self._driver = driver
         return self._driver
 
     def _works(self) -> list[Work]:
         """What there is to copy; if there is nothing, what comes within a second."""
-        self.driver.keep()
         works = self._planned()
         if not works and self.driver.is_frozen:
             self._finish()
@@ -117,7 +117,6 @@ class MirrorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A copy that ends waits out a pause or a throttle, then carries groups over once more."""
         while self.driver.behind_frozen() and not Path(self._stop_file).exists():
             self.driver.wait()
-            self.driver.keep()
             if self._planned():
                 return
         self.driver.keep(whole=True)

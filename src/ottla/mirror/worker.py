@@ -1,6 +1,7 @@
 """In Spark's Python workers, or in threads: mirror tasks that live as long as the process, and step when told to."""
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -10,6 +11,8 @@ from ottla.mirror.exact import ExactTask
 from ottla.mirror.link import EXACT, Link
 from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask, Work
+
+_REFRESH_S = 5.0  # a topic that was re-created has another id; a fetch by the old one fails anyhow
 
 
 class Stepping(Protocol):
@@ -25,15 +28,19 @@ class Stepping(Protocol):
 class Worker:
     """A task in mode compatible."""
 
-    def __init__(self, link: Link, task: int) -> None:
+    def __init__(self, link: Link, task: int, *, alone: bool = False) -> None:
         self._link = link
         self._source, self._target = SourceLog(link), TargetLog(link, task)
-        self._task = MirrorTask(link, self._source, self._target)
+        self._task = MirrorTask(link, self._source, self._target, alone=alone)
+        self._known: set[str] = set()
+        self._refreshed = 0.0
 
     def run(self, work: Work, member: GroupMetadata, *, retried: bool) -> Mapping[TopicPartition, Position]:
         topics = {where.topic for where in work.ends}
-        self._source.refresh(topics)
-        self._target.refresh({self._link.remote(topic) for topic in topics})
+        if retried or not topics <= self._known or time.monotonic() - self._refreshed > _REFRESH_S:
+            self._source.refresh(topics)
+            self._target.refresh({self._link.remote(topic) for topic in topics})
+            self._known, self._refreshed = topics, time.monotonic()
         return self._task.step(work, member, retried=retried)
 
     def close(self) -> None:
@@ -44,8 +51,9 @@ class Worker:
 _workers: dict[tuple[int, str, int], tuple[str, Stepping]] = {}
 
 
-def stepping(link: Link, task: int) -> Stepping:
-    return ExactTask(link) if link.mode == EXACT else Worker(link, task)
+def stepping(link: Link, task: int, *, alone: bool = False) -> Stepping:
+    """`alone`: no other process of this run steps for the task, so positions need not be read before every step."""
+    return ExactTask(link) if link.mode == EXACT else Worker(link, task, alone=alone)
 
 
 def worker(link: Link, run_id: str, task: int) -> Stepping:
