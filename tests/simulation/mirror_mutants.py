@@ -9,8 +9,9 @@ from pytest import MonkeyPatch
 from ottla import errors
 from ottla.broker.handlers import produce
 from ottla.storage import mirroring
+from ottla.storage.markers import build_reset
 from ottla.storage.producers import Producers
-from ottla.wire.mirror_frame import MirrorFrame
+from ottla.wire.mirror_frame import MirrorFrame, is_frame
 from tests.simulation.planted import Mutants
 
 MUTANTS = Mutants()
@@ -44,7 +45,7 @@ def anybody_may_write_to_a_mirror(patch: MonkeyPatch) -> None:
             original(log, topic, frame)
 
     async def append(self: Any, topic: Any, data: Any, records: Any) -> Any:
-        if produce.is_frame(records):
+        if is_frame(records):
             return await mirrored(self, topic, data, records)
         partition, log = self._leader(topic, data)
         return self._write(partition, log, topic, data, self._accept_at_once(records, log))
@@ -74,5 +75,5 @@ def a_promotion_forgets_no_producers(patch: MonkeyPatch) -> None:
 
 @caught_as("a transaction of the source is open for ever")
 def a_promotion_aborts_nothing(patch: MonkeyPatch) -> None:
-    patch.setattr(mirroring, "build_marker", lambda *_, now_ms, **__: mirroring.build_reset(now_ms))
+    patch.setattr(mirroring, "build_marker", lambda *_, now_ms, **__: build_reset(now_ms))
     patch.setattr(Producers, "reset", lambda self: None)

@@ -91,9 +91,7 @@ class MirrorWorld(World):
         self.add("link-2", link(self, patient=False))
         self.add("stranger", stranger(self))
         if self.promotes:
-            self.time.call_later(
-                self.random.uniform(2_000, STORM_MS), lambda: self.add("promoter", promoter(self))
-            )
+            self.time.call_later(self.random.uniform(2_000, STORM_MS), self._promote)
         disasters.begin()
         self.until(lambda: self.now_ms >= STORM_MS, STORM_MS + 1, "the storm")
         self.note("calm")
@@ -103,6 +101,9 @@ class MirrorWorld(World):
         self.until(lambda: all(each.is_done for each in self.clients), PATIENCE_MS, "clients")
         self._look()
         self._judge()
+
+    def _promote(self) -> None:
+        self.add("promoter", promoter(self))
 
     def _create_topics(self) -> None:
         configs = [CreatableTopicConfig(name="mirror.source", value=LINK)]
