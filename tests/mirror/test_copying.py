@@ -292,3 +292,21 @@ def test_a_copy_that_is_deleted_while_the_mirror_runs_is_copied_again_from_the_s
         while running.round():
             pass
     assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
+
+
+def test_batches_that_are_too_large_for_the_target_are_split() -> None:
+    with Broker(message_max_bytes=8_000_000) as source, Broker() as target:
+        source.create_topic("in", partitions=1)
+        settings = {"max.request.size": 8_000_000, "batch.size": 4_000_000, "linger.ms": 200}
+        with Producer({"bootstrap.servers": source.bootstrap, **settings}) as producer:
+            for i in range(300):
+                producer.send("in", b"%09000d" % i)
+        assert max(header.size for header, _ in raw(source, "in")) > 1_048_588
+        chosen = link(source.bootstrap, target.bootstrap)
+        copy(chosen)
+        assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
+        with runner(chosen) as running:
+            running.driver.keep(whole=True)
+            assert [running.driver.translate(TopicPartition("in", 0), at) for at in range(300)] == list(
+                range(300)
+            )

@@ -99,12 +99,15 @@ class Driver:
     def is_frozen(self) -> bool:
         return self._frozen is not None
 
-    def plan(self) -> list[Work]:
-        """What there is to copy, by task; nothing while the link is paused or has used up its share."""
+    def plan(self, known: Mapping[TopicPartition, Position] | None = None) -> list[Work]:
+        """What there is to copy, by task; nothing while the link is paused or has used up its share.
+
+        `known` are positions that the caller has committed: if they are of all partitions, none are asked for.
+        """
         self.member()
         if self._failure is not None:
             raise self._failure
-        copied, ends = self.look()
+        copied, ends = self.look(known)
         allowed = self._throttle.allowed(
             sum(each.bytes for each in copied.values()), self._journal.control.throttle_bytes
         )
@@ -168,10 +171,15 @@ class Driver:
                     self._failure = error
                 return
 
-    def look(self) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
+    def look(
+        self, known: Mapping[TopicPartition, Position] | None = None
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         """Positions first: whatever they name lies before the ends."""
         partitions = self._partitions()
-        copied = self._positions(partitions)
+        if known is not None and all(where in known for where in partitions):
+            copied = {where: known[where] for where in partitions}
+        else:
+            copied = self._positions(partitions)
         ends = self._offsets(LATEST, partitions, stable=self._committed_only)
         for where, position in copied.items():
             if ends[where] < position.source:

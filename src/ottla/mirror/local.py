@@ -5,10 +5,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.client.columnar.reader import DataLost
+from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError
 from ottla.mirror.driver import Driver
 from ottla.mirror.errors import FINAL
 from ottla.mirror.link import Link
+from ottla.mirror.positions import Position
 from ottla.mirror.worker import Stepping, stepping
 
 log = logging.getLogger(__name__)
@@ -22,6 +24,7 @@ class LocalRunner:
         self._link = link
         self._workers: dict[int, Stepping] = {}
         self._pool = ThreadPoolExecutor(max_workers=max(1, link.tasks), thread_name_prefix="mirror")
+        self._positions: dict[TopicPartition, Position] = {}  # what this process has committed
         self._stopped = threading.Event()
         self._retried = True  # the first step takes over
 
@@ -30,7 +33,7 @@ class LocalRunner:
 
     def round(self) -> int:
         """One step of every task that has something to do; how many had."""
-        works = self.driver.plan()
+        works = self.driver.plan(self._positions)
         member = self.driver.member()
         retried, self._retried = self._retried, True
         steps = [
@@ -38,7 +41,10 @@ class LocalRunner:
         ]
         failures = [error for step in steps if (error := step.exception()) is not None]
         if failures:
+            self._positions.clear()
             raise failures[0]
+        for step in steps:
+            self._positions |= step.result()
         self._retried = False
         if not self.driver.keeps_on:
             self.driver.keep()
