@@ -68,6 +68,12 @@ def _pipelines(seed: int) -> Iterator[Any]:
         yield pipelines.run(50, seed, _say, server)
 
 
+def _mirror(seed: int) -> Iterator[Any]:
+    from tests.soak import mirror  # needs the extra arrow
+
+    yield from mirror.every(10_000_000, 50, seed, _say)
+
+
 def _home_care(seed: int) -> Iterator[Any]:
     from tests.soak import homecare  # needs the extra spark
 
@@ -123,6 +129,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "secured": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say, secured=True)],
     "spark": lambda seed, _: _every_server(seed),
     "pipelines": lambda seed, _: _pipelines(seed),
+    "mirror": lambda seed, _: _mirror(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }

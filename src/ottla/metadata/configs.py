@@ -8,7 +8,7 @@ from ottla.config.alter import Alteration, altered, check_dynamic_broker, replac
 from ottla.config.definitions import ConfigKey
 from ottla.config.group import GROUP_KEYS, check_group
 from ottla.config.settings import Config, broker_key
-from ottla.config.topic import TOPIC_KEYS, check_topic
+from ottla.config.topic import TOPIC_KEYS, check_mirror, check_topic
 from ottla.errors import ProtocolError
 from ottla.frozen import frozen
 from ottla.metadata.decision import Decision
@@ -72,6 +72,7 @@ def _altered(
     match resource.resource_type:
         case 2:
             check_topic(after)
+            check_mirror(before, after)
         case 4:
             check_dynamic_broker(before, after, one_broker=bool(resource.resource_name))
             if resource.resource_name:
