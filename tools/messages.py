@@ -18,7 +18,6 @@ import kio.schema
 LEFT_OUT = (
     "share",
     "streams",
-    "telemetry",
     "raft",
     "quorum_epoch",
     "snapshot",

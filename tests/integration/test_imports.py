@@ -63,6 +63,7 @@ NOT_FOR_A_BROKER = {
         "ottla.server.metrics",
         "ottla.server.http",
         "ottla.broker.coordinators.lag",
+        "ottla.broker.telemetry",
         "ottla.storage.cleaner",
         "ottla.storage.compaction",
     ),

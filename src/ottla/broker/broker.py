@@ -38,6 +38,7 @@ from ottla.wire.schema import Message
 if TYPE_CHECKING:
     from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
+    from ottla.broker.telemetry import Telemetry
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -90,8 +91,23 @@ class Broker:
             ProducerIds(self.node_id, image, channel),
         )
         self._is_joined = False
+        self._new_uuid = new_uuid
         replicas.watch(self._on_partition)
         image.watch(metrics.on_record)
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """Imported with the first client that asks for its subscriptions."""
+        from ottla.broker.telemetry import Telemetry
+
+        return Telemetry(self.image, self._new_uuid, self.config.telemetry_max_bytes)
+
+    def _get_telemetry(self) -> "Telemetry":
+        return self.telemetry
+
+    @property
+    def has_telemetry(self) -> bool:
+        return "telemetry" in vars(self)
 
     @cached_property
     def end_offsets(self) -> "EndOffsets":
@@ -142,6 +158,7 @@ class Broker:
             self._heavy_work,
             self._pattern_work,
             self.scratch,
+            self._get_telemetry,
             self.access,
             self.quotas,
             self.tokens,

@@ -40,6 +40,7 @@ COMMANDS = {
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-delegation-tokens": ("ottla.cli.kafka_delegation_tokens", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
+    "kafka-client-metrics": ("ottla.cli.kafka_client_metrics", "as Apache Kafka's tool of this name"),
     "kafka-producer-perf-test": ("ottla.cli.kafka_producer_perf_test", "as Apache Kafka's tool of this name"),
     "kafka-consumer-perf-test": ("ottla.cli.kafka_consumer_perf_test", "as Apache Kafka's tool of this name"),
     "kafka-e2e-latency": ("ottla.cli.kafka_e2e_latency", "as Apache Kafka's tool of this name"),

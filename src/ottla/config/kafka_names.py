@@ -17,7 +17,6 @@ UNUSED_PREFIXES = (
     "sasl.",
     "share.coordinator.",
     "ssl.",
-    "telemetry.",
 )
 
 UNUSED_SETTINGS = frozenset(

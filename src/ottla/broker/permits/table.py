@@ -100,6 +100,8 @@ PERMITS: dict[str, Permit] = {
     "RenewDelegationToken": free,
     "ExpireDelegationToken": free,
     "DescribeDelegationToken": free,
+    "GetTelemetrySubscriptions": free,
+    "PushTelemetry": free,
 }
 
 

@@ -285,6 +285,10 @@ def _clients(node: "Node") -> Iterator[Family | None]:
         "ottla_request_memory_waiting", [(labels(lane=name), lane.waiting) for name, lane in lanes.items()]
     )
     yield _one("ottla_unsent_bytes", listeners[0].unsent.held_bytes)
+    telemetry = broker.telemetry if broker.has_telemetry else None
+    yield _one("ottla_client_telemetry_instances", len(telemetry.instances) if telemetry else 0)
+    yield _one("ottla_client_telemetry_pushes_total", telemetry.pushes if telemetry else 0)
+    yield _one("ottla_client_telemetry_bytes_total", telemetry.pushed_bytes if telemetry else 0)
 
 
 def file_handles_wanted(node: "Node") -> int:
