@@ -62,6 +62,7 @@ NOT_FOR_A_BROKER = {
     *(
         "ottla.server.metrics",
         "ottla.server.http",
+        "ottla.server.json_logs",
         "ottla.broker.coordinators.lag",
         "ottla.broker.telemetry",
         "ottla.storage.cleaner",
