@@ -17,6 +17,7 @@ COMMANDS = {
     "produce": ("ottla.cli.produce", "send records from standard input or files"),
     "consume": ("ottla.cli.consume", "print records, from anywhere to anywhere, alone or in a group"),
     "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
+    "top": ("ottla.cli.top", "brokers, topics and groups by rate and lag, live"),
     "perf": ("ottla.cli.perf", "measure: produce, consume, latency"),
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
