@@ -20,6 +20,7 @@ from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
+from ottla.client.tracing import passed_on
 from ottla.client.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, RecordMetadata
 from ottla.client.values import OffsetAndTimestamp as OffsetAndTimestamp
 from ottla.client.values import TopicPartition as TopicPartition
@@ -80,6 +81,8 @@ class Producer(ProducerCore[Sent]):
     ) -> Sent:
         """Arguments as of `ottla.Producer.send`. Waits while the topic is unknown or the buffer full."""
         kept = tuple(headers) if headers else ()
+        if self._is_traced:
+            kept = passed_on(kept)
         sent: Sent | None = None
         route = self._routes.get(topic) if self._direct else None
         if route is not None:
