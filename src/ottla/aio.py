@@ -206,13 +206,18 @@ class Producer(ProducerCore[Sent]):
         return self._accumulator.add(batch, 0) or None
 
     async def _until_there_is_room(self, attempt: Callable[[], Any]) -> Any:
-        deadline = self._runtime.now() + self.settings.max_block_ms / 1000
+        began = self._runtime.now()
+        deadline = began + self.settings.max_block_ms / 1000
         while (taken := attempt()) is None:
             try:
                 async with asyncio.timeout(deadline - self._runtime.now()):
                     await self._room.changed()
             except TimeoutError:
                 raise self._buffer_full() from None
+            finally:
+                now = self._runtime.now()
+                self._accumulator.waited_s += now - began
+                began = now
         return taken
 
     async def _end(self, transactions: Transactions, *, committed: bool) -> None:

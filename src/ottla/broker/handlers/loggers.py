@@ -17,6 +17,7 @@ KNOWN = (
     "ottla",
     "ottla.audit",
     "ottla.broker",
+    "ottla.client",
     "ottla.coordination",
     "ottla.groups",
     "ottla.replication",

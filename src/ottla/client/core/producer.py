@@ -156,6 +156,7 @@ class ProducerCore(Generic[R]):
             "requests-in-flight": self._sender.in_flight,
             "buffer-total-bytes": self.settings.buffer_memory,
             "buffer-available-bytes": available,
+            "bufferpool-wait-time-ns-total": round(self._accumulator.waited_s * 1e9),
         }
         return self._sender.counts.named() | here
 
