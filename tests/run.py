@@ -34,6 +34,7 @@ BESIDE = (
         "tests/mirror",
         "tests/connect",
         "tests/console",
+        "tests/registry",
         "tests/deploy",
         "tests/metrics",
         "examples",

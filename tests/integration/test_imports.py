@@ -69,6 +69,7 @@ NOT_FOR_A_BROKER = {
         "ottla.storage.compaction",
     ),
     *("ottla.storage.move", "ottla.storage.rewrite"),
+    *("ottla.cli.container", "ottla.server.staging"),
     # for others
     *("ottla.cli.kafka_options", "ottla.client", "ottla.homecare", "ottla.spark", "ottla.wire.columns"),
 }

@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
 
@@ -13,6 +15,7 @@ from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+from ottla.server.control import Control
 from ottla.wire.kernel import COMPILED
 
 log = logging.getLogger("ottla.server")
@@ -42,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_http_address,
         metavar="[HOST:]PORT",
         help="serve /metrics and /health here (host: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
     )
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
@@ -97,8 +105,12 @@ def _tell_of_slowness() -> None:
 
 
 def configured(arguments: argparse.Namespace) -> Config:
-    """`--set` wins over the other options, these over the file, and that over the defaults."""
+    """`--set` wins over the other options, these over variables, these over the file, and that over the defaults."""
     settings = _read_file(arguments.config) if arguments.config else {}
+    if arguments.environment:
+        from ottla.cli.container import take_environment
+
+        settings = take_environment(arguments, settings)
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = DEFAULT_HOST if arguments.host is None else arguments.host
         port = DEFAULT_PORT if arguments.port is None else arguments.port
@@ -157,6 +169,28 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
     node.give_memory_back()
+    control = None if arguments.memory else Control(node)
+    if control is not None:
+        await control.start()
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
+    tell_service_manager("READY=1")
+    if arguments.environment:
+        from ottla.cli.container import create_topics
+
+        creating = asyncio.ensure_future(create_topics(node, arguments.topics))
+        stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
+    tell_service_manager("STOPPING=1")
+    if control is not None:
+        await control.stop()
     await node.stop()
+
+
+def tell_service_manager(state: str) -> None:
+    """As systemd wants it from a service of Type=notify: a datagram to the socket that it named."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        sender.sendall(state.encode())

@@ -45,11 +45,13 @@ class Host:
         security: str = "PLAINTEXT",
         users: Mapping[str, str] | None = None,
         authorizer: bool = False,
+        registry: bool = False,
         **more: Any,
     ) -> None:
         self._host, self._wanted_port = host, port
         self._security, self._users, self._has_authorizer = security, dict(users or {}), authorizer
         self._settings = {**(settings or {}), **more}
+        self._wants_registry = registry
         self._folder = None if data is None else os.fspath(data)
         self._disk = None if data is not None else MemoryDisk(now_ms=self._now_ms)
         self._faults, self._seen, self._news = Faults(), Seen(), News()
