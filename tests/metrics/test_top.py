@@ -54,6 +54,12 @@ class Screen:
         self.output = ""
         os.write(self._ours, keys.encode())
 
+    def read_to_the_end(self):
+        with contextlib.suppress(OSError):  # EIO: the program has ended, and with it the terminal
+            while data := os.read(self._ours, 65536):
+                self.output += data.decode()
+        self.process.wait(60)
+
     def until(self, condition, timeout_s=60):
         """The first whole frame that the condition is true of."""
         deadline = time.monotonic() + timeout_s
@@ -116,11 +122,7 @@ def test_the_terminal_is_as_it_was_afterwards(busy):
         assert termios.tcgetattr(screen._ours) != before
         screen.press("q")
         assert screen.process.wait(30) == 0
-        while select.select([screen._ours], [], [], 0.2)[0]:
-            with contextlib.suppress(OSError):
-                screen.output += os.read(screen._ours, 65536).decode()
-                continue
-            break
+        screen.read_to_the_end()
         assert screen.output.endswith("\033[?25h\033[?1049l")
 
 
@@ -203,3 +205,30 @@ def test_numbers_are_short():
         "0", "7", "7.2", "999", "1K", "12.3K", "1G", "-1.5K",
     ]  # fmt: skip
     assert [duration(v) for v in (5, 119, 600, 7200, 200_000)] == ["5s", "119s", "10m", "2h", "2d"]
+
+
+# -- progress of long commands -------------------------------------------------------------------
+
+
+def test_sending_a_file_shows_how_far_it_is(busy, tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * 99 + b"\n" + b"y" * 99 + b"\n" * 50)
+    command = [OTTLA, "produce", "small", str(path), "--rate", "20", "--bootstrap", busy.bootstrap]
+    with Screen(*command) as screen:
+        screen.read_to_the_end()
+    assert re.search(r"\rsending:  \[#+\] 100%  \S+B of \S+B  \d+ records  \S+B/s", screen.output)
+    assert screen.output.endswith("\r\033[K")
+
+
+def test_a_copy_and_its_way_back_show_how_far_they_are(tmp_path):
+    data, backup = str(tmp_path / "data"), str(tmp_path / "backup")
+    with Broker(data=data) as broker:
+        broker.send("t", "v" * 1000)
+    for command in (
+        ("backup", backup, "--data", data),
+        ("restore", backup, "--data", str(tmp_path / "again")),
+    ):
+        with Screen(OTTLA, *command) as screen:
+            screen.read_to_the_end()
+        assert screen.process.returncode == 0, screen.output
+        assert re.search(r"\r(copying|restoring): ", screen.output), screen.output

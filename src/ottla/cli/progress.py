@@ -27,6 +27,12 @@ class Progress:
         self._began_s = now()
         self._next_s = 0.0
         self._is_on_screen = False
+        self._added = 0
+
+    def add(self, count: int, total: int | None = None) -> None:
+        """So much more is done."""
+        self._added += count
+        self.at(self._added, total)
 
     def at(self, count: float, total: float | None = None, note: str = "") -> None:
         if not self._is_shown:

@@ -157,11 +157,12 @@ def _groups(node: "Node") -> Iterator[Family | None]:
             key = offset.group, offset.topic
             lags[key] = lags.get(key, 0) + offset.lag
     broker.end_offsets.maybe_refresh()
-    members = [
-        (labels(consumergroup=name), len(group.members))
-        for shard in list(broker.groups.shards.values())
-        for name, group in list(shard.machine.state.groups.items())
-    ]
+    members: list[Sample] = []
+    for shard in list(broker.groups.shards.values()):
+        for name, group in list(shard.machine.state.groups.items()):
+            members.append((labels(consumergroup=name), len(group.members)))
+            if not len(members) % AT_ONCE:
+                yield None
     yield _one("ottla_groups", len(members))
     yield family("kafka_consumergroup_members", members)
     yield family(
