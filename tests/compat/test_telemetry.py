@@ -7,8 +7,10 @@ import urllib.request
 
 import pytest
 
-from ottla.client import Admin
+from ottla.cli.main import main
+from ottla.client import Admin, Producer
 from ottla.testing import Broker
+from tests.conftest import Target
 from tests.oracle.cluster import run_tool, why_not
 
 pytestmark = [pytest.mark.oracle, pytest.mark.skipif(why_not() is not None, reason=why_not() or "")]
@@ -41,3 +43,23 @@ def test_javas_tool_sets_levels_of_loggers_and_subscriptions() -> None:
         loggers = ["--entity-type", "broker-loggers", "--entity-name", "1"]
         described = run_tool("kafka-configs", *where, "--describe", *loggers)
         assert "  ottla.server=" in described
+
+
+def test_top_tells_the_same_of_both(both: dict[str, Target], capsys: pytest.CaptureFixture[str]) -> None:
+    """Over the Kafka protocol alone: rates differ, what there is does not."""
+    shown = {}
+    for name, server in both.items():
+        where = ["--bootstrap", server.bootstrap]
+        assert main(["topics", "create", "seen-by-top", "--partitions", "3", *where]) == 0
+        with Producer({"bootstrap.servers": server.bootstrap}) as producer:
+            for number in range(30):
+                producer.send("seen-by-top", b"v", partition=number % 3)
+            producer.flush()
+        capsys.readouterr()
+        assert main(["top", "--json", "--interval", "0.2", *where]) == 0
+        told = json.loads(capsys.readouterr().out)
+        (topic,) = (row for row in told["topics"] if row["topic"] == "seen-by-top")
+        shown[name] = {key: topic[key] for key in ("partitions", "messages", "offline", "under_replicated")}
+        assert topic["bytes"] > 0
+        assert told["brokers"][0]["role"] == "controller"
+    assert all(each == shown["ottla"] for each in shown.values())
