@@ -115,7 +115,7 @@ CASES = [
 ]  # fmt: skip
 # Between brokers, or before a client is known: not for a client's eyes, or free for all.
 BETWEEN_BROKERS = {"AlterPartition", "AllocateProducerIds", "Envelope"}
-FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 # Where Apache Kafka's answer is its own affair: what it says, and what Ottla says, with everything allowed.
 OWN_WORDS = {"describe_quorum", "describe_log_dirs", "list_config_resources", "unregister_broker"}
 
