@@ -22,6 +22,7 @@ KNOWN = (
     "ottla.groups",
     "ottla.replication",
     "ottla.server",
+    "ottla.share",
     "ottla.storage",
     "ottla.telemetry",
     "ottla.zookeeper",
