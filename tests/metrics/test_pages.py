@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ottla import errors
 from ottla.client import Consumer, Producer
 from ottla.exposition import CUT, GAUGE, LINES_AT_ONCE, Family, Histogram, labels, render
+from ottla.server import http
 from ottla.server.metrics import main_page, partitions_page
 from ottla.server.metrics.catalogue import PAGES
 from ottla.server.metrics.process import figures
@@ -160,6 +162,37 @@ def test_a_step_of_a_page_is_short_however_many_partitions_there_are():
                 assert max(text.count("\n") for text in steps) <= LINES_AT_ONCE + 2
 
     asyncio.run(scenario())
+
+
+def test_other_work_of_the_loop_goes_on_while_a_page_is_made():
+    turns = 0
+    seen: list[int] = []
+
+    def steps():
+        for _ in range(50):
+            began = time.perf_counter()
+            while time.perf_counter() - began < 2 * http.SLICE_S:
+                pass  # a long step: afterwards a rest is due
+            seen.append(turns)
+            yield "x" * 10
+
+    async def scenario():
+        nonlocal turns
+
+        async def page(path, accept):
+            return http.Page("200 OK", "text/plain", steps())
+
+        server = http.HttpServer(page)
+        await server.start("127.0.0.1", 0)
+        asking = asyncio.ensure_future(asyncio.to_thread(get, f"127.0.0.1:{server.port}", "/"))
+        while not asking.done():
+            turns += 1
+            await asyncio.sleep(0)
+        await server.stop()
+        assert asking.result()[::2] == (200, "x" * 500)
+
+    asyncio.run(scenario())
+    assert len(set(seen)) == 50
 
 
 def test_a_family_with_too_many_series_is_cut_and_the_page_says_so(monkeypatch):

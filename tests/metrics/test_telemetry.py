@@ -111,6 +111,20 @@ def push(telemetry, instance_id, subscription_id, now_ms, metrics=b"x"):
     )
 
 
+def test_a_push_that_comes_too_early_is_refused_but_for_the_last_one():
+    telemetry, _ = a_telemetry(metrics="a", interval_ms="500")
+    told = telemetry.on_get(bytes(16), ABOUT, "User:a", 1000)
+    push(telemetry, told.instance_id, told.subscription_id, 1000)
+    with pytest.raises(errors.ThrottlingQuotaExceeded):
+        push(telemetry, told.instance_id, told.subscription_id, 1499)
+    with pytest.raises(errors.ThrottlingQuotaExceeded):
+        telemetry.on_get(told.instance_id, ABOUT, "User:a", 1499)
+    push(telemetry, told.instance_id, told.subscription_id, 1500)
+    last = Push(1501, 0, b"x")
+    telemetry.on_push(told.instance_id, ABOUT, "User:a", last, told.subscription_id, 1501, terminating=True)
+    assert telemetry.pushes == 3
+
+
 def test_what_is_kept_is_bounded_in_clients_and_in_bytes(monkeypatch):
     monkeypatch.setattr(broker_telemetry, "INSTANCES_MAX", 10)
     monkeypatch.setattr(broker_telemetry, "KEPT_BYTES_MAX", 3000)
