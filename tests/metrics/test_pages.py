@@ -95,6 +95,29 @@ def test_topics_groups_and_requests_are_counted(used):
     assert counts == {found['ottla_request_seconds_count{api="Fetch"}']}
 
 
+def test_a_fetch_that_waits_for_records_spends_its_time_remotely():
+    with Broker() as broker:
+        broker.create_topic("quiet", 1)
+        settings = {"bootstrap.servers": broker.bootstrap, "fetch.max.wait.ms": 300}
+        with Consumer({**settings, "auto.offset.reset": "earliest"}) as consumer:
+            consumer.assign([("quiet", 0)])
+
+            def remote():
+                consumer.poll(0.4)
+                found = samples(get(broker.http, "/metrics")[2])
+                return (
+                    found.get('ottla_request_phase_seconds_sum{api="Fetch",phase="remote"}', 0) > 0.2
+                    and found
+                )
+
+            found = broker.wait_until(remote, 30, "a fetch that waited")
+        phases = {
+            k: v for k, v in found.items() if k.startswith('ottla_request_phase_seconds_sum{api="Fetch"')
+        }
+        whole = found['ottla_request_seconds_sum{api="Fetch"}']
+        assert sum(phases.values()) == pytest.approx(whole, rel=0.05)
+
+
 def test_the_lag_of_each_partition_has_its_page(used):
     found = samples(get(used.http, "/metrics/partitions")[2])
     lags = [v for k, v in found.items() if k.startswith("kafka_consumergroup_lag{")]
