@@ -125,7 +125,7 @@ BETWEEN_BROKERS = {"AlterPartition", "AllocateProducerIds", "Envelope"} | {
     f"{what}ShareGroupState{more}"
     for what, more in (("Initialize", ""), ("Read", ""), ("Write", ""), ("Delete", ""), ("Read", "Summary"))
 }
-FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 # Where Apache Kafka's answer is its own affair: what it says, and what Ottla says, with everything allowed.
 OWN_WORDS = {"describe_quorum", "describe_log_dirs", "list_config_resources", "unregister_broker"}
 

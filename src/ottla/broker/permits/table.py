@@ -112,6 +112,8 @@ PERMITS: dict[str, Permit] = {
     "RenewDelegationToken": free,
     "ExpireDelegationToken": free,
     "DescribeDelegationToken": free,
+    "GetTelemetrySubscriptions": free,
+    "PushTelemetry": free,
 }
 
 
