@@ -123,6 +123,10 @@ class Admin:
     ) -> list[groups.ListedGroup]:
         return self._run(groups.list_groups(self.cluster, states=states, types=types))
 
+    def survey_groups(self) -> list[groups.Survey]:
+        """All groups with their coordinators and commits, in a few requests to each broker."""
+        return self._run(groups.survey(self.cluster))
+
     def describe_group(self, group: str) -> groups.Group:
         return self._run(groups.describe(self.cluster, group))
 
