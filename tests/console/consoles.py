@@ -128,6 +128,8 @@ class Client:
             def http_response(self, request: Any, response: Any) -> Any:
                 return response
 
+            https_response = http_response
+
         self.base = base
         self.jar = CookieJar()
         self._opener = build_opener(HTTPCookieProcessor(self.jar), Plain)

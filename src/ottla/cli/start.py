@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.config.listeners import open_doors
+from ottla.config.listeners import open_doors, protocols_of
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
@@ -44,6 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
     parser.add_argument(
+        "--console",
+        type=int,
+        nargs="?",
+        const=8181,
+        metavar="PORT",
+        help="show the cluster in the browser, from a process beside this one (port: 8181; 0 picks one)",
+    )
+    parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
 
@@ -55,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     raise_handle_limit()
     try:
         config = configured(arguments)
+        if arguments.console is not None:
+            check_console(config)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
@@ -132,8 +142,12 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     gc.freeze()
     node.give_memory_back()
     pages = None if arguments.http is None else await serve_pages(node, arguments)
-    print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
+    address = f"{node.endpoints[0].host}:{node.listeners[0].port}"
+    print(f"ready {address}", flush=True)
+    console = None if arguments.console is None else await start_console(address, arguments.console)
     await stop.wait()
+    if console is not None:
+        await stop_console(console)
     if pages is not None:
         await pages.stop()
     await node.stop()
@@ -148,3 +162,29 @@ async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServe
     await pages.start(host, arguments.http)
     print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
     return pages
+
+
+def check_console(config: Config) -> None:
+    first = config.listeners[0].partition("://")[0].upper()
+    if protocols_of(config.listener_security_protocol_map).get(first, "PLAINTEXT") != "PLAINTEXT":
+        raise OttlaError(
+            "--console goes to the first listener, and that one wants TLS or a login; leave --console out and run "
+            "`ottla console --command-config FILE` beside the broker"
+        )
+
+
+async def start_console(address: str, port: int) -> "asyncio.subprocess.Process":
+    """`ottla console` as a child: it must never slow the broker's loop. It ends when its standard input does."""
+    command = [sys.executable, "-m", "ottla", "console", "--bootstrap", address, "--port", str(port)]
+    return await asyncio.create_subprocess_exec(*command, "--end-with-stdin", stdin=asyncio.subprocess.PIPE)
+
+
+async def stop_console(console: "asyncio.subprocess.Process") -> None:
+    with suppress(ProcessLookupError):
+        console.terminate()
+    try:
+        async with asyncio.timeout(5):
+            await console.wait()
+    except TimeoutError:
+        console.kill()
+        await console.wait()

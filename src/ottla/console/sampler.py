@@ -112,7 +112,8 @@ class Sampler:
         """The snapshot, sampled now if it is older than that."""
         self._watched_until = self._clock() + WATCHED_S
         self._start()
-        stale_s = max(age_max_s, 2 * self._delay_s())
+        # A slow cluster is sampled less often, so that its snapshots count as fresh for longer.
+        stale_s = max(age_max_s, 2 * self._delay_s()) if age_max_s else 0.0
         if self._clock() - self.snapshot.at > stale_s or self.snapshot.trouble:
             async with self._sampling:
                 if self._clock() - self.snapshot.at > stale_s or self.snapshot.trouble:
