@@ -386,7 +386,7 @@ def test_only_what_has_changed_is_sent():
         )
 
     shown = live.Shown()
-    assert set(live.differences(shown, page(1), _blocks())) == {"cells", "blocks", "rows"}
+    assert set(live.differences(shown, page(1), _blocks())) == {"cells", "blocks", "rows", "order"}
     assert live.differences(shown, page(1), _blocks()) == {}
     assert live.differences(shown, page(2), _blocks()) == {"cells": {"t/a/lag": "2"}}
     other_rows = live.differences(shown, page(2, "abc"), _blocks())

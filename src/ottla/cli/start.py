@@ -10,7 +10,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.config.listeners import open_doors, protocols_of
+from ottla.config.listeners import open_doors
+from ottla.config.protection import protocols_of
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk

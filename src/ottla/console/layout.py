@@ -138,7 +138,7 @@ def _navigation(section: str, frame: Frame) -> Markup:
         else None
     )
     return tag(
-        "div",
+        "header",
         tag("a", "Ottla", href="/", class_="brand"),
         tag("nav", entries, aria_label="Views"),
         tag(

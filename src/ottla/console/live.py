@@ -27,6 +27,7 @@ class Shown:
     cells: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, str] = field(default_factory=dict)
     charts: dict[str, str] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
 
 
 def differences(shown: Shown, page: Page, blocks: Blocks) -> dict[str, Any]:
@@ -66,7 +67,9 @@ def differences(shown: Shown, page: Page, blocks: Blocks) -> dict[str, Any]:
         "blocks": replaced,
         "charts": {key: data for key, data in charts.items() if shown.charts.get(key) != data},
         "rows": rows if is_first else {},
+        "order": [*whole, *charts] if is_first or shown.order != [*whole, *charts] else [],
     }
+    shown.order = [*whole, *charts]
     shown.cells, shown.blocks, shown.charts = cells, whole, charts
     return {name: value for name, value in told.items() if value}
 

@@ -342,7 +342,7 @@ def message(each: Message) -> Markup:
     if each.command:
         command = tag("pre", tag("code", each.command), tabindex="0")
         copy = tag("button", "Copy", type="button", class_="plain", data_copy=each.command)
-        parts.append(tag("div", tag("h3", "As a command", copy), command, class_="part"))
+        parts.append(tag("div", tag("p", "As a command", copy, class_="name"), command, class_="part"))
     return tag(
         "details",
         summary,
@@ -367,7 +367,7 @@ def _short(part: Part, limit: int) -> str:
 def _part(name: str, part: Part) -> Markup:
     size = "null" if part.kind == "none" else f"{part.kind}, {words.size(part.size)}"
     notes = [note for note, there in ((", cut", part.cut), (", masked", part.masked)) if there]
-    heading = tag("h3", name, tag("small", size, *notes))
+    heading = tag("p", name, tag("small", size, *notes), class_="name")
     body = (
         None
         if part.kind == "none"

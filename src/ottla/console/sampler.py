@@ -114,9 +114,9 @@ class Sampler:
         self._start()
         # A slow cluster is sampled less often, so that its snapshots count as fresh for longer.
         stale_s = max(age_max_s, 2 * self._delay_s()) if age_max_s else 0.0
-        if self._clock() - self.snapshot.at > stale_s or self.snapshot.trouble:
+        if self._clock() - self.snapshot.at > stale_s:
             async with self._sampling:
-                if self._clock() - self.snapshot.at > stale_s or self.snapshot.trouble:
+                if self._clock() - self.snapshot.at > stale_s:
                     await self._sample()
         return self.snapshot
 

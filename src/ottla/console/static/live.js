@@ -43,7 +43,11 @@ function take(name, told) {
 
 function find(key) { return document.querySelector(`[data-k="${CSS.escape(key)}"]`); }
 
-async function update({ cells = {}, blocks = {}, charts = {}, rows = {} }) {
+async function update({ cells = {}, blocks = {}, charts = {}, rows = {}, order = [] }) {
+  if (order.some((key) => !find(key)) && !document.activeElement.matches("input, select, textarea")) {
+    await replaceMain();
+    return;
+  }
   // Rows that came or went between the page and its first event: the page is asked again, and only these taken.
   const stale = Object.keys(rows).filter((key) => find(key) && find(key).dataset.v !== rows[key]);
   if (stale.length) {
@@ -73,6 +77,13 @@ async function update({ cells = {}, blocks = {}, charts = {}, rows = {} }) {
     if (cell && cell.innerHTML !== html) cell.innerHTML = html;
   }
   for (const [key, data] of Object.entries(charts)) find(key)?.setAttribute("data-series", data);
+}
+
+// A part of the page has come or gone: all of it is taken as it is now.
+async function replaceMain() {
+  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (answer.ok) document.querySelector("main").replaceWith(fresh.querySelector("main"));
 }
 
 function gone(text) {
