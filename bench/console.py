@@ -2,8 +2,8 @@
 
     python -m bench.console [--topics 1000] [--groups 200] [--records 1000000]
 
-Prints: time to the first view and to later ones, time from a record to its number in the stream of events, memory of the
-console, how much of the time it asks; the search's rate and memory, and the broker's latency beside it.
+Prints: time to the first view and to later ones, time from a record to its number in the stream of events, memory of
+the console, its share of a core; the search's rate and memory, and the broker's latency beside it.
 """
 
 from __future__ import annotations
@@ -126,9 +126,8 @@ def measure_views(bootstrap: str, topics: int, groups: int) -> None:
                 began = time.perf_counter()
                 size = len(browser.get(path))
                 times.append(time.perf_counter() - began)
-            print(
-                f"{path:<22} first {times[0] * 1000:6.0f} ms, then {statistics.median(times[1:]) * 1000:5.0f} ms, {size / 1024:5.0f} KB"
-            )
+            later = statistics.median(times[1:]) * 1000
+            print(f"{path:<22} first {times[0] * 1000:6.0f} ms, then {later:5.0f} ms, {size / 1024:5.0f} KB")
         _measure_update(bootstrap, browser)
         cpu = _cpu_s(console.process.pid)
         time.sleep(10)
@@ -161,6 +160,8 @@ def _measure_update(bootstrap: str, browser: Browser) -> None:
 
 
 def measure_search(bootstrap: str, records: int) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("large", 4, 1), NewTopic("probe", 1, 1)])
     with Producer(bootstrap_servers=bootstrap, compression_type="lz4", linger_ms=20) as producer:
         began = time.perf_counter()
         for i in range(records):
@@ -195,9 +196,8 @@ def measure_search(bootstrap: str, records: int) -> None:
         print(
             f"search of {records:,} records by a header's value: {took:.1f} s, {records / took:,.0f} records/s"
         )
-        print(
-            f"memory of console and worker: {memory[0]:.0f} MB at most, {_rss_mb(console.process.pid):.0f} MB of the console itself"
-        )
+        own = _rss_mb(console.process.pid)
+        print(f"memory of console and worker: {memory[0]:.0f} MB at most, {own:.0f} MB of the console itself")
         print(f"produce p99, ms: alone {alone:.1f}, idle console {idle:.1f}, beside the search {beside:.1f}")
     finally:
         console.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -118,9 +119,9 @@ class Console:
 class Client:
     """An HTTP client with a cookie jar, for what needs no browser."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, tls: ssl.SSLContext | None = None) -> None:
         from http.cookiejar import CookieJar
-        from urllib.request import HTTPCookieProcessor, HTTPErrorProcessor
+        from urllib.request import HTTPCookieProcessor, HTTPErrorProcessor, HTTPSHandler
 
         class Plain(HTTPErrorProcessor):
             """An answer is an answer: no exception for 403, no redirect that is followed."""
@@ -132,7 +133,7 @@ class Client:
 
         self.base = base
         self.jar = CookieJar()
-        self._opener = build_opener(HTTPCookieProcessor(self.jar), Plain)
+        self._opener = build_opener(HTTPCookieProcessor(self.jar), Plain, HTTPSHandler(context=tls))
 
     def get(self, path: str, **headers: str) -> Answer:
         return self._ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -166,7 +167,7 @@ def test_masked_fields_are_hidden_everywhere_also_from_searches(broker):
         assert "Ada" not in client.get("/topics/orders/messages?format=csv").text
         for query, wanted in (("q=Ada", 0), ("q=t5&part=header", 0), ("q=number", 60)):
             path = f"/topics/orders/search?{query}&run=1"
-            until(lambda path=path: "ended" if _outcome(client, path) else None, "the search ends")
+            until(partial(_outcome, client, path), "the search ends")
             progress = next(b for b in client.json(path)["blocks"] if b.get("key") == "search")
             assert f"{wanted} match" in progress["text"], (query, progress)
 
@@ -203,8 +204,8 @@ def test_beyond_loopback_it_needs_a_login_and_tls(broker):
 
 
 def test_a_login_with_a_password_over_tls(broker, tmp_path):
+    import base64
     import ssl
-    from urllib.request import HTTPSHandler, build_opener
 
     import trustme
 
@@ -221,25 +222,14 @@ def test_a_login_with_a_password_over_tls(broker, tmp_path):
         assert console.base.startswith("https://")
         context = ssl.create_default_context()
         authority.configure_trust(context)
-        client = Client(console.base)
-        handlers = [
-            each
-            for each in client._opener.handlers
-            if "Cookie" in type(each).__name__ or "Plain" in type(each).__name__
-        ]
-        client._opener = build_opener(HTTPSHandler(context=context), *handlers)
+        client = Client(console.base, context)
         assert client.get("/topics").headers["location"] == "/login"
         assert client.post("/login", {"name": "ada", "password": "guess"}).status == 403
         assert client.post("/login", {"name": "nobody", "password": ""}).status == 403
         entered = client.post("/login", {"name": "ada", "password": "open sesame"})
         assert entered.status == 303 and "secure" in entered.headers["set-cookie"].lower()
         assert {row["topic"] for row in rows(client.json("/topics"), "topics")} >= {"orders"}
-        program = Client(console.base)
-        program._opener = build_opener(
-            HTTPSHandler(context=context), *[h for h in handlers if "Plain" in type(h).__name__]
-        )
-        import base64
-
+        program = Client(console.base, context)
         header = "Basic " + base64.b64encode(b"ada:open sesame").decode()
         assert program.get("/topics?format=json", Authorization=header).status == 200
         assert program.get("/topics?format=json", Authorization="Basic AAAA").status == 401

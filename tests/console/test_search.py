@@ -57,6 +57,18 @@ def test_keys_values_and_patterns_are_found(client, topic):
     assert len(searched(client, topic, q="RARE", case="1")[0]) == 1
 
 
+def test_records_are_browsed_by_key(client, topic):
+    path = f"/topics/{topic}/messages?key=key-42"
+
+    def matches():
+        blocks = {block.get("key"): block for block in client.json(path)["blocks"]}
+        return blocks["matches"]["messages"] if "end" in blocks else None
+
+    found = until(matches, "all records with the key")
+    assert len(found) == 200 and {each["key"] for each in found} == {"key-42"}
+    assert len({each["partition"] for each in found}) == 1
+
+
 def test_a_search_ends_when_it_has_found_enough(client, topic):
     found, _, said = searched(client, topic, q="number")
     assert len(found) == 200 and "Stopped at 200 matches" in said

@@ -126,12 +126,20 @@ class Stream:
                 except TimeoutError:
                     yield ": still here\n\n"
                 else:
+                    if name == "end":
+                        return
                     yield _event(name, told)
         finally:
             self._sampler.watchers -= 1
             ticking.cancel()
             for tail in self._tails.values():
                 tail.close()
+
+    def end(self) -> None:
+        """The console stops: the browser is let go."""
+        while self._queue.full():
+            self._queue.get_nowait()
+        self._queue.put_nowait(("end", {}))
 
     async def _tick(self) -> None:
         while True:
@@ -173,6 +181,10 @@ class Streams:
     def get(self, identity: str, owner: str) -> Stream | None:
         found = self._streams.get(identity)
         return found if found is not None and found.owner == owner else None
+
+    def close(self) -> None:
+        for stream in self._streams.values():
+            stream.end()
 
     async def events(self, stream: Stream) -> AsyncIterator[str]:
         inner = stream.events()

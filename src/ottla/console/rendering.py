@@ -355,11 +355,7 @@ def message(each: Message) -> Markup:
 def _short(part: Part, limit: int) -> str:
     if part.kind == "none":
         return "null"
-    whole = (
-        json.dumps(part.data, ensure_ascii=False)
-        if part.kind == "json" and part.data is not None
-        else part.text
-    )
+    whole = json.dumps(part.data, ensure_ascii=False) if part.data is not None else part.text
     text = " ".join(whole[: limit * 2].split())
     return text if len(text) <= limit else text[:limit] + "…"
 

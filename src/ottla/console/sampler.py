@@ -89,8 +89,10 @@ class Sampler:
         self.ticks = 0
         self.took_s = 0.0
         self._settled_at = 0.0
+        self._ends_at = 0.0
         self._totals: dict[str, tuple[bytes, int]] = {}
         self._bytes_total: int | None = None
+        self._measured_at = 0.0
         self._turn = 0
         self._watched_until = 0.0
         self._watched_groups: dict[str, float] = {}
@@ -141,7 +143,8 @@ class Sampler:
                 self._wake.clear()
                 await self._wake.wait()
             async with self._sampling:
-                await self._sample()
+                if self._clock() - self.snapshot.at >= EVERY_S / 2:  # a page may have asked a moment ago
+                    await self._sample()
             await asyncio.sleep(self._delay_s())
 
     def _delay_s(self) -> float:
@@ -175,11 +178,12 @@ class Sampler:
         )
         led = _led(snapshot)
         snapshot.ends = await self._offsets(led, LATEST)
+        elapsed, self._ends_at = max(self._clock() - self._ends_at, 0.001), self._clock()
         if now - self._settled_at >= SETTLED_EVERY_S:
             self._settled_at = now
             snapshot.begins = await self._offsets(led, EARLIEST)
             await self._measure_folders(now)
-        self._note_rates(now)
+        self._note_rates(now, elapsed)
         await self._look_at_groups(now)
 
     async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
@@ -201,12 +205,12 @@ class Sampler:
         snapshot.sizes = sizes
         total = sum(sizes.values())
         if self._bytes_total is not None:
-            self.history.add("cluster", "bytes", now, max(0, total - self._bytes_total) / SETTLED_EVERY_S)
-        self._bytes_total = total
+            elapsed = max(now - self._measured_at, 0.001)
+            self.history.add("cluster", "bytes", now, max(0, total - self._bytes_total) / elapsed)
+        self._bytes_total, self._measured_at = total, now
 
-    def _note_rates(self, now: float) -> None:
+    def _note_rates(self, now: float, elapsed: float) -> None:
         snapshot = self.snapshot
-        elapsed = max(now - snapshot.at, 0.001)
         totals: dict[str, tuple[bytes, int]] = {}
         for name, topic in snapshot.topics.items():
             total = sum(snapshot.ends.get(TopicPartition(name, index), 0) for index in topic.partitions)

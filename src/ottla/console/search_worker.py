@@ -23,7 +23,7 @@ from ottla.errors import OttlaError
 EVERY_S = 0.25
 SHOWN_MAX = 4 * 1024
 # Small answers: the search is bound by matching, and a broker serves others between them.
-READER = {"max.partition.fetch.bytes": 1024 * 1024, "fetch.max.bytes": 4 * 1024 * 1024}
+READER = {"max.partition.fetch.bytes": 512 * 1024, "fetch.max.bytes": 2 * 1024 * 1024}
 Tell = Callable[[dict[str, Any]], None]
 
 
@@ -170,6 +170,7 @@ def _part(part: Any) -> list[Any]:
 def main() -> int:
     os.nice(10)  # the broker may be on this machine
     pa.set_cpu_count(1)
+    pa.set_memory_pool(pa.system_memory_pool())  # others keep what they once had
     task = json.loads(sys.stdin.readline())
 
     def tell(told: dict[str, Any]) -> None:

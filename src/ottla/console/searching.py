@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 import sys
 import time
 from collections import OrderedDict
@@ -66,6 +67,7 @@ class Search:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_MAX,
+            env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # a search is short-lived and has few threads
         )
         assert process.stdin is not None and process.stdout is not None
         try:

@@ -1,7 +1,6 @@
 """Serves the console with uvicorn until it is told to stop."""
 
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,8 +46,14 @@ def serve(
             limit_concurrency=500,
             timeout_graceful_shutdown=2,
         )
+
+        class Server(uvicorn.Server):
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                console.streams.close()  # they would never end by themselves
+                await super().shutdown(sockets)
+
         ready(console)
-        await uvicorn.Server(settings).serve(sockets=[listening])
+        await Server(settings).serve(sockets=[listening])
 
     try:
         import uvloop
@@ -57,7 +62,3 @@ def serve(
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(main())
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stdout, flush=True)

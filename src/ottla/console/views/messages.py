@@ -1,11 +1,13 @@
 """Records of a topic: browse by offset, time and partition, watch them arrive, send one."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from ottla.client.values import TopicPartition
 from ottla.console import decoding, reading, words
 from ottla.console.context import BadRequest, Context
 from ottla.console.model import Block, Form, Input, Message, Messages, Notice, Notices, Page, Pager
+from ottla.console.views.search import results
 from ottla.console.views.topics import figures, found, tabs
 
 PAGE, PAGE_MAX, DOWNLOAD_MAX = 50, 500, 10_000
@@ -25,7 +27,18 @@ async def messages(context: Context) -> Page:
     notices: list[Block] = []
     pager = None
     shown: list[Message] = []
-    if not live:
+    by_key = context.query.get("key", "")
+    if by_key and not live:
+        wanted = {
+            "q": by_key,
+            "part": "key",
+            "mode": "exact",
+            "partition": context.query.get("partition", ""),
+        }
+        notices += await results(
+            replace(context, query=wanted), name, sorted(snapshot.topics[name].partitions)
+        )
+    elif not live:
         part = await _slice(context, name, sorted(snapshot.topics[name].partitions))
         shown = [decoding.message(record, context.masks) for record in part.records]
         pager = _pager(context, name, part, len(shown))
@@ -33,14 +46,19 @@ async def messages(context: Context) -> Page:
             text = "This page stopped at 16 MB or 8 seconds before it had all records; the next page goes on."
             notices.append(Notices("cut", [Notice("warn", text)]))
     empty = "Waiting for new records…" if live else "No records here."
-    block = Messages("records", shown, empty=empty, tail=live)
+    records = [] if by_key and not live else [Messages("records", shown, empty=empty, tail=live)]
     query = {key: value for key, value in context.query.items() if key not in ("format", "live")}
     return Page(
         name,
         "topics",
         subtitle="live" if live else f"messages, {_word(context)}",
         figures=figures(name, snapshot, sampler),
-        blocks=[_choice(context, name, count), *notices, block, *context.forms(_produce_form(name, count))],
+        blocks=[
+            _choice(context, name, count),
+            *notices,
+            *records,
+            *context.forms(_produce_form(name, count)),
+        ],
         tabs=tabs(name, "messages"),
         crumbs=[("Topics", "/topics")],
         pager=pager,
@@ -48,7 +66,7 @@ async def messages(context: Context) -> Page:
             ("JSONL", words.topic_address(name, "messages", **{**query, "format": "jsonl", "limit": 1000})),
             ("CSV", words.topic_address(name, "messages", **{**query, "format": "csv", "limit": 1000})),
         ],
-        live=live,  # a page that is read stays as it is
+        live=live or bool(by_key),  # a page that is read stays as it is
     )
 
 
@@ -128,8 +146,9 @@ def _choice(context: Context, name: str, count: int) -> Form:
     inputs = [
         Input("from", "Order", "select", context.query.get("from", "newest"), _ORDERS),
         Input("partition", "Partition", "select", context.query.get("partition", ""), partitions),
+        Input("key", "Key", "text", context.query.get("key", "")),
         Input("offset", "Offset", "number", context.query.get("offset", "")),
-        Input("time", "Time (UTC)", "text", context.query.get("time", ""), hint="2026-11-17T08:30 or ms"),
+        Input("time", "Time (UTC)", "text", context.query.get("time", ""), hint="like 2026-11-17T08:30"),
         Input(
             "isolation",
             "See",
@@ -144,6 +163,8 @@ def _choice(context: Context, name: str, count: int) -> Form:
 
 def _word(context: Context) -> str:
     order = context.query.get("from", "newest")
+    if context.query.get("key"):
+        return "with this key"
     return (
         dict(_ORDERS).get(order, order)
         if not (context.query.get("at") or context.query.get("until"))

@@ -18,7 +18,7 @@ async def search(context: Context) -> Page:
     query = context.query
     blocks: list[Block] = [_form(context, name, len(snapshot.topics[name].partitions))]
     if query.get("q"):
-        blocks += await _results(context, name, sorted(snapshot.topics[name].partitions))
+        blocks += await results(context, name, sorted(snapshot.topics[name].partitions))
     return Page(
         name,
         "topics",
@@ -29,7 +29,7 @@ async def search(context: Context) -> Page:
     )
 
 
-async def _results(context: Context, name: str, partitions: list[int]) -> list[Block]:
+async def results(context: Context, name: str, partitions: list[int]) -> list[Block]:
     key = searching.key_of(context.query, name)
     searches = context.console.searches
     job = searches.find(context.viewer, key)
