@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 EVERY_S = 1.0
 SHARE_MAX = 0.2  # of the time: a cluster that takes long to answer is asked less often
 SLOW_S = 30.0
+AWAY_EVERY_S = 1.0
 SETTLED_EVERY_S = 5.0  # sizes and first offsets change slowly
 WATCHED_S = 10.0  # a page that was asked for counts as a watcher for so long
 DESCRIBED_AT_ONCE = 10
@@ -148,6 +149,8 @@ class Sampler:
             await asyncio.sleep(self._delay_s())
 
     def _delay_s(self) -> float:
+        if self.snapshot.trouble:
+            return AWAY_EVERY_S  # how long a broker that is away takes to answer says nothing
         return min(SLOW_S, max(EVERY_S - self.took_s, self.took_s / SHARE_MAX, 0.05))
 
     # -- one sample --------------------------------------------------------------------------------

@@ -60,6 +60,16 @@ class Search:
         self.outcome = told.get("end", self.outcome)
 
     async def run(self) -> None:
+        try:
+            await self._follow()
+        finally:
+            self.ended = time.monotonic()
+            self.outcome = self.outcome or "stopped"
+            if self.process is not None and self.process.returncode is None:
+                self.process.kill()
+                await self.process.wait()
+
+    async def _follow(self) -> None:
         process = self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -70,20 +80,13 @@ class Search:
             env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # a search is short-lived and has few threads
         )
         assert process.stdin is not None and process.stdout is not None
-        try:
-            # Settings with passwords go through the pipe: a command line is everybody's to read.
-            process.stdin.write(json.dumps(self.task).encode() + b"\n")
-            await process.stdin.drain()
-            while line := await process.stdout.readline():
-                self.on_line(json.loads(line))
-            await process.wait()
-            self.outcome = self.outcome or f"the search ended with exit code {process.returncode}"
-        finally:
-            self.ended = time.monotonic()
-            self.outcome = self.outcome or "stopped"
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        # Settings with passwords go through the pipe: a command line is everybody's to read.
+        process.stdin.write(json.dumps(self.task).encode() + b"\n")
+        await process.stdin.drain()
+        while line := await process.stdout.readline():
+            self.on_line(json.loads(line))
+        await process.wait()
+        self.outcome = self.outcome or f"the search ended with exit code {process.returncode}"
 
     def stop(self) -> None:
         if self.running is not None and not self.is_over:

@@ -1,5 +1,6 @@
 """Serves the console with uvicorn until it is told to stop."""
 
+import gc
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,9 @@ def serve(
                 console.streams.close()  # they would never end by themselves
                 await super().shutdown(sockets)
 
+        # The command line postpones collections for a quick start; a server that runs for days needs them.
+        gc.freeze()
+        gc.set_threshold(5_000, 10, 10)
         ready(console)
         await Server(settings).serve(sockets=[listening])
 
