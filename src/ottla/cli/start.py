@@ -4,22 +4,20 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from ottla.cli import console_beside
 from ottla.config.listeners import open_doors
-from ottla.config.protection import protocols_of
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+from ottla.server.control import Control
 from ottla.wire.kernel import COMPILED
-
-if TYPE_CHECKING:
-    from ottla.server.http import HttpServer
-    from ottla.server.node import Node
 
 log = logging.getLogger("ottla.server")
 
@@ -43,7 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="no warning if other machines get in without a login"
     )
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
+    parser.add_argument(
+        "--http",
+        type=_http_address,
+        metavar="[HOST:]PORT",
+        help="serve /metrics and /health here (host: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
+    )
     parser.add_argument(
         "--console",
         type=int,
@@ -57,6 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _http_address(text: str) -> tuple[str, int]:
+    """Loopback unless told otherwise, wherever clients connect: the pages ask for no login."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not [HOST:]PORT; 9464 or 0.0.0.0:9464 would do")
+    return host.strip("[]") or DEFAULT_HOST, int(port)
+
+
 def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=arguments.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -65,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         config = configured(arguments)
         if arguments.console is not None:
-            check_console(config)
+            console_beside.check(config)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
@@ -85,8 +101,12 @@ def _tell_of_slowness() -> None:
 
 
 def configured(arguments: argparse.Namespace) -> Config:
-    """`--set` wins over the other options, these over the file, and that over the defaults."""
+    """`--set` wins over the other options, these over variables, these over the file, and that over the defaults."""
     settings = _read_file(arguments.config) if arguments.config else {}
+    if arguments.environment:
+        from ottla.cli.container import take_environment
+
+        settings = take_environment(arguments, settings)
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = DEFAULT_HOST if arguments.host is None else arguments.host
         port = DEFAULT_PORT if arguments.port is None else arguments.port
@@ -132,6 +152,9 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    if arguments.http is not None:
+        host, port = arguments.http
+        print(f"http {host}:{await node.serve_pages(host, port)}", file=sys.stderr, flush=True)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -142,50 +165,32 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
     node.give_memory_back()
-    pages = None if arguments.http is None else await serve_pages(node, arguments)
+    control = None if arguments.memory else Control(node)
+    if control is not None:
+        await control.start()
     address = f"{node.endpoints[0].host}:{node.listeners[0].port}"
     print(f"ready {address}", flush=True)
-    console = None if arguments.console is None else await start_console(address, arguments.console)
+    console = None if arguments.console is None else await console_beside.start(address, arguments.console)
+    tell_service_manager("READY=1")
+    if arguments.environment:
+        from ottla.cli.container import create_topics
+
+        creating = asyncio.ensure_future(create_topics(node, arguments.topics))
+        stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
+    tell_service_manager("STOPPING=1")
     if console is not None:
-        await stop_console(console)
-    if pages is not None:
-        await pages.stop()
+        await console_beside.stop(console)
+    if control is not None:
+        await control.stop()
     await node.stop()
 
 
-async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServer":
-    from ottla.server.gauges import health, metrics_text
-    from ottla.server.http import HttpServer
-
-    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
-    host = arguments.host or DEFAULT_HOST
-    await pages.start(host, arguments.http)
-    print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
-    return pages
-
-
-def check_console(config: Config) -> None:
-    first = config.listeners[0].partition("://")[0].upper()
-    if protocols_of(config.listener_security_protocol_map).get(first, "PLAINTEXT") != "PLAINTEXT":
-        raise OttlaError(
-            "--console goes to the first listener, and that one wants TLS or a login; leave --console out and run "
-            "`ottla console --command-config FILE` beside the broker"
-        )
-
-
-async def start_console(address: str, port: int) -> "asyncio.subprocess.Process":
-    """`ottla console` as a child: it must never slow the broker's loop. It ends when its standard input does."""
-    command = [sys.executable, "-m", "ottla", "console", "--bootstrap", address, "--port", str(port)]
-    return await asyncio.create_subprocess_exec(*command, "--end-with-stdin", stdin=asyncio.subprocess.PIPE)
-
-
-async def stop_console(console: "asyncio.subprocess.Process") -> None:
-    with suppress(ProcessLookupError):
-        console.terminate()
-    try:
-        async with asyncio.timeout(5):
-            await console.wait()
-    except TimeoutError:
-        console.kill()
-        await console.wait()
+def tell_service_manager(state: str) -> None:
+    """As systemd wants it from a service of Type=notify: a datagram to the socket that it named."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        sender.sendall(state.encode())
