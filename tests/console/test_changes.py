@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ottla import Admin, Consumer, TopicPartition
 from ottla.testing import Broker
 from tests.console.consoles import Client, Console, rows, until
@@ -123,6 +125,51 @@ def test_a_hanging_transaction_is_found_and_aborted(window, broker):
         assert [each.transaction_start_offset for each in active[TopicPartition("transfers", 0)]] == [-1]
     finally:
         producer.close(0)
+
+
+def test_transactions_are_read_in_their_own_topic(client, broker):
+    from ottla import Producer
+
+    broker.create_topic("written", 1)
+    with Producer(bootstrap_servers=broker.bootstrap, transactional_id="writer-1") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("written", b"x")
+        producer.commit_transaction()
+    page = client.json("/topics/__transaction_state/messages?limit=200")
+    records = next(block for block in page["blocks"] if block["kind"] == "messages")["messages"]
+    mine = [each["value"]["transactionStatus"] for each in records if "writer-1" in str(each["key"])]
+    assert "CompleteCommit" in mine and "Ongoing" in mine
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_rebalance_is_told_as_it_happens(client, broker, protocol):
+    group = f"moving-{protocol}"
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "group.protocol": protocol}
+    with Consumer(settings, client_id="first") as first:
+        first.subscribe(["orders"])
+        until(lambda: first.poll(0.2) or len(first.assignment()) == 3, "the first reads all partitions")
+
+        def moments():
+            first.poll(0.1)
+            page = client.json(f"/group?id={group}")
+            assert page["subtitle"].endswith(f"{protocol} protocol")
+            return " ".join(
+                each["text"] for b in page["blocks"] if b["kind"] == "timeline" for each in b["moments"]
+            )
+
+        until(lambda: client.get(f"/group?id={group}").status == 200, "the group is known")
+        moments()
+        with Consumer(settings, client_id="second") as second:
+            second.subscribe(["orders"])
+            until(lambda: second.poll(0.1) or first.poll(0.1) or second.assignment(), "the second reads some")
+            until(
+                lambda: (second.poll(0.1) and False) or "second joined" in moments(), "the join is on the page"
+            )
+            until(
+                lambda: (second.poll(0.1) and False) or "second now reads orders-" in moments(), "the move, too"
+            )
+        until(lambda: "second left" in moments(), "that it left")
 
 
 def test_quotas_are_set_and_removed(client):

@@ -13,7 +13,19 @@ from tests.console.consoles import Client, rows, until
 
 
 def test_a_broker_starts_its_console_and_takes_it_along(tmp_path):
-    command = [sys.executable, "-m", "ottla", "start", "--memory", "--port", "0", "--console", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "ottla",
+        "start",
+        "--memory",
+        "--port",
+        "0",
+        "--console",
+        "0",
+        "--http",
+        "0",
+    ]
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         lines: list[str] = []
@@ -24,6 +36,12 @@ def test_a_broker_starts_its_console_and_takes_it_along(tmp_path):
         client.get("/?" + address.partition("/?")[2])
         shown = rows(client.json("/"), "brokers")
         assert [row["address"] for row in shown] == [ready]
+
+        def bytes_out():
+            chart = next(block for block in client.json("/")["blocks"] if block.get("key") == "bytes")
+            return dict(chart["series"])["out"]
+
+        until(bytes_out, "what consumers fetch, from /metrics")
         broker.send_signal(signal.SIGTERM)
         assert broker.wait(30) == 0
         until(lambda: _is_away(client), "the console has ended with its broker")

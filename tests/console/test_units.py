@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.console import decoding, export, internal, layout, live, rendering, sessions, svg, words
+from ottla.console import decoding, export, internal, layout, live, outflow, rendering, sessions, svg, words
 from ottla.console.board import Board
 from ottla.console.context import BadRequest
 from ottla.console.markup import escape, join, tag
@@ -404,6 +404,23 @@ def test_a_sparkline_stays_in_its_frame():
     ]
     assert all(0 <= each <= svg.WIDTH for each in numbers)
     assert svg.sparkline(()).count("path") == 0
+
+
+# -- bytes out -------------------------------------------------------------------------------------------
+
+
+def test_the_total_of_a_metrics_page_is_counted_once():
+    page = """# TYPE kafka_server_brokertopicmetrics_bytesout_total counter
+kafka_server_brokertopicmetrics_bytesout_total 300.0
+kafka_server_brokertopicmetrics_bytesout_total{topic="a"} 100.0
+kafka_server_brokertopicmetrics_bytesout_total{topic="b"} 200.0
+"""
+    assert outflow.total_of(page) == 300.0
+    assert outflow.total_of("\n".join(page.splitlines()[2:])) == 300.0
+    assert outflow.total_of("") == 0.0
+    assert outflow.check_address("localhost:9100") == "http://localhost:9100/metrics"
+    with pytest.raises(ValueError, match="is not the address"):
+        outflow.check_address("file:///etc/passwd")
 
 
 # -- the board of home care ------------------------------------------------------------------------------

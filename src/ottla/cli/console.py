@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC:PART",
         help="hide key, value, value.FIELD or header.NAME of topics; * matches any part of a name",
     )
+    parser.add_argument(
+        "--metrics",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="a broker's /metrics: shows how much consumers fetch, which the protocol does not tell",
+    )
     parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
     add_client_options(parser)
 
@@ -95,6 +102,7 @@ def configured(arguments: argparse.Namespace) -> "Config":
     from ottla.console import sessions
     from ottla.console.app import Config
     from ottla.console.masking import Masks
+    from ottla.console.outflow import check_address
 
     settings: dict[str, Any] = {"bootstrap.servers": BOOTSTRAP, **client_settings(arguments)}
     secured = str(settings.get("security.protocol", "PLAINTEXT")).upper().startswith("SASL")
@@ -126,6 +134,7 @@ def configured(arguments: argparse.Namespace) -> "Config":
         Masks.parse(arguments.mask),
         bool(arguments.certificate),
         _viewer(),
+        tuple(check_address(page) for page in arguments.metrics),
     )
 
 

@@ -18,9 +18,10 @@ def check(config: Config) -> None:
         )
 
 
-async def start(address: str, port: int) -> asyncio.subprocess.Process:
+async def start(address: str, port: int, metrics: str | None = None) -> asyncio.subprocess.Process:
     """`ottla console` as a child: it must never slow the broker's loop. It ends when its standard input does."""
     command = [sys.executable, "-m", "ottla", "console", "--bootstrap", address, "--port", str(port)]
+    command += ["--metrics", metrics] if metrics is not None else []
     return await asyncio.create_subprocess_exec(*command, "--end-with-stdin", stdin=asyncio.subprocess.PIPE)
 
 

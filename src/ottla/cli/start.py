@@ -152,9 +152,11 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    pages: str | None = None
     if arguments.http is not None:
         host, port = arguments.http
-        print(f"http {host}:{await node.serve_pages(host, port)}", file=sys.stderr, flush=True)
+        pages = f"{host}:{await node.serve_pages(host, port)}"
+        print(f"http {pages}", file=sys.stderr, flush=True)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -170,7 +172,9 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         await control.start()
     address = f"{node.endpoints[0].host}:{node.listeners[0].port}"
     print(f"ready {address}", flush=True)
-    console = None if arguments.console is None else await console_beside.start(address, arguments.console)
+    console = (
+        None if arguments.console is None else await console_beside.start(address, arguments.console, pages)
+    )
     tell_service_manager("READY=1")
     if arguments.environment:
         from ottla.cli.container import create_topics

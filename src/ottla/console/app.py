@@ -62,6 +62,7 @@ class Config:
     masks: Masks = field(default_factory=Masks)
     tls: bool = False
     viewer: str = "local"
+    metrics: tuple[str, ...] = ()  # pages that tell what the protocol does not
     announce: Callable[[str], None] = lambda address: None  # a new address for another browser
 
 
@@ -72,7 +73,7 @@ class Console:
         self.change_log = audit.ChangeLog()
         self.searches = searching.Searches()
         self.streams = live.Streams()
-        self._own = Workspace(config.settings)
+        self._own = Workspace(config.settings, config.metrics)
         self._workspaces: dict[str, Workspace] = {}
         self._static = {path.name: _asset(path) for path in sorted(_STATIC.iterdir())}
         self._by_header: dict[str, str] = {}
@@ -160,7 +161,7 @@ class Console:
                 return self.sessions.open(name)
         elif name:
             settings = {**self.config.settings, "sasl.username": name, "sasl.password": password}
-            workspace = Workspace(settings)
+            workspace = Workspace(settings, self.config.metrics)
             try:
                 await workspace.admin.describe_cluster()
             except OttlaError as error:
@@ -202,7 +203,7 @@ class Console:
             return self._own
         workspace = self._workspaces.get(session.id)
         if workspace is None:
-            workspace = Workspace(session.settings)
+            workspace = Workspace(session.settings, self.config.metrics)
             await self._keep(session.id, workspace)
         workspace.used_at = time.monotonic()
         return workspace

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from ottla.client.admin.brokers import ClusterInfo, LogDir
 from ottla.client.admin.groups import Group, ListedGroup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.console.model import Moment
+from ottla.console.outflow import Outflow
 from ottla.console.series import History
 from ottla.errors import OttlaError
 
@@ -81,8 +82,11 @@ class Snapshot:
 class Sampler:
     """One for every identity that looks at the cluster: what it may not see, it does not show."""
 
-    def __init__(self, admin: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, admin: Any, clock: Callable[[], float] = time.time, metrics: Sequence[str] = ()
+    ) -> None:
         self._admin, self._clock = admin, clock
+        self.outflow = Outflow(metrics)
         self.snapshot = Snapshot()
         self.history = History()
         self.described: dict[str, Group] = {}
@@ -187,6 +191,8 @@ class Sampler:
             snapshot.begins = await self._offsets(led, EARLIEST)
             await self._measure_folders(now)
         self._note_rates(now, elapsed)
+        if (rate := await self.outflow.rate()) is not None:
+            self.history.add("cluster", "out", now, rate)
         await self._look_at_groups(now)
 
     async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ottla import aio
@@ -17,11 +17,11 @@ SAMPLE_TIMEOUT_MS, PAGE_TIMEOUT_MS = 4_000, 10_000
 class Workspace:
     """Viewers with the same identity share one. Clients are opened when first needed."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], metrics: Sequence[str] = ()) -> None:
         self.settings = dict(settings)
         self.admin = aio.Admin(self._with(PAGE_TIMEOUT_MS))
         self._sampling_admin = aio.Admin(self._with(SAMPLE_TIMEOUT_MS))
-        self.sampler = Sampler(self._sampling_admin)
+        self.sampler = Sampler(self._sampling_admin, metrics=metrics)
         self.used_at = time.monotonic()
         self.board = Board()
         self._blocking: Admin | None = None

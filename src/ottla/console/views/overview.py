@@ -19,9 +19,17 @@ async def overview(context: Context) -> Page:
     records = sampler.history.get("cluster", "records")
     size = sampler.history.get("cluster", "bytes")
     under, leaderless = snapshot.under_replicated(), snapshot.leaderless()
+    flows = [("in", size.last(seconds, now))]
+    if sampler.outflow.pages:
+        flows.append(("out", sampler.history.get("cluster", "out").last(seconds, now)))
     charts: list[Block] = [
         Chart("records", "Records in", [("records", records.last(seconds, now))], "/s"),
-        Chart("bytes", "Bytes in, all replicas", [("bytes", size.last(seconds, now))], "B/s"),
+        Chart(
+            "bytes",
+            "Bytes in (all replicas) and out" if len(flows) > 1 else "Bytes in, all replicas",
+            flows,
+            "B/s",
+        ),
     ]
     return Page(
         "Overview",
