@@ -164,10 +164,12 @@ def test_a_rebalance_is_told_as_it_happens(client, broker, protocol):
             second.subscribe(["orders"])
             until(lambda: second.poll(0.1) or first.poll(0.1) or second.assignment(), "the second reads some")
             until(
-                lambda: (second.poll(0.1) and False) or "second joined" in moments(), "the join is on the page"
+                lambda: (second.poll(0.1) and False) or "second joined" in moments(),
+                "the join is on the page",
             )
             until(
-                lambda: (second.poll(0.1) and False) or "second now reads orders-" in moments(), "the move, too"
+                lambda: (second.poll(0.1) and False) or "second now reads orders-" in moments(),
+                "the move, too",
             )
         until(lambda: "second left" in moments(), "that it left")
 

@@ -16,11 +16,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from ottla.console import audit, changes, export, layout, live, router, searching, sessions, words
+from ottla.console import audit, changes, export, forms, layout, live, router, searching, sessions, words
 from ottla.console.context import BadRequest, Context, NotFound
 from ottla.console.entrance import login_page
+from ottla.console.gate import Gate
 from ottla.console.masking import Masks
 from ottla.console.model import Messages, Notice, Notices, Page
 from ottla.console.rendering import Blocks
@@ -32,21 +33,8 @@ from ottla.errors import OttlaError
 
 log = logging.getLogger(__name__)
 WORKSPACES_MAX, IDLE_S = 50, 1800.0
-FORM_BYTES_MAX = 2 * 1024 * 1024
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # with no-referrer, forms of our own pages would come with the origin "null"
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "x-frame-options": "DENY",
-}
 
 
 @dataclass(slots=True)
@@ -98,7 +86,7 @@ class Console:
             yield
             await self.close()
 
-        return _Gate(Starlette(routes=routes, lifespan=lifespan), self.config)
+        return Gate(Starlette(routes=routes, lifespan=lifespan), self.config.names, self.config.port)
 
     async def close(self) -> None:
         await self.searches.close()
@@ -143,7 +131,7 @@ class Console:
             f"https://{request.headers.get('host')}",
         ):
             return PlainTextResponse("this login came from another site", 403)
-        form = await _form(request)
+        form = await forms.fields(request)
         opened = await self._log_in(form.get("name", ""), form.get("password", ""), _address(request))
         if isinstance(opened, str):
             return HTMLResponse(login_page(self.config.login, opened), 403)
@@ -176,7 +164,7 @@ class Console:
 
     async def logout(self, request: Request) -> Response:
         session = await self.session(request)
-        form = await _form(request)
+        form = await forms.fields(request)
         if session is None or self._is_forged(request, session, form.get("csrf")):
             return PlainTextResponse("not from one of the console's own pages", 403)
         self.sessions.close(session)
@@ -332,10 +320,10 @@ class Console:
         session = await self.session(request)
         if session is None:
             return self._refuse(request)
-        form = await _form(request)
+        form = await forms.fields(request)
         if self._is_forged(request, session, form.get("csrf")):
             return PlainTextResponse("not from one of the console's own pages", 403)
-        back = _local(form.get("back", "/"))
+        back = forms.local(form.get("back", "/"))
         name = request.path_params["action"]
         if name == "stop-search":
             return await self._stop_search(session, form, back)
@@ -344,7 +332,7 @@ class Console:
         if not self.config.allow_changes:
             return PlainTextResponse("this console only reads; start it with --allow-changes", 403)
         goto = await self._carry_out(session, name, form)
-        return RedirectResponse(_local(goto) if goto else back, 303)
+        return RedirectResponse(forms.local(goto) if goto else back, 303)
 
     async def _carry_out(self, session: Session, name: str, form: dict[str, str]) -> str | None:
         _, context = await self.context(session, "/")
@@ -400,62 +388,13 @@ class Console:
         stream = self.streams.get(request.path_params["id"], session.id)
         if stream is None:
             return PlainTextResponse("there is no such stream", 404)
-        pages = (await _body(request)).decode(errors="replace").split("\n")
-        stream.follow([_local(page) for page in pages if page])
+        pages = (await forms.body(request)).decode(errors="replace").split("\n")
+        stream.follow([forms.local(page) for page in pages if page])
         return Response(status_code=204)
-
-
-class _Gate:
-    """In front of everything: refuses names that are not ours, adds the headers of every answer."""
-
-    def __init__(self, inner: ASGIApp, config: Config) -> None:
-        self._inner, self._config = inner, config
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._inner(scope, receive, send)
-            return
-        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
-
-        async def with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *extra]}
-            await send(message)
-
-        if not sessions.is_ours(host, self._config.names, self._config.port):
-            refusal = PlainTextResponse("this console does not have that name; --allow-host adds one", 421)
-            await refusal(scope, receive, with_headers)
-            return
-        await self._inner(scope, receive, with_headers)
 
 
 def _trouble(title: str, text: str) -> Page:
     return Page(title, "", blocks=[Notices("trouble", [Notice("bad", text)])], live=False)
-
-
-def _local(address: str) -> str:
-    """An address of this console: a form must not lead elsewhere."""
-    is_local = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
-    return address if is_local else "/"
-
-
-async def _body(request: Request) -> bytes:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > FORM_BYTES_MAX:
-            raise BadRequest(f"more than {FORM_BYTES_MAX} bytes")
-    return bytes(data)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """An ordinary form's fields."""
-    from urllib.parse import parse_qsl
-
-    return dict(
-        parse_qsl((await _body(request)).decode(errors="replace"), keep_blank_values=True, max_num_fields=100)
-    )
 
 
 def _asset(path: Path) -> tuple[bytes, str, str]:

@@ -13,14 +13,13 @@ from ottla.console.model import (
     Column,
     Figure,
     Filter,
-    Form,
     Grid,
-    Input,
     Page,
     Row,
     Table,
 )
 from ottla.console.sampler import Sampler, Snapshot
+from ottla.console.views import topic_forms
 from ottla.console.views.tables import matcher, ordered, paged
 
 
@@ -98,7 +97,7 @@ async def topics(context: Context) -> Page:
     empty = "No topic matches." if text else "There are no topics yet."
     blocks: list[Block] = [
         Table("topics", _COLUMNS, rows, empty=empty, sort=sort),
-        *context.forms(_create_form()),
+        *context.forms(topic_forms.create_form()),
     ]
     return Page(
         "Topics",
@@ -225,7 +224,7 @@ async def topic(context: Context) -> Page:
             Chart("rate", "Records in", [("records", series.last(seconds, snapshot.at))], "/s"),
             _partitions(name, snapshot),
             _placement(name, snapshot),
-            *context.forms(*_partition_forms(name, count)),
+            *context.forms(*topic_forms.partition_forms(name, count)),
         ],
         tabs=tabs(name, ""),
         crumbs=[("Topics", "/topics")],
@@ -312,7 +311,10 @@ async def settings(context: Context) -> Page:
         "topics",
         subtitle="settings",
         figures=figures(name, snapshot, context.workspace.sampler),
-        blocks=[settings_table(configs.values()), *context.forms(_settings_form(name), _delete_form(name))],
+        blocks=[
+            settings_table(configs.values()),
+            *context.forms(topic_forms.settings_form(name), topic_forms.delete_form(name)),
+        ],
         tabs=tabs(name, "settings"),
         crumbs=[("Topics", "/topics")],
     )
@@ -378,59 +380,6 @@ async def readers(context: Context) -> Page:
         tabs=tabs(name, "groups"),
         crumbs=[("Topics", "/topics")],
     )
-
-
-def _create_form() -> Form:
-    inputs = [
-        Input("name", "Name", required=True),
-        Input("partitions", "Partitions", "number", hint="empty: the broker's default"),
-        Input("replication", "Replicas", "number", hint="empty: the broker's default"),
-        Input("settings", "Settings", "textarea", hint="name=value lines, for example retention.ms=86400000"),
-    ]
-    return Form("create-topic", "Create", inputs, "Create a topic", folded=True)
-
-
-def _partition_forms(name: str, count: int) -> list[Form]:
-    hidden = Input("topic", "", "hidden", name)
-    grow = Form(
-        "add-partitions",
-        "Add",
-        [hidden, Input("count", "Partitions in all", "number", str(count + 1), required=True)],
-        "Add partitions",
-        folded=True,
-        note="Keys go to other partitions from then on; partitions cannot be taken away again.",
-    )
-    truncate = Form(
-        "truncate",
-        "Delete records",
-        [
-            hidden,
-            Input("partition", "Partition", "number", hint="empty: all"),
-            Input("before", "Before offset", "number", hint="empty: everything so far"),
-            Input("confirm", "Type the topic's name to confirm", required=True),
-        ],
-        "Truncate",
-        danger=True,
-        folded=True,
-    )
-    return [grow, truncate]
-
-
-def _settings_form(name: str) -> Form:
-    inputs = [
-        Input("topic", "", "hidden", name),
-        Input("setting", "Setting", required=True),
-        Input("value", "Value", hint="empty: back to the default"),
-    ]
-    return Form("set-topic", "Change", inputs, "Change a setting", folded=True)
-
-
-def _delete_form(name: str) -> Form:
-    inputs = [
-        Input("topic", "", "hidden", name),
-        Input("confirm", "Type the topic's name to confirm", required=True),
-    ]
-    return Form("delete-topic", "Delete the topic", inputs, "Delete this topic", danger=True, folded=True)
 
 
 def _kept(context: Context, *names: str) -> dict[str, str]:
