@@ -23,7 +23,7 @@ class _Watcher:
     """Looks at the home care board every second, as soon as the demo has told its address."""
 
     def __init__(self) -> None:
-        self.highest = dict.fromkeys(("online", "billed", "rate", "jobs"), 0.0)
+        self.highest = dict.fromkeys(("online", "offline", "billed", "rate", "jobs"), 0.0)
         self.looks, self.trouble = 0, ""
         self._address: queue.Queue[str | None] = queue.Queue()
         self._over = threading.Event()
