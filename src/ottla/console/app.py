@@ -83,7 +83,11 @@ class Console:
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            # The first sample connects and compiles codecs: it is done by the time somebody opens the address.
+            first = asyncio.ensure_future(self._own.sampler.fresh()) if self.config.login != "kafka" else None
             yield
+            if first is not None:
+                first.cancel()
             await self.close()
 
         return Gate(Starlette(routes=routes, lifespan=lifespan), self.config.names, self.config.port)
