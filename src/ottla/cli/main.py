@@ -28,6 +28,7 @@ COMMANDS = {
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, metrics, reset"),
+    "console": ("ottla.cli.console", "the cluster in the browser"),
     "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
     "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
