@@ -84,6 +84,8 @@ def _settings_of(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
     settings: dict[str, str] = {}
     for variable, value in sorted(variables.items()):
         prefix = next((each for each in PREFIXES if variable.startswith(each)), None)
+        if not value:  # as if it were not set: Kubernetes gives a missing label as an empty text
+            continue
         if prefix is None or _NOT_SETTINGS.fullmatch(variable) or _is_of_kubernetes(variable, value):
             continue
         name = _setting_name(variable.removeprefix(prefix))

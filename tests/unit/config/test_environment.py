@@ -38,6 +38,10 @@ def test_our_own_settings_need_no_second_ottla():
     assert settings({"OTTLA_OPEN_FILES_MAX": "7"})["ottla.open.files.max"] == "7"
 
 
+def test_an_empty_variable_is_none():
+    assert settings({"KAFKA_BROKER_RACK": ""}) == settings({})
+
+
 def test_variables_win_over_the_file():
     found = settings({"KAFKA_NUM_PARTITIONS": "3"}, {"num.partitions": "1", "log.retention.hours": "5"})
     assert (found["num.partitions"], found["log.retention.hours"]) == ("3", "5")
