@@ -41,8 +41,7 @@ def take_environment(arguments: argparse.Namespace, file_settings: Mapping[str, 
     if port and arguments.http is None:
         if not port.isdigit():
             raise InvalidConfig(f"OTTLA_HTTP_PORT={port} is not a port")
-        arguments.http = int(port)
-        arguments.http_host = arguments.http_host or os.environ.get("OTTLA_HTTP_HOST")
+        arguments.http = (os.environ.get("OTTLA_HTTP_HOST") or "127.0.0.1", int(port))
     level = os.environ.get("OTTLA_LOG_LEVEL")
     if level:
         try:

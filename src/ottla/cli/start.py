@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
@@ -18,10 +17,6 @@ from ottla.errors import OttlaError
 from ottla.ports import Disk
 from ottla.server.control import Control
 from ottla.wire.kernel import COMPILED
-
-if TYPE_CHECKING:
-    from ottla.server.http import HttpServer
-    from ottla.server.node import Node
 
 log = logging.getLogger("ottla.server")
 
@@ -46,15 +41,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--insecure", action="store_true", help="no warning if other machines get in without a login"
     )
     parser.add_argument(
+        "--http",
+        type=_http_address,
+        metavar="[HOST:]PORT",
+        help="serve /metrics and /health here (host: 127.0.0.1)",
+    )
+    parser.add_argument(
         "--environment",
         action="store_true",
         help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
     )
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
-    parser.add_argument("--http-host", metavar="HOST", help="address for --http (default: that of --host)")
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
+
+
+def _http_address(text: str) -> tuple[str, int]:
+    """Loopback unless told otherwise, wherever clients connect: the pages ask for no login."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not [HOST:]PORT; 9464 or 0.0.0.0:9464 would do")
+    return host.strip("[]") or DEFAULT_HOST, int(port)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -134,6 +141,9 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    if arguments.http is not None:
+        host, port = arguments.http
+        print(f"http {host}:{await node.serve_pages(host, port)}", file=sys.stderr, flush=True)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +154,6 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
     node.give_memory_back()
-    pages = None if arguments.http is None else await serve_pages(node, arguments)
     control = None if arguments.memory else Control(node)
     if control is not None:
         await control.start()
@@ -157,8 +166,6 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
     tell_service_manager("STOPPING=1")
-    if pages is not None:
-        await pages.stop()
     if control is not None:
         await control.stop()
     await node.stop()
@@ -172,14 +179,3 @@ def tell_service_manager(state: str) -> None:
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
         sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
         sender.sendall(state.encode())
-
-
-async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServer":
-    from ottla.server.gauges import health, metrics_text
-    from ottla.server.http import HttpServer
-
-    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
-    host = arguments.http_host or arguments.host or DEFAULT_HOST
-    await pages.start(host, arguments.http)
-    print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
-    return pages
