@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import inspect
 import re
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from ottla.cli.main import COMMANDS
 from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import ConfigKey, Type, Update
 from ottla.config.topic import TOPIC_KEYS
+from ottla.server.metrics import catalogue
 
 CLASSES = (
     ("Producer", "ottla.Producer", "ottla.client.producer", "Producer"),
@@ -95,32 +95,12 @@ def _help(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def metrics() -> str:
-    """Of a broker that has just started: those with a HELP line have it here."""
-    names: dict[str, list[str]] = {}
-    for line in asyncio.run(_metrics_text()).splitlines():
-        if found := re.match(r"# (HELP|TYPE) (\S+) (.*)", line):
-            row = names.setdefault(found[2], ["", ""])
-            row[found[1] == "HELP"] = found[3]
-        elif found := re.match(r"([a-zA-Z_:][\w:]*)", line):
-            known = re.sub(r"_(bucket|sum|count)$", "", found[1])
-            names.setdefault(found[1] if found[1] in names or known not in names else known, ["", ""])
-    lines = ["# Metrics", "", "Of `/metrics` (`ottla start --http PORT`), made from a running broker.", ""]
-    lines += ["| name | type | what it is |", "|---|---|---|"]
-    lines += [f"| `{name}` | {kind} | {_cell(text)} |" for name, (kind, text) in sorted(names.items())]
-    return "\n".join(lines) + "\n"
-
-
-async def _metrics_text() -> str:
-    from ottla.config.settings import Config
-    from ottla.server.gauges import metrics_text
-    from ottla.server.node import Node, memory_disk
-
-    node = Node(Config({"listeners": "PLAINTEXT://127.0.0.1:0"}), disks=[memory_disk()])
-    await node.start()
-    try:
-        return str(metrics_text(node))
-    finally:
-        await node.stop()
+    lines = ["# Metrics", "", "Made from the code. Served with `ottla start --http PORT`.", ""]
+    for page, families in catalogue.PAGES.items():
+        lines += [f"## {page}", "", "| name | type | what it is |", "|---|---|---|"]
+        lines += [f"| `{name}` | {kind} | {_cell(text)} |" for name, (kind, text) in sorted(families.items())]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def python() -> str:

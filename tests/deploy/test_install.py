@@ -130,7 +130,7 @@ def test_licences_of_what_is_installed_are_free_and_listed():
 
 def licence(name):
     about = distribution(name).metadata
-    said = [about.get("License-Expression") or "", about.get("License") or ""]
+    said = [about[each] for each in ("License-Expression", "License") if each in about]
     return " ".join(
         [*said, *(each for each in about.get_all("Classifier") or () if each.startswith("License"))]
     )

@@ -116,7 +116,7 @@ def test_it_runs_with_the_uid_and_folders_of_the_image(brokers):
     assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
     (data,) = [each for each in container(brokers)["volumeMounts"] if each["name"] == "data"]
     assert f"VOLUME {data['mountPath']}" in image
-    assert container(brokers)["readinessProbe"]["httpGet"]["path"] == "/health"
+    assert container(brokers)["readinessProbe"]["httpGet"]["path"] == "/health/ready"
 
 
 def test_one_broker_may_be_away_and_records_are_still_taken(brokers):
