@@ -19,6 +19,15 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?!https?:|#|mailto:)((?:\.\./)+[^)#]+)(#[
 _OF_README = re.compile(r"\]\(docs/([^)]*)\)")
 
 
+def on_config(config: Any) -> Any:
+    """A page that the navigation does not name yet stands at its end."""
+    named = re.findall(r"[\w/-]+\.md", str(config["nav"]))
+    missing = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in named]
+    if missing:
+        config["nav"].append({"More": missing})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     readme = _OF_README.sub(lambda found: f"]({found[1] or 'decisions/'})", (ROOT / "README.md").read_text())
     readme = re.sub(r"\[([^\]]+)\]\((CONTRIBUTING|SECURITY|CHANGELOG)\.md\)", r"\1", readme)
