@@ -33,7 +33,7 @@ def broker(ottla_broker: Broker) -> Broker:
 
 
 def test_a_model_of_the_past_tells_the_risk_of_today(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    model, checkpoint = str(tmp_path / "model"), str(tmp_path / "checkpoint")
+    model, checkpoint = tmp_path / "model.json", str(tmp_path / "checkpoint")
     assert train(spark, broker.bootstrap, model) > 0.9
     assert score(spark, broker.bootstrap, model, checkpoint).awaitTermination(120)
     values = [record.value for record in broker.records(PREDICTIONS, value=json.loads)]
