@@ -69,6 +69,12 @@ def test_variables_of_the_jvm_and_of_kubernetes_services_are_no_settings():
     assert found == read({})
 
 
+def test_variables_of_our_other_programs_are_no_settings():
+    assert read(
+        {"OTTLA_BOOTSTRAP": "a:1", "OTTLA_REGISTRY": "http://a", "OTTLA_CONNECT": "http://a"}
+    ) == read({})
+
+
 def test_the_courses_image_is_taken_by_its_variables():
     found = read(
         {
