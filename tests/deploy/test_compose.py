@@ -78,7 +78,9 @@ def test_the_courses_commands_run_as_printed(course):
         name, "/opt/kafka/bin/kafka-topics.sh", "--list", "--bootstrap-server", f"localhost:{port}"
     )
     assert topics.split() == ["greetings", "names"]
-    producer = f"/opt/kafka/bin/kafka-console-producer.sh --topic greetings --bootstrap-server localhost:{port}"
+    producer = (
+        f"/opt/kafka/bin/kafka-console-producer.sh --topic greetings --bootstrap-server localhost:{port}"
+    )
     image.execute(name, "sh", "-c", f"echo hello | {producer}")
     printed = image.execute(
         name,
