@@ -55,6 +55,8 @@ NOT_FOR_A_BROKER = {
         "ottla.broker.transactions.elsewhere",
         "ottla.broker.transactions.markers",
         "ottla.coordination.groups",
+        "ottla.broker.sharing.sharing",
+        "ottla.coordination.share",
     ),
     "ottla.coordination.transactions.machine",
     *("ottla.coordination.transactions.records", "ottla.coordination.transactions.settings"),

@@ -22,6 +22,7 @@ from ottla.broker.requests.memory import PLENTY, Memory
 from ottla.broker.requests.quotas import ClientQuotas
 from ottla.broker.routes import ROUTES
 from ottla.broker.settings import Settings
+from ottla.broker.sharing.states import ShareStateShards
 from ottla.broker.stepping import HeavyWork, Turns
 from ottla.broker.transactions.producer_ids import ProducerIds
 from ottla.broker.transactions.transactions import Transactions
@@ -38,6 +39,7 @@ from ottla.wire.schema import Message
 if TYPE_CHECKING:
     from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
+    from ottla.broker.sharing.sharing import Sharing
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -89,9 +91,19 @@ class Broker:
             others,
             ProducerIds(self.node_id, image, channel),
         )
+        self.share_states = ShareStateShards(self.metadata, clock, self.settings)
+        self.shares = False  # whether there was a share group yet
         self._is_joined = False
         replicas.watch(self._on_partition)
         image.watch(metrics.on_record)
+
+    @cached_property
+    def sharing(self) -> "Sharing":
+        """Made with the first share group."""
+        from ottla.broker.sharing.sharing import Sharing
+
+        self.shares = True
+        return Sharing(self.node_id, self.metadata, self.share_states, self._peers, self.clock, self.settings)
 
     @cached_property
     def end_offsets(self) -> "EndOffsets":
@@ -135,6 +147,8 @@ class Broker:
             self.groups,
             self.transactions,
             self.sessions,
+            self.share_states,
+            lambda: self.sharing,
             self.throttles,
             self.isr,
             self.housekeeping,
@@ -192,6 +206,8 @@ class Broker:
             self.groups.on_partition(index, partition)
         elif topic == self.transactions.coordinator.topic:
             self.transactions.coordinator.on_partition(index, partition)
+        elif topic == self.share_states.topic:
+            self.share_states.on_partition(index, partition)
 
 
 def _tokens(config: Config, image: Image, new_uuid: Callable[[], bytes]) -> "Tokens | None":

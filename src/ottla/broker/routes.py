@@ -9,7 +9,8 @@ from typing import Any
 from ottla.wire.messages import BY_NAME
 from ottla.wire.schema import Api, Message
 
-FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}  # the lowest and highest level served
+# The lowest and highest level served.
+FEATURES = {"group.version": (0, 1), "share.version": (0, 1), "transaction.version": (0, 2)}
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
@@ -88,6 +89,18 @@ _TABLE = (
     _route("DescribeGroups", "groups", "describe_groups"),
     _route("ConsumerGroupDescribe", "groups", "consumer_group_describe"),
     _route("DeleteGroups", "groups", "delete_groups"),
+    _route("ShareGroupHeartbeat", "share_groups", "share_group_heartbeat"),
+    _route("ShareGroupDescribe", "share_groups", "share_group_describe"),
+    _route("ShareFetch", "share_fetch", "share_fetch"),
+    _route("ShareAcknowledge", "share_fetch", "share_acknowledge"),
+    _route("DescribeShareGroupOffsets", "share_groups", "describe_offsets"),
+    _route("AlterShareGroupOffsets", "share_groups", "alter_offsets"),
+    _route("DeleteShareGroupOffsets", "share_groups", "delete_offsets"),
+    _between("InitializeShareGroupState", "share_states", "initialize_state"),
+    _between("ReadShareGroupState", "share_states", "read_state"),
+    _between("WriteShareGroupState", "share_states", "write_state"),
+    _between("DeleteShareGroupState", "share_states", "delete_state"),
+    _between("ReadShareGroupStateSummary", "share_states", "read_summary"),
     _route("InitProducerId", "transactions", "init_producer_id", 5),
     _route("AddPartitionsToTxn", "transactions", "add_partitions_to_txn"),
     _route("AddOffsetsToTxn", "transactions", "add_offsets_to_txn"),

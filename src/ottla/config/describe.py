@@ -58,7 +58,7 @@ def describe_topic(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """Settings of groups that are not served appear where somebody set them."""
     entries = [
-        _override_entry(key, overrides, config, Source.GROUP, key.format(config[f"group.{key.name}"]))
+        _override_entry(key, overrides, config, Source.GROUP, _group_default(key, config))
         for key in GROUP_KEYS.values()
     ]
     return entries + [
@@ -66,6 +66,11 @@ def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
         for name in overrides
         if name not in GROUP_KEYS
     ]
+
+
+def _group_default(key: ConfigKey, config: Config) -> str | None:
+    """The broker's setting behind it, if there is one."""
+    return key.format(config[f"group.{key.name}"] if key.synonyms else key.default)
 
 
 def describe_broker(config: Config) -> list[Entry]:

@@ -13,6 +13,7 @@ from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.requests.client import Client, Sender
 from ottla.broker.requests.memory import PLENTY, Memory
+from ottla.broker.sharing.states import ShareStateShards
 from ottla.broker.stepping import HeavyWork, Turns
 from ottla.broker.transactions.transactions import Transactions
 from ottla.config.settings import Config
@@ -21,6 +22,7 @@ from ottla.wire.compression import Scratch
 
 if TYPE_CHECKING:  # most brokers have none of them
     from ottla.broker.permits.access import Access
+    from ottla.broker.sharing.sharing import Sharing
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -40,6 +42,8 @@ class Context:
     groups: Groups
     transactions: Transactions
     sessions: FetchSessions
+    share_states: ShareStateShards
+    sharing_of: Callable[[], "Sharing"]  # made with the first share group
     throttles: Throttles
     isr: IsrKeeper
     housekeeping: Housekeeping
@@ -58,6 +62,10 @@ class Context:
         if not self.client.is_peer and not self.memory.takes(self.parsed_bytes):
             return 0
         return min(wanted_ms, self.config.ottla_fetch_max_wait_ms)
+
+    @property
+    def sharing(self) -> "Sharing":
+        return self.sharing_of()
 
     @property
     def sender(self) -> Sender:

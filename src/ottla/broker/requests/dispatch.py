@@ -87,6 +87,8 @@ class Dispatcher:
     def on_disconnected(self, client: Client) -> None:
         """What belongs to a connection goes with it."""
         self.broker.sessions.on_disconnected(client)
+        if self.broker.shares:
+            self.broker.sharing.on_disconnected(client)
 
     def _handler_of(self, route: Route, client: Client, request: Message) -> Handler:
         handler = route.handler

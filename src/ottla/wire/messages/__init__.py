@@ -65,5 +65,17 @@ APIS: dict[int, Api] = {
     69: Api(69, 'ConsumerGroupDescribe', 'consumer_group_describe', 0, 1, 0),
     74: Api(74, 'ListConfigResources', 'list_config_resources', 0, 1, 0),
     75: Api(75, 'DescribeTopicPartitions', 'describe_topic_partitions', 0, 0, 0),
+    76: Api(76, 'ShareGroupHeartbeat', 'share_group_heartbeat', 1, 1, 1),
+    77: Api(77, 'ShareGroupDescribe', 'share_group_describe', 1, 1, 1),
+    78: Api(78, 'ShareFetch', 'share_fetch', 1, 2, 1),
+    79: Api(79, 'ShareAcknowledge', 'share_acknowledge', 1, 2, 1),
+    83: Api(83, 'InitializeShareGroupState', 'initialize_share_group_state', 0, 0, 0),
+    84: Api(84, 'ReadShareGroupState', 'read_share_group_state', 0, 0, 0),
+    85: Api(85, 'WriteShareGroupState', 'write_share_group_state', 0, 1, 0),
+    86: Api(86, 'DeleteShareGroupState', 'delete_share_group_state', 0, 0, 0),
+    87: Api(87, 'ReadShareGroupStateSummary', 'read_share_group_state_summary', 0, 1, 0),
+    90: Api(90, 'DescribeShareGroupOffsets', 'describe_share_group_offsets', 0, 1, 0),
+    91: Api(91, 'AlterShareGroupOffsets', 'alter_share_group_offsets', 0, 0, 0),
+    92: Api(92, 'DeleteShareGroupOffsets', 'delete_share_group_offsets', 0, 0, 0),
 }
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
