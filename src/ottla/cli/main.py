@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ottla.errors import OttlaError
+from ottla.systems import NO_BROKER
 
 # name -> (module, what it does)
 COMMANDS = {
@@ -55,6 +56,10 @@ COMMANDS = {
 }
 
 
+# They start a broker or open its folders, with calls that Windows does not have. The others are clients.
+UNIX_ONLY = ("start", "doctor", "cluster", "backup", "restore", "import-kafka", "export-kafka", "homecare")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in COMMANDS:
@@ -79,6 +84,9 @@ def _run(name: str, rest: list[str]) -> int:
     # Start-up objects are long-lived: with Python's own thresholds the collector would walk them about 50 times,
     # which takes a tenth of a start.
     gc.set_threshold(50_000, 20, 50)
+    if sys.platform == "win32" and name in UNIX_ONLY:
+        print(f"ottla {name}: {NO_BROKER}", file=sys.stderr)
+        return 1
     module = import_module(COMMANDS[name][0])
     # Every argument that is added makes a formatter; one without a width imports shutil, which takes 2 ms.
     parser = _parser_class(name)(
