@@ -1,5 +1,7 @@
 """`App`: a program over topics, described by calls and run on Spark."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from ottla.pipelines.state.spec import StoreSpec
@@ -38,8 +40,9 @@ class App:
         self.name = name
         self._timing = {"clock": clock, "lateness_ms": lateness_ms}
         self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
+        self._feeds: list[Any] = []
         self._policy = chosen(errors, self._client)
-        self._builder = Builder(name, Graph())
+        self._builder = Builder(name, Graph(), self._client)
 
     def stream(self, topic: str, key: Serde = string, value: Serde = bytes_) -> Stream:
         return Stream(self._builder, self._builder.source(topic, key, value), key, value)
@@ -73,7 +76,32 @@ class App:
         """Until it is stopped, on a local Spark session or the given one; `once=True` ends with the records of now."""
         from ottla import pipelines
 
-        pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
+        queries = self._feed(state_dir, once=bool(options.get("once")))
+        try:
+            pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
+        finally:
+            for query in queries:
+                query.stop()
+
+    def from_dataframe(
+        self, frame: Any, name: str, key: Serde = string, value: Serde = bytes_, partitions: int = 2
+    ) -> Stream:
+        """A stream of a DataFrame with the columns `key` and `value` (text or bytes), through the topic
+        `<app>-<name>-dataframe`. A streaming one is written while the application runs, exactly once as long as its
+        checkpoint under `state_dir` is kept; any other is written again with every start."""
+        from ottla.streams.dataframes import Feed
+
+        topic = f"{self.name}-{name}-dataframe"
+        self._feeds.append(Feed(frame, topic, partitions))
+        return self.stream(topic, key, value)
+
+    def _feed(self, state_dir: str | None, *, once: bool) -> list[Any]:
+        if not self._feeds:
+            return []
+        from ottla.streams.dataframes import start_feeds
+
+        folder = Path(state_dir or tempfile.mkdtemp(prefix="ottla-streams-")) / self.name / "dataframes"
+        return start_feeds(self._feeds, self._client, folder, once=once)
 
     def store(self, name: str, bootstrap: str | None = None) -> Any:
         """Rows of a store, read from its changelog and followed: from any process, whether the app runs or not."""

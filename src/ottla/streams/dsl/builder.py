@@ -1,7 +1,7 @@
 """What all objects of an application share, and the types of what users pass in."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.pipelines.topology import Repartition
@@ -22,6 +22,7 @@ class Builder:
 
     name: str
     graph: Graph
+    client: Mapping[str, Any] = field(default_factory=dict)  # settings of clients
 
     def source(self, topic: str, key: Serde, value: Serde, name: str | None = None) -> int:
         node = nodes.Source(topic, name or topic, key, value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import Builder, Function, Test
 from ottla.streams.dsl.processing import added_process
+from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.serdes import Serde, json, string
 
@@ -109,6 +110,22 @@ class Stream:
         self.builder.graph.add(
             "KSTREAM-SINK", nodes.Sink(topic, key or self.key, value or self.value), [self.number]
         )
+
+    def dataframe(self, spark: Any, topic: str | None = None) -> Any:
+        """A streaming DataFrame (key, value, timestamp, partition, offset) of these records. Those of a source are read
+        where they are; others go through `topic`, which must be there and is filled while the application runs."""
+        from ottla.streams.dataframes import read
+
+        node = self.builder.graph.nodes[self.number].node
+        if topic is not None:
+            self.to(topic)
+        elif isinstance(node, nodes.Source):
+            topic = node.name
+        else:
+            raise BadTopology(
+                "dataframe(spark, topic=...): records of a stream that is not a source need a topic"
+            )
+        return read(spark, self.builder.client, topic, self.key, self.value)
 
     def repartition(self, name: str, partitions: int | None = None) -> "Stream":
         """Through an internal topic, by the keys as they are now."""
