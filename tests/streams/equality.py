@@ -19,7 +19,7 @@ from tests.streams.topologies import TOPOLOGIES
 FIXTURES = Path(__file__).with_name("fixtures") / "kafka-streams.jsonl"
 SEED, RECORDS = 1, 70
 # Internal to Kafka Streams, in formats that ours need not have.
-_INTERNAL = ("-sup-store-changelog", "-shared-join-store-changelog", "-subscription-", "-repartition")
+INTERNAL = ("-sup-store-changelog", "-join-store-changelog", "-subscription-", "-repartition")
 
 Cells = list[tuple[bytes | None, int]]  # values and times
 
@@ -79,7 +79,7 @@ def _without_internal(line: str) -> str:
     told["written"] = {
         topic: records
         for topic, records in told["written"].items()
-        if not any(mark in topic for mark in _INTERNAL)
+        if not any(mark in topic for mark in INTERNAL)
     }
     return json.dumps(told, separators=(",", ":"))
 

@@ -2,21 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Operator, Step
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.nodes import Sink, Source
+from ottla.streams.nodes.topics import part_of
+
+COLUMNS = ("key", "value", "headers")
 
 
 def stages(graph: Graph, **timing: object) -> tuple[Stage, ...]:
     """For a pipeline."""
-    return tuple(_stage(index, part, timing) for index, part in enumerate(graph.parts()))
+    parts = [part for part in graph.parts() if any(isinstance(placed.node, Source) for placed in part)]
+    return tuple(_stage(index, part, timing) for index, part in enumerate(parts))
 
 
 def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
@@ -28,6 +30,7 @@ def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
         _Making(tuple(part)),
         tuple(store for placed in part for store in placed.stores),
         tuple(dict.fromkeys(outputs)),
+        columns=COLUMNS,
         **timing,  # type: ignore[arg-type]
     )
 
@@ -41,43 +44,50 @@ class _Making:
 
 
 class Flow(Operator):
-    """A sub-topology at work. Records of several topics go through it in their merged order, run by run."""
+    """A sub-topology at work. All records of a step go through it at once, node by node; where frames meet, the order
+    of their records decides. Nodes that share state need one record at a time instead."""
 
     def __init__(self, part: Iterable[Placed]) -> None:
         self._part = tuple(part)
+        self._one_by_one = any(placed.node.one_by_one for placed in self._part)
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
-        for topic, run in runs(rows):
-            self._run(topic, run, step)
-            # The next records meet the time that these have brought.
-            newest = pc.max(run.column("timestamp").cast(pa.int64())).as_py() // 1000
-            step.time_ms = max(step.time_ms, newest)
+        slices = [rows.slice(at, 1) for at in range(rows.num_rows)] if self._one_by_one else [rows]
+        for part in slices:
+            frames: dict[int, Frame] = {}
+            for placed in self._part:
+                if isinstance(placed.node, Source):
+                    mine, order = part_of(part, placed.node.name)
+                    frames[placed.number] = placed.node.read(mine, order) if len(order) else EMPTY
+            self._through(frames, step)
+            if self._one_by_one:
+                newest = int(part.column("timestamp").cast(pa.int64()).to_numpy().max()) // 1000
+                step.time_ms = max(step.time_ms, newest)
 
     def advance(self, step: Step) -> None:
         frames: dict[int, Frame] = {}
         for placed in self._part:
-            given = merged([frames[parent] for parent in placed.parents])
-            made = placed.node.run(given, step) if len(given) else EMPTY
-            frames[placed.number] = merged([made, placed.node.on_time(step)])
+            self._run(placed, frames, step)
+            due = placed.node.on_time(step)
+            if len(due):
+                frames[placed.number] = merged([frames[placed.number], due])
 
-    def _run(self, topic: str, rows: pa.RecordBatch, step: Step) -> None:
-        frames: dict[int, Frame] = {}
+    def _through(self, frames: dict[int, Frame], step: Step) -> None:
         for placed in self._part:
-            node = placed.node
-            if isinstance(node, Source):
-                frames[placed.number] = node.read(rows) if node.name == topic else EMPTY
-            else:
-                given = merged([frames[parent] for parent in placed.parents])
-                frames[placed.number] = node.run(given, step) if len(given) else EMPTY
+            if placed.number not in frames:
+                self._run(placed, frames, step)
+
+    def _run(self, placed: Placed, frames: dict[int, Frame], step: Step) -> None:
+        node = placed.node
+        given = [frames.get(parent, EMPTY) for parent in placed.parents]
+        if not any(len(frame) for frame in given):
+            frames[placed.number] = EMPTY
+        elif node.separate:
+            frames[placed.number] = node.run_separate(given, step)
+        else:
+            sides = [_traced(frames.get(number, EMPTY)) for number in placed.reads]
+            frames[placed.number] = node.run(merged(given), step, *sides)
 
 
-def runs(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Neighbours of one topic."""
-    topics = rows.column("topic")
-    if not rows.num_rows:
-        return []
-    if len(pc.unique(topics)) == 1:
-        return [(topics[0].as_py(), rows)]
-    names = topics.to_pylist()
-    edges = [0, *(at for at in range(1, len(names)) if names[at] != names[at - 1]), len(names)]
-    return [(names[a], rows.slice(a, b - a)) for a, b in pairwise(edges)]
+def _traced(frame: Frame) -> Frame:
+    return frame if frame.trace is None else frame.trace

@@ -117,17 +117,19 @@ class _Task:
         self._outputs = frozenset(stage.outputs)
         self._operator = stage.operator()
         self._time_ms = -1
+        self._marks: dict[str, int] = {}
 
     def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
-        step = Step(self._id, self.stores, self._outputs, self._time_ms)
+        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self._marks)
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
             newest = int(rows.column("timestamp").cast(pa.int64()).to_numpy().max()) // 1000
         elif self.stage.clock == WALL:
-            newest = wall_ms
+            newest = step.moved_ms = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
+        self._marks = step.marks
         changes = {name: store.changes(max(0, self._time_ms)) for name, store in self.stores.items()}
         self.changes = {name: changed for name, changed in changes.items() if changed.num_rows}
         return step

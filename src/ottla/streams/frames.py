@@ -11,12 +11,21 @@ from ottla.streams.serdes import Column, joined, objects, pick
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Records in order. Those of a table are changes: `olds` are the values before, None in a stream."""
+    """Records in order. Those of a table are changes: `olds` are the values before, None in a stream.
+
+    `order` is the place in the step of the record that each row came from: rows of several frames are brought into one
+    order by it. `branch` numbers the branch that takes a row. `trace` holds every change of a table that gives only the
+    last one of each key: a join sees the table as it was at the moment of its record.
+    """
 
     keys: Column
     values: Column
     times: Any  # int64, milliseconds
+    order: Any  # int64
     olds: Column | None = None
+    headers: list[Any] | None = None  # for each record a list of pairs, or None
+    branch: Any = None
+    trace: "Frame | None" = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -25,8 +34,17 @@ class Frame:
         return list(zip(objects(self.keys), objects(self.values), strict=True))
 
     def take(self, places: Any) -> "Frame":
-        olds = None if self.olds is None else pick(self.olds, places)
-        return Frame(pick(self.keys, places), pick(self.values, places), self.times[places], olds)
+        if len(places) == len(self) and np.array_equal(places, np.arange(len(self))):
+            return self if self.trace is None else replace(self, trace=None)
+        return Frame(
+            pick(self.keys, places),
+            pick(self.values, places),
+            self.times[places],
+            self.order[places],
+            None if self.olds is None else pick(self.olds, places),
+            None if self.headers is None else pick(self.headers, places),
+            None if self.branch is None else self.branch[places],
+        )
 
     def where(self, wanted: Any) -> "Frame":
         """The records for which a list or array of truth values says so."""
@@ -43,14 +61,42 @@ class Frame:
         return np.repeat(np.arange(len(self)), counts)
 
 
-EMPTY = Frame([], [], np.empty(0, np.int64))
+def frame(
+    keys: Column,
+    values: Column,
+    times: Any,
+    *,
+    order: Any = None,
+    olds: Column | None = None,
+    headers: list[Any] | None = None,
+) -> Frame:
+    """From columns; without an order, all rows belong to one moment."""
+    stamps = np.asarray(times, np.int64)
+    places = np.zeros(len(stamps), np.int64) if order is None else np.asarray(order, np.int64)
+    return Frame(keys, values, stamps, places, olds, headers)
+
+
+EMPTY = frame([], [], [])
 
 
 def merged(frames: Sequence[Frame]) -> Frame:
-    """All records of the frames by their times; equal times in the order of the frames."""
-    found = [frame for frame in frames if len(frame)]
+    """All records of the frames by their order; those of one moment in the order of the frames."""
+    found = [each for each in frames if len(each)]
     if len(found) < 2:
         return found[0] if found else EMPTY
-    times = np.concatenate([frame.times for frame in found])
-    whole = Frame(joined([f.keys for f in found]), joined([f.values for f in found]), times)
-    return whole.take(np.argsort(times, kind="stable"))
+    order = np.concatenate([each.order for each in found])
+    whole = Frame(
+        joined([each.keys for each in found]),
+        joined([each.values for each in found]),
+        np.concatenate([each.times for each in found]),
+        order,
+        None if any(each.olds is None for each in found) else joined([each.olds for each in found]),
+        _headers(found),
+    )
+    return whole.take(np.argsort(order, kind="stable"))
+
+
+def _headers(frames: Sequence[Frame]) -> list[Any] | None:
+    if all(each.headers is None for each in frames):
+        return None
+    return [row for each in frames for row in (each.headers or [None] * len(each))]

@@ -23,26 +23,48 @@ class Builder:
     name: str
     graph: Graph
 
-    def source(self, topic: str, key: Serde, value: Serde, name: str | None = None) -> int:
-        node = nodes.Source(topic, name or topic, key, value)
-        if any(
-            getattr(placed.node, "name", None) == node.name
-            for placed in self.graph.nodes
-            if isinstance(placed.node, nodes.Source)
-        ):
+    def source(
+        self, topic: str, key: Serde, value: Serde, name: str | None = None, node: str | None = None
+    ) -> int:
+        source = nodes.Source(topic, name or topic, key, value)
+        known = [placed.node for placed in self.graph.nodes if isinstance(placed.node, nodes.Source)]
+        if any(other.name == source.name for other in known) or source.name in self.graph.globals:
             raise BadTopology(f"topic {topic} is read twice; read it once and use the stream twice")
-        return self.graph.add("KSTREAM-SOURCE", node)
+        return self.graph.add("KSTREAM-SOURCE", source, name=node)
 
     def repartition(
-        self, parent: int, name: str, key: Serde, value: Serde, partitions: int | None = None
+        self,
+        parent: int,
+        name: str,
+        key: Serde,
+        value: Serde,
+        partitions: int | None = None,
+        *,
+        keeps_null: bool = False,
     ) -> int:
-        """Through an internal topic; the source behind it."""
+        """Through an internal topic; the source behind it. Records without key stay behind unless a left or outer join
+        wants them."""
+        if any(other.name == name for other in self.graph.repartitions):
+            raise BadTopology(f"two repartition topics are called {name}; give one another name")
         self.graph.repartitions.append(Repartition(name, partitions))
-        self.graph.add("KSTREAM-SINK", nodes.Sink(name, key, value), [parent])
-        return self.source(name, key, value, f"{self.name}-{name}-repartition")
+        sink, test, source = (
+            self.graph.name(kind) for kind in ("KSTREAM-SINK", "KSTREAM-FILTER", "KSTREAM-SOURCE")
+        )
+        node = nodes.PassThrough() if keeps_null else nodes.Filter(_has_key)
+        kept = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
+        self.graph.add("KSTREAM-SINK", nodes.Sink(name, key, value), [kept], name=sink)
+        return self.source(name, key, value, f"{self.name}-{name}-repartition", source)
+
+
+def _has_key(key: Any, _: Any) -> bool:
+    return key is not None
 
 
 def checked_emit(emit: str) -> str:
     if emit not in (BATCH, EVERY):
         raise BadTopology(f"emit={emit!r}; it is {BATCH!r} (one change for each key and step) or {EVERY!r}")
     return emit
+
+
+def milliseconds(seconds: float, ms: int) -> int:
+    return round(seconds * 1000) + ms
