@@ -234,6 +234,7 @@ class StreamTask:
         if rows.num_rows:
             self._operator.process(rows, step)
         step.time_ms = max(time_ms, self._newest(rows), time_ms if allowed_ms is None else allowed_ms)
+        step.moved_ms = allowed_ms
         self._operator.advance(step)
         return step
 

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Pipeline
 from ottla.streams import nodes
 from ottla.streams.compiling import stages
@@ -49,11 +48,15 @@ class App:
 
     def table(self, topic: str, key: Serde = string, value: Serde = bytes_, name: str | None = None) -> Table:
         """The latest value of each key; a record without value deletes its key."""
+        graph = self._builder.graph
+        unnamed = None if name else graph.name(f"{topic}-STATE-STORE")
         source = self._builder.source(topic, key, value)
-        store = StoreSpec(name or f"{topic}-STATE-STORE", (("value", "bytes"),), timestamped=True)
-        node = nodes.TableSource(store.name, key, value)
-        number = self._builder.graph.add("KTABLE-SOURCE", node, [source], [store])
-        return Table(self._builder, number, key, value, number, store.name, value, store.name)
+        node = nodes.TableSource(key, value)
+        number = graph.add("KTABLE-SOURCE", node, [source])
+        table = Table(self._builder, number, key, value, node, unnamed=unnamed)
+        if name is not None:
+            table.keep(name)
+        return table
 
     def use(self, **client: Any) -> None:
         """Other settings of clients, under Kafka's names."""

@@ -147,7 +147,7 @@ class _Task:
             self._operator.process(rows, step)
             newest = int(milliseconds(rows.column("timestamp")).max())
         elif self.stage.clock == WALL:
-            newest = wall_ms
+            newest = step.moved_ms = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
         self.marks = step.marks
