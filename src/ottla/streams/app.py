@@ -4,11 +4,11 @@ from typing import Any
 
 from ottla.pipelines.topology import Pipeline
 from ottla.streams import nodes
-from ottla.streams.compiling import stages
+from ottla.streams.compiling import global_tables, stages
 from ottla.streams.describing import describe
-from ottla.streams.dsl import Builder, Stream, Table
+from ottla.streams.dsl import Builder, GlobalTable, Stream, Table
 from ottla.streams.errors import BadTopology
-from ottla.streams.graph import Graph
+from ottla.streams.graph import GlobalSource, Graph
 from ottla.streams.serdes import Serde, bytes_, string
 
 
@@ -48,13 +48,30 @@ class App:
             table.keep(name)
         return table
 
+    def global_table(
+        self, topic: str, key: Serde = string, value: Serde = bytes_, name: str | None = None
+    ) -> GlobalTable:
+        """As `table`, but every worker has all of it: streams join it by any key, without repartitioning. What a record
+        meets is what its worker has read by then."""
+        graph = self._builder.graph
+        store = name or graph.name(f"{topic}-STATE-STORE")
+        self._builder.refuse_second(topic)
+        names = graph.name("KSTREAM-SOURCE"), graph.name("KTABLE-SOURCE")
+        graph.globals[store] = GlobalSource(topic, key, value, names)
+        return GlobalTable(self._builder, topic, key, value, store)
+
     def pipeline(self, **options: Any) -> Pipeline:
         """What `ottla.pipelines` runs; `options` are those of `Pipeline`."""
         graph = self._builder.graph
         if not graph.nodes:
             raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
         return Pipeline(
-            self.name, stages(graph, **self._timing), self._client, tuple(graph.repartitions), **options
+            self.name,
+            stages(graph, **self._timing),
+            self._client,
+            tuple(graph.repartitions),
+            globals=global_tables(graph),
+            **options,
         )
 
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
