@@ -26,6 +26,7 @@ class Frame:
     headers: list[Any] | None = None  # for each record a list of pairs, or None
     branch: Any = None
     trace: "Frame | None" = None
+    old_times: Any = None  # of the old values, -1 where there is none; where a table keeps its rows
 
     def __len__(self) -> int:
         return len(self.times)
@@ -44,6 +45,8 @@ class Frame:
             None if self.olds is None else pick(self.olds, places),
             None if self.headers is None else pick(self.headers, places),
             None if self.branch is None else self.branch[places],
+            None,
+            None if self.old_times is None else self.old_times[places],
         )
 
     def where(self, wanted: Any) -> "Frame":
@@ -92,6 +95,9 @@ def merged(frames: Sequence[Frame]) -> Frame:
         order,
         None if any(each.olds is None for each in found) else joined([each.olds for each in found]),
         _headers(found),
+        old_times=None
+        if any(each.old_times is None for each in found)
+        else np.concatenate([each.old_times for each in found]),
     )
     return whole.take(np.argsort(order, kind="stable"))
 
