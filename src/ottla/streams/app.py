@@ -77,8 +77,11 @@ class App:
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
         """Until it is stopped, on a local Spark session or the given one; `once=True` ends with the records of now."""
         from ottla import pipelines
+        from ottla.streams.checking import check_travels
 
-        pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
+        pipeline = self.pipeline(state_dir=state_dir)
+        check_travels(self._builder.graph)
+        pipelines.run(pipeline, spark, **options)
 
     def describe(self) -> str:
         """The topology in the words of Kafka Streams."""

@@ -47,7 +47,7 @@ def foreign_join(
         builder.source(answered, left.key, AnswerSerde(), f"{builder.name}-{answered}-repartition"),
     ]
     join = ForeignJoin(f"{base}-rows-store", left.key, left.value, right.value, function, is_left)
-    joined = graph.add("KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER", join, sources, [join.spec()])
+    joined = graph.add("KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER", join, sources, join.specs())
     node = nodes.TableSource(left.key, value)
     number = graph.add("KTABLE-FK-JOIN-OUTPUT", node, [joined])
     table = Table(builder, number, left.key, value, node, unnamed=f"{base}-output")

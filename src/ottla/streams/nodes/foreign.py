@@ -23,7 +23,7 @@ from ottla.streams.frames import frame as framed
 from ottla.streams.nodes.base import Node, keyed
 from ottla.streams.nodes.lookups import NEVER, Lookup, rows_as_of
 from ottla.streams.nodes.rows import Rows
-from ottla.streams.serdes import Column, Serde, bytes_, objects, pick
+from ottla.streams.serdes import Column, Serde, bytes_, objects
 
 IF_FOUND, ALWAYS, DELETE, DELETE_AND_ANSWER = range(4)
 _HASH = 16
@@ -52,17 +52,34 @@ def _subscription(cell: bytes | None) -> Subscription:
     return Subscription(cell[0], cell[1 : 1 + _HASH], cell[1 + _HASH :])
 
 
-class AnswerSerde(Serde):
-    """Pairs of the left row's hash and the right row's bytes, None if there is no row."""
+_NONE, _ROW, _QUIET = range(3)
 
+
+class Response(NamedTuple):
+    """The left row's hash and the right row's bytes, None if there is no row. A `quiet` one only says that there is
+    none: it matters if an earlier answer to an older row was on its way."""
+
+    hash: bytes
+    row: bytes | None
+    quiet: bool = False
+
+
+class AnswerSerde(Serde):
     name = "answer"
 
     def decode(self, cells: pa.Array) -> Column:
-        return [(cell[:_HASH], cell[_HASH + 1 :] if cell[_HASH] else None) for cell in cells.to_pylist()]
+        return [
+            Response(cell[:_HASH], cell[_HASH + 1 :] if cell[_HASH] == _ROW else None, cell[_HASH] == _QUIET)
+            for cell in cells.to_pylist()
+        ]
 
     def encode(self, column: Column) -> pa.Array:
-        cells = [mark + (b"\x00" if row is None else b"\x01" + row) for mark, row in column]
-        return pa.array(cells, pa.binary())
+        return pa.array([_answer(each) for each in column], pa.binary())
+
+
+def _answer(answer: Response) -> bytes:
+    kind = _ROW if answer.row is not None else _QUIET if answer.quiet else _NONE
+    return answer.hash + bytes([kind]) + (answer.row or b"")
 
 
 def hashes(serde: Serde, values: Column) -> list[bytes]:
@@ -171,7 +188,7 @@ class _Answers:
         self._store = step.stores[node.store]
         self._rows = Rows(self._store, bytes_)
         self._by_foreign: dict[bytes, dict[bytes, bytes]] = {}
-        self._out: list[tuple[bytes, tuple[bytes, Any], int, int]] = []
+        self._out: list[tuple[bytes, Response, int, int]] = []
 
     def load(self, changed: pa.Array | None) -> None:
         """The subscriptions of the rows that change in this step."""
@@ -189,10 +206,11 @@ class _Answers:
         found, found_at = row
         if foreign is not None:
             self._keep(foreign, asked, at)
-        if asked.instruction == DELETE or (asked.instruction == IF_FOUND and found is None):
+        if asked.instruction == DELETE:
             return
         answer = None if asked.instruction == DELETE_AND_ANSWER else found
-        self._out.append((asked.key, (asked.hash, answer), max(at, found_at), order))
+        quiet = asked.instruction == IF_FOUND and found is None
+        self._out.append((asked.key, Response(asked.hash, answer, quiet), max(at, found_at), order))
 
     def _keep(self, foreign: bytes, asked: Subscription, at: int) -> None:
         gone = asked.instruction in (DELETE, DELETE_AND_ANSWER)
@@ -206,7 +224,7 @@ class _Answers:
 
     def changed(self, foreign: bytes, row: Any, at: int, order: int) -> None:
         for key, mark in sorted(self._by_foreign[foreign].items()):
-            self._out.append((key, (mark, row), at, order))
+            self._out.append((key, Response(mark, row), at, order))
 
     def write(self) -> None:
         self._rows.write()
@@ -231,8 +249,16 @@ class ForeignJoin(Node):
     function: Callable[[Any, Any], Any]
     left: bool
 
-    def spec(self) -> StoreSpec:
-        return StoreSpec(self.store, (("value", "bytes"),), timestamped=True)
+    @property
+    def joined(self) -> str:
+        """The store of the keys that have a result."""
+        return f"{self.store}-joined"
+
+    def specs(self) -> tuple[StoreSpec, ...]:
+        return (
+            StoreSpec(self.store, (("value", "bytes"),), timestamped=True),
+            StoreSpec(self.joined, (("mark", "bytes"),)),
+        )
 
     def run_separate(self, frames: list[Frame], step: Step) -> Frame:
         rows, answers = frames
@@ -250,13 +276,23 @@ class ForeignJoin(Node):
         places = kept.load(self.key.encode(answers.keys))
         mine = [kept.get(place) for place in places]
         marks = hashes(self.value, mine)
-        theirs = objects(self.foreign.decode(pa.array([row for _, row in answers.values], pa.binary())))
-        good = [
-            at for at, ((mark, _), own) in enumerate(zip(answers.values, marks, strict=True)) if mark == own
-        ]
-        values = [self._made(mine[at], theirs[at]) for at in good]
-        index = np.array(good, np.int64)
-        return replace(answers.take(index), values=values, keys=pick(answers.keys, index))
+        given: list[Response] = answers.values
+        theirs = objects(self.foreign.decode(pa.array([answer.row for answer in given], pa.binary())))
+        results = Rows(step.stores[self.joined], bytes_)
+        results.load(self.key.encode(answers.keys))
+        index: list[int] = []
+        values: list[Any] = []
+        for at, (place, answer) in enumerate(zip(places, given, strict=True)):
+            if answer.hash != marks[at]:
+                continue  # to a row that is no more
+            value = self._made(mine[at], theirs[at])
+            if value is None and answer.quiet and results.get(place) is None:
+                continue
+            results.put(place, None if value is None else b"1", 0)
+            index.append(at)
+            values.append(value)
+        results.write()
+        return replace(answers.take(np.array(index, np.int64)), values=values)
 
     def _made(self, mine: Any, other: Any) -> Any:
         if mine is None or (other is None and not self.left):
