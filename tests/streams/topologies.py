@@ -450,3 +450,37 @@ def _(app: App) -> None:
 def _(app: App) -> None:
     counts = stream(app, "a").group_by_key().count(name="st", emit=EVERY)
     out(counts.suppress(ms=80, name=named("sup")).to_stream())
+
+
+# -- global tables ----------------------------------------------------------------------------------------
+
+
+def letter_or_none(_: Any, value: Any) -> str | None:
+    return None if value is None else letter_of(value)
+
+
+@topology("stream-global")
+def _(app: App) -> None:
+    rows = app.global_table("t", value=string, name="st")
+    out(stream(app, "a").join(rows, pair, string, on=letter_or_none))
+
+
+@topology("stream-global-left")
+def _(app: App) -> None:
+    rows = app.global_table("t", value=string, name="st")
+    out(stream(app, "a").left_join(rows, pair, string, on=letter_or_none))
+
+
+# -- a row that names another -------------------------------------------------------------------------------
+
+
+@topology("foreign-key")
+def _(app: App) -> None:
+    left, right = table(app, "t", "ts"), table(app, "u", "us")
+    out(left.join(right, pair, string, on=letter_of, name="js").to_stream())
+
+
+@topology("foreign-key-left")
+def _(app: App) -> None:
+    left, right = table(app, "t", "ts"), table(app, "u", "us")
+    out(left.left_join(right, pair, string, on=letter_of, name="js").to_stream())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.pipelines.errors import BadTopology
 
 if TYPE_CHECKING:
+    from ottla.pipelines.globals import GlobalTable
     from ottla.pipelines.operators import Operator
     from ottla.pipelines.state.spec import StoreSpec
 
@@ -75,6 +76,7 @@ class Pipeline:
     start: str = "earliest"
     records_max: int = 250_000  # of one step
     bytes_max: int = 256 * 1024 * 1024  # of one step's records, about
+    globals: "tuple[GlobalTable, ...]" = ()  # topics that every worker holds whole
 
     def __post_init__(self) -> None:
         check(self)
@@ -102,7 +104,8 @@ class Pipeline:
 
 def check(pipeline: Pipeline) -> None:
     _refuse_repeated("stage", [stage.name for stage in pipeline.stages])
-    _refuse_repeated("store", [store.name for stage in pipeline.stages for store in stage.stores])
+    stores = [store.name for stage in pipeline.stages for store in stage.stores]
+    _refuse_repeated("store", [*stores, *(table.store.name for table in pipeline.globals)])
     _refuse_repeated("repartition topic", [each.name for each in pipeline.repartitions])
     # A partition's position belongs to one stream task, so no two stages may read it.
     _refuse_repeated("input", [name for stage in pipeline.stages for name in stage.inputs])

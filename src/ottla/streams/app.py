@@ -6,11 +6,11 @@ from typing import Any
 
 from ottla.pipelines.topology import Pipeline
 from ottla.streams import nodes
-from ottla.streams.compiling import stages
+from ottla.streams.compiling import global_tables, stages
 from ottla.streams.describing import describe
-from ottla.streams.dsl import Builder, Stream, Table
+from ottla.streams.dsl import Builder, GlobalTable, Stream, Table
 from ottla.streams.errors import BadTopology
-from ottla.streams.graph import Graph
+from ottla.streams.graph import GlobalSource, Graph
 from ottla.streams.guarding import chosen
 from ottla.streams.serdes import Serde, bytes_, string
 
@@ -62,6 +62,18 @@ class App:
         """Other settings of clients, under Kafka's names."""
         self._client.update(client)
 
+    def global_table(
+        self, topic: str, key: Serde = string, value: Serde = bytes_, name: str | None = None
+    ) -> GlobalTable:
+        """As `table`, but every worker has all of it: streams join it by any key, without repartitioning. What a record
+        meets is what its worker has read by then."""
+        graph = self._builder.graph
+        store = name or graph.name(f"{topic}-STATE-STORE")
+        self._builder.refuse_second(topic)
+        names = graph.name("KSTREAM-SOURCE"), graph.name("KTABLE-SOURCE")
+        graph.globals[store] = GlobalSource(topic, key, value, names)
+        return GlobalTable(self._builder, topic, key, value, store)
+
     def pipeline(self, **options: Any) -> Pipeline:
         """What `ottla.pipelines` runs; `options` are those of `Pipeline`."""
         graph = self._builder.graph
@@ -72,16 +84,20 @@ class App:
             stages(graph, self._policy, **self._timing),
             self._client,
             tuple(graph.repartitions),
+            globals=global_tables(graph),
             **options,
         )
 
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
         """Until it is stopped, on a local Spark session or the given one; `once=True` ends with the records of now."""
         from ottla import pipelines
+        from ottla.streams.checking import check_travels
 
+        pipeline = self.pipeline(state_dir=state_dir)
+        check_travels(self._builder.graph)
         queries = self._feed(state_dir, once=bool(options.get("once")))
         try:
-            pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
+            pipelines.run(pipeline, spark, **options)
         finally:
             for query in queries:
                 query.stop()

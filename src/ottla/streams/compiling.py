@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.globals import GlobalTable
 from ottla.pipelines.operators import WALL_MARK, Operator, Step
+from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
@@ -22,6 +24,13 @@ def stages(graph: Graph, policy: Policy, **timing: object) -> tuple[Stage, ...]:
     """For a pipeline."""
     parts = [part for part in graph.parts() if any(isinstance(placed.node, Source) for placed in part)]
     return tuple(_stage(index, part, policy, timing) for index, part in enumerate(parts))
+
+
+def global_tables(graph: Graph) -> tuple[GlobalTable, ...]:
+    return tuple(
+        GlobalTable(table.topic, StoreSpec(name, (("value", "bytes"),), timestamped=True))
+        for name, table in graph.globals.items()
+    )
 
 
 def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, object]) -> Stage:

@@ -26,6 +26,7 @@ class Frame:
     headers: list[Any] | None = None  # for each record None or a list of `key` and `value`
     branch: Any = None
     trace: "Frame | None" = None
+    old_times: Any = None  # of the old values, -1 where there is none; where a table keeps its rows
 
     def __len__(self) -> int:
         return len(self.times)
@@ -49,6 +50,8 @@ class Frame:
             None if self.olds is None else pick(self.olds, places),
             None if self.headers is None else pick(self.headers, places),
             None if self.branch is None else self.branch[places],
+            None,
+            None if self.old_times is None else self.old_times[places],
         )
 
     def where(self, wanted: Any) -> "Frame":
@@ -108,6 +111,9 @@ def concatenated(frames: Sequence[Frame]) -> Frame:
         None
         if any(each.branch is None for each in found)
         else np.concatenate([each.branch for each in found]),
+        old_times=None
+        if any(each.old_times is None for each in found)
+        else np.concatenate([each.old_times for each in found]),
     )
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Repartition
 from ottla.streams.errors import BadTopology
 from ottla.streams.nodes import Node
+from ottla.streams.serdes import Serde
 
 
 @dataclass
@@ -25,11 +27,20 @@ class Placed:
     uses: tuple[str, ...] = ()
 
 
+class GlobalSource(NamedTuple):
+    """A topic that every worker holds whole; `names` are those of its nodes in Kafka Streams."""
+
+    topic: str
+    key: Serde
+    value: Serde
+    names: tuple[str, str]
+
+
 @dataclass
 class Graph:
     nodes: list[Placed] = field(default_factory=list)
     repartitions: list[Repartition] = field(default_factory=list)
-    globals: list[str] = field(default_factory=list)  # topics that every worker reads whole
+    globals: dict[str, GlobalSource] = field(default_factory=dict)  # by store: what every worker has whole
     counter: int = 0
 
     def name(self, kind: str) -> str:

@@ -29,9 +29,7 @@ class Builder:
         self, topic: str, key: Serde, value: Serde, name: str | None = None, node: str | None = None
     ) -> int:
         source = nodes.Source(topic, name or topic, key, value)
-        known = [placed.node for placed in self.graph.nodes if isinstance(placed.node, nodes.Source)]
-        if any(other.name == source.name for other in known) or source.name in self.graph.globals:
-            raise BadTopology(f"topic {topic} is read twice; read it once and use the stream twice")
+        self.refuse_second(source.name)
         return self.graph.add("KSTREAM-SOURCE", source, name=node)
 
     def internal(self, name: str, partitions: int | None = None) -> str:
@@ -41,6 +39,11 @@ class Builder:
             raise BadTopology(f"two repartition topics are called {name}; give one another name")
         self.graph.repartitions.append(Repartition(internal, partitions))
         return internal
+
+    def refuse_second(self, topic: str) -> None:
+        known = [placed.node.name for placed in self.graph.nodes if isinstance(placed.node, nodes.Source)]
+        if topic in (*known, *(table.topic for table in self.graph.globals.values())):
+            raise BadTopology(f"topic {topic} is read twice; read it once and use the stream or table twice")
 
     def repartition(
         self,

@@ -105,7 +105,9 @@ class Table:
     ) -> "Table":
         joiner = function or together
         if on is not None:
-            raise BadTopology("a join of tables by another key than their own is not possible yet")
+            from ottla.streams.dsl.foreign import foreign_join
+
+            return foreign_join(self, other, how, joiner, value, on, name)
         same_keys(self.key, other.key, "two tables")
         graph = self.builder.graph
         merge = graph.name("KTABLE-MERGE")

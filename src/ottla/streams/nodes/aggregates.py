@@ -25,6 +25,7 @@ class Changes(NamedTuple):
     news: Column
     olds: Column
     times: Any
+    old_times: Any
 
 
 class Keeping:
@@ -65,11 +66,13 @@ class Folding(Keeping):
         times: list[int] = []
         function = self.function
         touched: set[bytes] = set()
+        old_times: list[int] = []
         walked = zip(
             rows.load(cells), objects(frame.keys), self._values(frame), frame.times.tolist(), strict=True
         )
         for place, key, value, at in walked:
             old = rows.get(place)
+            old_times.append(rows.time(place))
             if old is None:
                 begun = self.initial()
             else:
@@ -82,7 +85,8 @@ class Folding(Keeping):
             news.append(new)
             times.append(at)
         rows.write()
-        found = Changes(np.arange(len(frame)), news, olds, np.array(times, np.int64))
+        stamps = np.array(times, np.int64), np.array(old_times, np.int64)
+        found = Changes(np.arange(len(frame)), news, olds, *stamps)
         return found if every else _last(found, cells)
 
     def nothing(self) -> Any:
@@ -190,7 +194,7 @@ class Columns(Keeping):
             return self._at_once(store, rows, frame, is_new)
         news: list[Any] = [None] * len(frame)
         olds: list[Any] = [None] * len(frame)
-        times = np.empty(len(frame), np.int64)
+        times, old_times = np.empty(len(frame), np.int64), np.empty(len(frame), np.int64)
         for index in _rounds(rows):
             changes = self._at_once(store, rows[index], frame.take(index), is_new)
             index = index[changes.index]
@@ -198,8 +202,8 @@ class Columns(Keeping):
                 index.tolist(), objects(changes.olds), objects(changes.news), strict=True
             ):
                 olds[at], news[at] = old, new
-            times[index] = changes.times
-        return Changes(np.arange(len(frame)), news, olds, times)
+            times[index], old_times[index] = changes.times, changes.old_times
+        return Changes(np.arange(len(frame)), news, olds, times, old_times)
 
     def nothing(self) -> Any:
         zeros = {name: np.zeros(1, dtype) for name, dtype in self.spec("nothing").fixed}
@@ -208,14 +212,14 @@ class Columns(Keeping):
     def _at_once(self, store: KeyedStore, rows: Any, frame: Frame, is_new: Any) -> Changes:
         _, last = last_of_each(rows)
         distinct = rows[last]
-        before = self._results(store, distinct)
+        before, old_times = self._results(store, distinct), store.times[distinct]
         reducing.take_in(store, rows, self.reductions, frame.values)
         np.maximum.at(store.times, rows, frame.times)
         store.touch(distinct)
         known = ~is_new[distinct]
         olds = before if known.all() else _nulled(before, known)
         is_new[distinct] = False
-        return Changes(last, self._results(store, distinct), olds, store.times[distinct])
+        return Changes(last, self._results(store, distinct), olds, store.times[distinct], old_times)
 
     def _results(self, store: KeyedStore, rows: Any) -> pa.Array:
         cells = {name: store[name][rows] for name, _ in self.kinds}
@@ -253,7 +257,11 @@ def _last(changes: Changes, cells: pa.Array) -> Changes:
     real = [at for at, (begin, end) in enumerate(pairs) if olds[begin] is not None or news[end] is not None]
     first, last = first[real], last[real]
     return Changes(
-        changes.index[last], [news[at] for at in last], [olds[at] for at in first], changes.times[last]
+        changes.index[last],
+        [news[at] for at in last],
+        [olds[at] for at in first],
+        changes.times[last],
+        changes.old_times[first],
     )
 
 
@@ -261,9 +269,8 @@ def compacted(changes: Frame, cells: pa.Array, emit: str) -> Frame:
     """The changes of a table, or with `emit="batch"` the last one of each key, with all of them as their trace."""
     if emit == EVERY or len(changes) < 2:
         return changes
-    found = _last(
-        Changes(np.arange(len(changes)), objects(changes.values), objects(changes.olds), changes.times), cells
-    )
+    index, news, olds = np.arange(len(changes)), objects(changes.values), objects(changes.olds)
+    found = _last(Changes(index, news, olds, changes.times, index), cells)
     return replace(
         replace(changes, trace=None).take(found.index), values=found.news, olds=found.olds, trace=changes
     )
@@ -295,7 +302,11 @@ class Aggregate(Node):
         every = self.emit == EVERY or self.traced
         changes = self.keeping.update(step.stores[self.store], cells, frame, every=every)
         found = replace(
-            frame.take(changes.index), values=changes.news, olds=changes.olds, times=changes.times
+            frame.take(changes.index),
+            values=changes.news,
+            olds=changes.olds,
+            times=changes.times,
+            old_times=changes.old_times,
         )
         return given_out(found, cells, self.emit, self.keeping, traced=self.traced)
 

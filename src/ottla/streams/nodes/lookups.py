@@ -125,8 +125,10 @@ def _rewound(
     for place, behind in zip(places.tolist(), at.tolist(), strict=True):
         if behind > 0 and by_code[behind - 1] == mine[place]:
             change = order[behind - 1]
-            values[place], times[place] = news[change], changes.times[change]
+            values[place], when = news[change], changes.times[change]
         else:
-            values[place] = olds[order[behind]]
-            times[place] = changes.times[order[behind]] if values[place] is not None else NEVER
+            change = order[behind]
+            values[place] = olds[change]
+            when = changes.times[change] if changes.old_times is None else changes.old_times[change]
+        times[place] = NEVER if values[place] is None else when
     return values, times

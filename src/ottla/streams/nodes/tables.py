@@ -38,11 +38,13 @@ def kept(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame
     rows = Rows(step.stores[name], value)
     places = rows.load(key.encode(frame.keys))
     olds: list[Any] = []
+    old_times: list[int] = []
     for place, new, at in zip(places, objects(frame.values), frame.times.tolist(), strict=True):
         olds.append(rows.get(place))
+        old_times.append(rows.time(place))
         rows.put(place, new, at)
     rows.write()
-    return replace(frame, olds=olds)
+    return replace(frame, olds=olds, old_times=np.array(old_times, np.int64))
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,14 @@ class TableAggregate(Node):
         olds: list[Any] = []
         news: list[Any] = []
         times: list[int] = []
+        old_times: list[int] = []
         walked = zip(
             rows.load(cells), objects(frame.keys), objects(frame.values), frame.times.tolist(), strict=True
         )
         for place, key, (added, removed), at in walked:
             old = rows.get(place)
             known = old is not None
+            old_times.append(rows.time(place))
             aggregate = self.subtract(key, removed, old) if removed is not None and known else old
             if added is not None:
                 aggregate = self.add(key, added, self.initial() if aggregate is None else aggregate)
@@ -193,5 +197,11 @@ class TableAggregate(Node):
             news.append(aggregate)
             times.append(at)
         rows.write()
-        found = replace(frame, values=news, olds=olds, times=np.array(times, np.int64))
+        found = replace(
+            frame,
+            values=news,
+            olds=olds,
+            times=np.array(times, np.int64),
+            old_times=np.array(old_times, np.int64),
+        )
         return compacted(found, cells, self.emit)
