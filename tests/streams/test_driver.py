@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,12 @@ def test_words_are_counted_through_an_internal_topic() -> None:
         assert driver.output("word-counts").table() == {"hello": 2, "world": 2}
         assert dict(driver.store("counts")) == {"hello": 2, "world": 2}
         assert driver.store("counts")["hello"] == 2
+
+
+def test_the_pytest_fixture_gives_drivers(ottla_driver: Callable[[App], TestDriver]) -> None:
+    driver = ottla_driver(word_count())
+    driver.input("lines").pipe("a b a")
+    assert driver.output("word-counts").table() == {"a": 2, "b": 1}
 
 
 def test_every_count_comes_out_if_it_is_asked_for() -> None:
