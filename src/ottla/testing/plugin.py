@@ -2,7 +2,8 @@
 
 Fixtures: `ottla_broker` (fresh for the test), `ottla_session_broker` (one for the run), and on the one of the
 two that the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. `ottla_cluster` is several brokers;
-`ottla_driver` runs applications of `ottla.streams` without any. Settings come with a marker: `@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True, brokers=3)`.
+`ottla_driver` runs applications of `ottla.streams` without any. Settings come with a marker:
+`@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True, brokers=3)`.
 """
 
 from __future__ import annotations
