@@ -53,14 +53,10 @@ class Builder:
         sink, test, source = (
             self.graph.name(kind) for kind in ("KSTREAM-SINK", "KSTREAM-FILTER", "KSTREAM-SOURCE")
         )
-        node = nodes.PassThrough() if keeps_null else nodes.Filter(_has_key)
+        node = nodes.PassThrough() if keeps_null else nodes.HasKey()
         kept = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
         self.graph.add("KSTREAM-SINK", nodes.Sink(name, key, value), [kept], name=sink)
         return self.source(name, key, value, f"{self.name}-{name}-repartition", source)
-
-
-def _has_key(key: Any, _: Any) -> bool:
-    return key is not None
 
 
 def checked_emit(emit: str) -> str:
