@@ -112,13 +112,14 @@ def test_keys_of_different_kinds_never_meet() -> None:
 def test_calls_that_make_no_sense() -> None:
     app = App("app")
     a, t = app.stream("a", value=json), app.table("t", value=json, name="t")
-    wrong = [
+    three: Any = 3
+    wrong: list[tuple[Any, str]] = [
         (lambda: a.join(app.stream("b", value=json)), "within a time"),
         (lambda: a.join(t, within=5), "by key alone"),
         (lambda: a.join(t, on=lambda k, v: v), "select_key"),
-        (lambda: a.group_by_key().agg(n=3), "agg\\(n\\): it takes reductions by name"),
+        (lambda: a.group_by_key().agg(n=three), "agg\\(n\\): it takes reductions by name"),
         (lambda: max(3), "it takes an expression"),
-        (lambda: a.group_by_key().window(session(gap=1)).aggregate(list, list), "merger"),
+        (lambda: a.group_by_key().window(session(gap=1)).aggregate(list, three), "merger"),
         (
             lambda: a.group_by_key().window(sliding(seconds=1)).agg(n=count()),
             "know count, reduce and aggregate",
@@ -131,7 +132,7 @@ def test_calls_that_make_no_sense() -> None:
     ]
     for call, match in wrong:
         with pytest.raises(OttlaError, match=match):
-            call()  # type: ignore[no-untyped-call]
+            call()
 
 
 def test_more_held_back_than_allowed_is_an_error() -> None:

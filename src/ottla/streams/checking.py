@@ -12,7 +12,7 @@ def check_travels(graph: Graph) -> None:
 
     for placed in graph.nodes:
         try:
-            cloudpickle.dumps(placed.node)
+            cloudpickle.dumps(placed.node)  # type: ignore[no-untyped-call]
         except Exception as error:  # pickling calls code of users, which may raise anything
             raise BadTopology(
                 f"{placed.name}: {_function(placed.node)} cannot be sent to Spark's workers: {error}. Open "

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.streams.errors import BadTopology, BadValue
+from ottla.streams.json_columns import encoded, is_flat
 from ottla.streams.serdes import Column, Serde, objects
 
 _TYPES = {
@@ -56,6 +57,8 @@ class JsonSerde(Serde):
             raise BadValue(f"a value is not JSON as expected: {error}") from error
 
     def encode(self, column: Column) -> pa.Array:
+        if isinstance(column, pa.Array) and is_flat(column.type):
+            return encoded(column)
         try:
             return pa.array([_dumped(value) for value in objects(column)], pa.binary())
         except TypeError as error:
@@ -65,13 +68,16 @@ class JsonSerde(Serde):
 def _dumped(value: Any) -> bytes | None:
     if value is None:
         return None
-    return json_text.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_ENCODER = json_text.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
 def _struct(text: str) -> pa.StructType:

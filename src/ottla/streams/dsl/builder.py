@@ -63,14 +63,10 @@ class Builder:
         )
         if not name.startswith(_OWN_NAMES):
             sink, test, source = (f"{name}-repartition-{part}" for part in ("sink", "filter", "source"))
-        node = nodes.PassThrough() if keeps_null else nodes.Filter(_has_key)
+        node = nodes.PassThrough() if keeps_null else nodes.HasKey()
         kept = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
         self.graph.add("KSTREAM-SINK", nodes.Sink(internal, key, value), [kept], name=sink)
         return self.source(internal, key, value, f"{self.name}-{name}-repartition", source)
-
-
-def _has_key(key: Any, _: Any) -> bool:
-    return key is not None
 
 
 def checked_emit(emit: str) -> str:

@@ -12,7 +12,7 @@ from ottla.pipelines.operators import Step
 from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.frames import Frame
-from ottla.streams.nodes.base import Function, Node
+from ottla.streams.nodes.base import Function, Node, keyed
 from ottla.streams.serdes import arrow, objects
 
 
@@ -23,6 +23,13 @@ class Filter(Node):
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         return frame.where(truth(self.test, frame) == self.keep)
+
+
+class HasKey(Node):
+    """Before an internal topic, which has no place for records without key."""
+
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        return keyed(frame)
 
 
 def truth(test: Function | Expression, frame: Frame) -> Any:

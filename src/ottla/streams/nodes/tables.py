@@ -4,11 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Step
 from ottla.streams.expressions import Expression
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Function, Node, keyed
+from ottla.streams.nodes.lookups import StoreLookup
 from ottla.streams.nodes.rows import Rows
 from ottla.streams.serdes import Serde, objects
 
@@ -35,8 +37,11 @@ class TableSource(Node):
 
 def kept(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame:
     """Puts each value into a store; the changes, from what was stored before."""
+    cells = key.encode(frame.keys)
+    if len(cells.unique()) == len(cells):
+        return _kept_at_once(frame, step, name, cells, value)
     rows = Rows(step.stores[name], value)
-    places = rows.load(key.encode(frame.keys))
+    places = rows.load(cells)
     olds: list[Any] = []
     old_times: list[int] = []
     for place, new, at in zip(places, objects(frame.values), frame.times.tolist(), strict=True):
@@ -45,6 +50,23 @@ def kept(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame
         rows.put(place, new, at)
     rows.write()
     return replace(frame, olds=olds, old_times=np.array(old_times, np.int64))
+
+
+def _kept_at_once(frame: Frame, step: Step, name: str, cells: pa.Array, value: Serde) -> Frame:
+    """No key is there twice."""
+    store = step.stores[name]
+    olds, old_times = StoreLookup(name, value).get(step, cells, frame.keys)
+    values = value.encode(frame.values)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    if not there.all():
+        gone = store.find(cells.filter(pa.array(~there)))
+        store.delete(gone[gone >= 0])
+        cells, values = cells.filter(pa.array(there)), values.drop_null()
+    if len(cells):
+        rows = store.rows(cells)
+        store.put_values(rows, values)
+        store.times[rows] = frame.times[there]
+    return replace(frame, olds=olds, old_times=old_times)
 
 
 @dataclass(frozen=True)
