@@ -26,7 +26,7 @@ Cells = list[tuple[bytes | None, int]]  # values and times
 
 class Fixture(NamedTuple):
     name: str
-    describe: str
+    described: str  # with Kafka's names for nodes
     inputs: list[tuple[str, str | None, str | None, int]]
     written: dict[str, dict[bytes | None, Cells]]  # by topic and key
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,12 @@ def test_words_are_counted_through_an_internal_topic() -> None:
         assert driver.output("word-counts").table() == {"hello": 2, "world": 2}
         assert dict(driver.store("counts")) == {"hello": 2, "world": 2}
         assert driver.store("counts")["hello"] == 2
+
+
+def test_the_pytest_fixture_gives_drivers(ottla_driver: Callable[[App], TestDriver]) -> None:
+    driver = ottla_driver(word_count())
+    driver.input("lines").pipe("a b a")
+    assert driver.output("word-counts").table() == {"a": 2, "b": 1}
 
 
 def test_every_count_comes_out_if_it_is_asked_for() -> None:
@@ -185,8 +192,8 @@ def test_the_topology_is_described_in_kafkas_words() -> None:
         "   Sub-topology: 0",
         "    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])",
     ]
-    assert "   Sub-topology: 1" in told
-    assert "    Source: KSTREAM-SOURCE-0000000006 (topics: [word-count-counts-repartition])" in told
+    assert "  Sub-topology: 1" in told
+    assert "    Source: counts-repartition-source (topics: [counts-repartition])" in told
     assert "    Processor: KSTREAM-AGGREGATE-0000000003 (stores: [counts])" in told
 
 

@@ -5,14 +5,21 @@ Deliberate differences, with reasons: docs/streams.md.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from ottla.streams import App
 from tests.oracle.programs import why_not_java
+from tests.streams import topologies
 from tests.streams.equality import INTERNAL, Cells, Fixture, by_key, fixtures, java, ours, parse
 from tests.streams.topologies import TOPOLOGIES
 
 FIXTURES = {fixture.name: fixture for fixture in fixtures()}
 CHANGELOG = "-changelog"
+# The inputs of a cogroup have times of their own, but their store hides windows by the latest of all: then Kafka
+# Streams begins a window again which one of the inputs has left behind; ours goes on with it.
+RARELY_DIFFERENT = {"cogroup-tumbling"}
 
 
 @pytest.mark.parametrize("name", list(TOPOLOGIES))
@@ -24,12 +31,34 @@ def test_a_topology_gives_what_kafka_streams_gives(name: str) -> None:
 @pytest.mark.skipif(why_not_java() is not None, reason=str(why_not_java()))
 @pytest.mark.parametrize("seed", [11])
 def test_other_records_give_what_kafka_streams_gives(seed: int) -> None:
-    # Java forgets a window when the faster one of two streams is past its retention; ours keeps it for the slower one.
-    names = [name for name in TOPOLOGIES if name != "cogroup-tumbling"]
+    names = [name for name in TOPOLOGIES if name not in RARELY_DIFFERENT]
     lines = java(seed, 100, *names)
     assert len(lines) == len(names)
     for line in lines:
         compare(parse(line))
+
+
+# Ours gives final results without a second store, reads global tables outside the topology, and joins by a foreign
+# key with fewer nodes.
+DESCRIBED_OTHERWISE = {
+    *("final-tumbling", "final-hopping", "final-session"),
+    *("stream-global", "stream-global-left", "foreign-key", "foreign-key-left"),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in TOPOLOGIES if name not in DESCRIBED_OTHERWISE])
+def test_a_topology_is_described_in_the_text_of_kafka_streams(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topologies, "IS_PLAIN", True)
+    app = App("app")
+    TOPOLOGIES[name](app)
+    assert stores_sorted(app.describe()) == stores_sorted(FIXTURES[name].described)
+
+
+def stores_sorted(text: str) -> str:
+    """Kafka Streams tells the stores of a node in the order of a hash table."""
+    return re.sub(r"stores: \[(.*?)\]", lambda found: str(sorted(found[1].split(", "))), text)
 
 
 def compare(fixture: Fixture) -> None:

@@ -12,6 +12,13 @@ TOPOLOGIES: dict[str, Callable[[App], None]] = {}
 EVERY = "every"
 
 
+IS_PLAIN = False  # nodes have Kafka's own names
+
+
+def named(name: str) -> str | None:
+    return None if IS_PLAIN else name
+
+
 def topology(name: str) -> Callable[[Callable[[App], None]], Callable[[App], None]]:
     def register(build: Callable[[App], None]) -> Callable[[App], None]:
         TOPOLOGIES[name] = build
@@ -236,32 +243,30 @@ def _(app: App) -> None:
 
 @topology("stream-table")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").join(rows, pair, value=string))
+    out(stream(app, "a").join(table(app, "t", "st"), pair, value=string))
 
 
 @topology("stream-table-left")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").left_join(rows, pair, value=string))
+    out(stream(app, "a").left_join(table(app, "t", "st"), pair, value=string))
 
 
 @topology("stream-table-rekeyed")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").select_key(lambda k, v: k or "d").join(rows, pair, value=string))
+    rekeyed = stream(app, "a").select_key(lambda k, v: k or "d")
+    out(rekeyed.join(table(app, "t", "st"), pair, value=string))
 
 
 @topology("stream-filtered-table")
 def _(app: App) -> None:
-    rows = table(app, "t", "st").filter(low)
-    out(stream(app, "a").join(rows, pair, value=string))
+    out(stream(app, "a").join(table(app, "t", "st").filter(low), pair, value=string))
 
 
 @topology("stream-counts")
 def _(app: App) -> None:
+    a = stream(app, "a")
     counts = stream(app, "b").group_by_key().count(name="n", emit=EVERY)
-    out(stream(app, "a").join(counts, pair, value=string))
+    out(a.join(counts, pair, value=string))
 
 
 NEAR = within(ms=50, grace_ms=30)
@@ -270,28 +275,28 @@ BEFORE = within(ms=0, before_ms=60, grace_ms=20)
 
 @topology("stream-stream")
 def _(app: App) -> None:
-    out(stream(app, "a").join(stream(app, "b"), pair, string, within=NEAR, name="j"))
+    out(stream(app, "a").join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
 
 
 @topology("stream-stream-before")
 def _(app: App) -> None:
-    out(stream(app, "a").join(stream(app, "b"), pair, string, within=BEFORE, name="j"))
+    out(stream(app, "a").join(stream(app, "b"), pair, string, within=BEFORE, name=named("j")))
 
 
 @topology("stream-stream-left")
 def _(app: App) -> None:
-    out(stream(app, "a").left_join(stream(app, "b"), pair, string, within=NEAR, name="j"))
+    out(stream(app, "a").left_join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
 
 
 @topology("stream-stream-outer")
 def _(app: App) -> None:
-    out(stream(app, "a").outer_join(stream(app, "b"), pair, string, within=NEAR, name="j"))
+    out(stream(app, "a").outer_join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
 
 
 @topology("stream-stream-rekeyed")
 def _(app: App) -> None:
     rekeyed = stream(app, "a").select_key(lambda k, v: k)
-    out(rekeyed.join(stream(app, "b"), pair, string, within=NEAR, name="j"))
+    out(rekeyed.join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
 
 
 @topology("table-table")
@@ -328,7 +333,7 @@ def _(app: App) -> None:
 
 
 def by_letter(app: App) -> GroupedTable:
-    return table(app, "t", "st").group_by(lambda k, v: (v[0], v), value=string, name="g")
+    return table(app, "t", "st").group_by(lambda k, v: (v[0], v), value=string, name=named("g"))
 
 
 @topology("table-group-count")
@@ -444,7 +449,7 @@ def _(app: App) -> None:
 @topology("suppress")
 def _(app: App) -> None:
     counts = stream(app, "a").group_by_key().count(name="st", emit=EVERY)
-    out(counts.suppress(ms=80, name="sup").to_stream())
+    out(counts.suppress(ms=80, name=named("sup")).to_stream())
 
 
 # -- global tables ----------------------------------------------------------------------------------------

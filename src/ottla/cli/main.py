@@ -26,6 +26,7 @@ COMMANDS = {
     "tokens": ("ottla.cli.tokens", "delegation tokens: create, list, renew, expire"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "import-kafka": ("ottla.cli.import_kafka", "go on with the data of a stopped Apache Kafka"),
     "export-kafka": ("ottla.cli.export_kafka", "give the data of a stopped broker to Apache Kafka"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.pipelines.state.spec import StoreSpec
 
 EVENTS, WALL = "events", "wall"
+INTERNAL = "repartition:"
 DELETE_RETENTION_MS = 86_400_000  # of changelogs: how long a deletion can be seen in them
 
 
@@ -51,7 +52,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Repartition:
-    """An internal topic between two stages. Without a number it has as many partitions as its reader's other inputs, or
+    """An internal topic between two stages. Its name may begin with INTERNAL, which is no part of the topic's name but
+    tells it from a topic of the user's. Without a number it has as many partitions as its reader's other inputs, or
     as many as its writer has stream tasks."""
 
     name: str
@@ -84,7 +86,7 @@ class Pipeline:
 
     def topic(self, name: str) -> str:
         """The topic behind a name that a stage uses."""
-        return f"{self.name}-{name}-repartition" if self.is_internal(name) else name
+        return f"{self.name}-{name.removeprefix(INTERNAL)}-repartition" if self.is_internal(name) else name
 
     def is_internal(self, name: str) -> bool:
         return any(each.name == name for each in self.repartitions)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from ottla.streams.dsl import within as within
     from ottla.streams.expressions import col as col
     from ottla.streams.json_serde import json as json
+    from ottla.streams.processors import Context as Context
+    from ottla.streams.processors import Processor as Processor
+    from ottla.streams.processors import Record as Record
+    from ottla.streams.processors import keyed_store as keyed_store
+    from ottla.streams.processors import window_store as window_store
     from ottla.streams.reductions import avg as avg
     from ottla.streams.reductions import collect as collect
     from ottla.streams.reductions import count as count
@@ -30,6 +35,11 @@ if TYPE_CHECKING:
     from ottla.streams.serdes import string as string
 
 _HOMES = {
+    "window_store": "ottla.streams.processors",
+    "keyed_store": "ottla.streams.processors",
+    "Record": "ottla.streams.processors",
+    "Processor": "ottla.streams.processors",
+    "Context": "ottla.streams.processors",
     "App": "ottla.streams.app",
     "TestDriver": "ottla.streams.driver",
     "Windowed": "ottla.streams.serdes",
@@ -57,6 +67,9 @@ _HOMES = {
 
 __all__ = [
     "App",
+    "Context",
+    "Processor",
+    "Record",
     "TestDriver",
     "Windowed",
     "avg",
@@ -70,6 +83,7 @@ __all__ = [
     "int32",
     "int64",
     "json",
+    "keyed_store",
     "last",
     "max",
     "min",
@@ -78,6 +92,7 @@ __all__ = [
     "string",
     "sum",
     "tumbling",
+    "window_store",
     "within",
 ]
 

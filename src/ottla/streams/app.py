@@ -1,5 +1,7 @@
 """`App`: a program over topics, described by calls and run on Spark."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from ottla.pipelines.topology import Pipeline
@@ -9,6 +11,7 @@ from ottla.streams.describing import describe
 from ottla.streams.dsl import Builder, GlobalTable, Stream, Table
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import GlobalSource, Graph
+from ottla.streams.guarding import chosen
 from ottla.streams.serdes import Serde, bytes_, string
 
 
@@ -17,6 +20,10 @@ class App:
 
     Time is that of the records, as in Kafka Streams. With `clock="wall"` it also moves while nothing comes, to the
     wall clock minus `lateness_ms`, so that windows close; records that come even later are late then.
+
+    `errors`: what becomes of a record that cannot be read, processed or written: "fail" (the default) stops the
+    application, "skip" leaves it out and counts it. With `errors_dead_letter_queue_topic_name="..."` it is left out
+    and goes to that topic.
     """
 
     def __init__(
@@ -26,12 +33,15 @@ class App:
         *,
         clock: str = "events",
         lateness_ms: int = 10_000,
+        errors: str | None = None,
         **client: Any,
     ) -> None:
         self.name = name
         self._timing = {"clock": clock, "lateness_ms": lateness_ms}
         self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
-        self._builder = Builder(name, Graph())
+        self._feeds: list[Any] = []
+        self._policy = chosen(errors, self._client)
+        self._builder = Builder(name, Graph(), self._client)
 
     def stream(self, topic: str, key: Serde = string, value: Serde = bytes_) -> Stream:
         return Stream(self._builder, self._builder.source(topic, key, value), key, value)
@@ -47,6 +57,10 @@ class App:
         if name is not None:
             table.keep(name)
         return table
+
+    def use(self, **client: Any) -> None:
+        """Other settings of clients, under Kafka's names."""
+        self._client.update(client)
 
     def global_table(
         self, topic: str, key: Serde = string, value: Serde = bytes_, name: str | None = None
@@ -67,7 +81,7 @@ class App:
             raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
         return Pipeline(
             self.name,
-            stages(graph, **self._timing),
+            stages(graph, self._policy, **self._timing),
             self._client,
             tuple(graph.repartitions),
             globals=global_tables(graph),
@@ -81,8 +95,57 @@ class App:
 
         pipeline = self.pipeline(state_dir=state_dir)
         check_travels(self._builder.graph)
-        pipelines.run(pipeline, spark, **options)
+        queries = self._feed(state_dir, once=bool(options.get("once")))
+        try:
+            pipelines.run(pipeline, spark, **options)
+        finally:
+            for query in queries:
+                query.stop()
+
+    def from_dataframe(
+        self, frame: Any, name: str, key: Serde = string, value: Serde = bytes_, partitions: int = 2
+    ) -> Stream:
+        """A stream of a DataFrame with the columns `key` and `value` (text or bytes), through the topic
+        `<app>-<name>-dataframe`. A streaming one is written while the application runs, exactly once as long as its
+        checkpoint under `state_dir` is kept; any other is written again with every start."""
+        from ottla.streams.dataframes import Feed
+
+        topic = f"{self.name}-{name}-dataframe"
+        self._feeds.append(Feed(frame, topic, partitions))
+        return self.stream(topic, key, value)
+
+    def _feed(self, state_dir: str | None, *, once: bool) -> list[Any]:
+        if not self._feeds:
+            return []
+        from ottla.streams.dataframes import start_feeds
+
+        folder = Path(state_dir or tempfile.mkdtemp(prefix="ottla-streams-")) / self.name / "dataframes"
+        return start_feeds(self._feeds, self._client, folder, once=once)
+
+    def store(self, name: str, bootstrap: str | None = None) -> Any:
+        """Rows of a store, read from its changelog and followed: from any process, whether the app runs or not."""
+        from ottla.streams.queries import Follower
+        from ottla.streams.views import stored, view
+
+        graph = self._builder.graph
+        stored(graph, name)  # a name that the app does not have is told before anything is asked for
+        spec = next(each for placed in graph.nodes for each in placed.stores if each.name == name)
+        client = {**self._client, **({"bootstrap.servers": bootstrap} if bootstrap else {})}
+        follower = Follower(client, spec, f"{self.name}-{name}-changelog")
+        return view(graph, name, follower.look, follower.lock)
 
     def describe(self) -> str:
         """The topology in the words of Kafka Streams."""
         return describe(self._builder.graph)
+
+    def mermaid(self) -> str:
+        """The topology as a picture for Markdown."""
+        from ottla.streams.picturing import mermaid
+
+        return mermaid(self._builder.graph)
+
+    def svg(self) -> str:
+        """The topology as a picture."""
+        from ottla.streams.picturing import svg
+
+        return svg(self._builder.graph)

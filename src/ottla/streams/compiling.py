@@ -6,21 +6,24 @@ from dataclasses import dataclass
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.globals import GlobalTable
-from ottla.pipelines.operators import Operator, Step
+from ottla.pipelines.operators import WALL_MARK, Operator, Step
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
+from ottla.streams.guarding import Guard, Policy, shown
 from ottla.streams.nodes import Sink, Source
+from ottla.streams.nodes.processor import Process
 from ottla.streams.nodes.topics import part_of
+from ottla.streams.serdes import milliseconds
 
 COLUMNS = ("key", "value", "headers")
 
 
-def stages(graph: Graph, **timing: object) -> tuple[Stage, ...]:
+def stages(graph: Graph, policy: Policy, **timing: object) -> tuple[Stage, ...]:
     """For a pipeline."""
     parts = [part for part in graph.parts() if any(isinstance(placed.node, Source) for placed in part)]
-    return tuple(_stage(index, part, timing) for index, part in enumerate(parts))
+    return tuple(_stage(index, part, policy, timing) for index, part in enumerate(parts))
 
 
 def global_tables(graph: Graph) -> tuple[GlobalTable, ...]:
@@ -30,16 +33,16 @@ def global_tables(graph: Graph) -> tuple[GlobalTable, ...]:
     )
 
 
-def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
+def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, object]) -> Stage:
     inputs = [placed.node.topic for placed in part if isinstance(placed.node, Source)]
     outputs = [placed.node.topic for placed in part if isinstance(placed.node, Sink)]
     return Stage(
         str(index),
         tuple(dict.fromkeys(inputs)),
-        _Making(tuple(part)),
+        _Making(tuple(part), policy),
         tuple(store for placed in part for store in placed.stores),
-        tuple(dict.fromkeys(outputs)),
-        columns=COLUMNS,
+        tuple(dict.fromkeys([*outputs, *policy.outputs])),
+        columns=(*COLUMNS, *policy.columns),
         **timing,  # type: ignore[arg-type]
     )
 
@@ -47,39 +50,52 @@ def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
 @dataclass(frozen=True)
 class _Making:
     part: tuple[Placed, ...]
+    policy: Policy
 
     def __call__(self) -> "Flow":
-        return Flow(self.part)
+        return Flow(self.part, self.policy)
 
 
 class Flow(Operator):
     """A sub-topology at work. All records of a step go through it at once, node by node; where frames meet, the order
     of their records decides. Nodes that share state need one record at a time instead."""
 
-    def __init__(self, part: Iterable[Placed]) -> None:
+    def __init__(self, part: Iterable[Placed], policy: Policy) -> None:
         self._part = tuple(part)
+        self._guard = Guard(policy)
+        self._names = {placed.node.name for placed in self._part if isinstance(placed.node, Process)}
         self._one_by_one = any(placed.node.one_by_one for placed in self._part)
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
         slices = [rows.slice(at, 1) for at in range(rows.num_rows)] if self._one_by_one else [rows]
         for part in slices:
             frames: dict[int, Frame] = {}
+            self._guard.begin(part)
             for placed in self._part:
                 if isinstance(placed.node, Source):
                     mine, order = part_of(part, placed.node.name)
-                    frames[placed.number] = placed.node.read(mine, order) if len(order) else EMPTY
+                    read = self._guard.read(placed.node, mine, order, step) if len(order) else EMPTY
+                    frames[placed.number] = read
             self._through(frames, step)
             if self._one_by_one:
-                newest = int(part.column("timestamp").cast(pa.int64()).to_numpy().max()) // 1000
-                step.time_ms = max(step.time_ms, newest)
+                step.time_ms = max(step.time_ms, int(milliseconds(part.column("timestamp")).max()))
 
     def advance(self, step: Step) -> None:
+        self._drop_marks(step)
+        self._guard.begin(None)
         frames: dict[int, Frame] = {}
         for placed in self._part:
             self._run(placed, frames, step)
-            due = placed.node.on_time(step)
+            due = self._guard.on_time(placed.node, step)
             if len(due):
                 frames[placed.number] = merged([frames[placed.number], due])
+        step.show(**shown(step))
+
+    def _drop_marks(self, step: Step) -> None:
+        """Those of nodes that an earlier version of the application had."""
+        for mark in [mark for mark in step.marks if mark.startswith(WALL_MARK)]:
+            if mark.removeprefix(WALL_MARK).rpartition(":")[0] not in self._names:
+                del step.marks[mark]
 
     def _through(self, frames: dict[int, Frame], step: Step) -> None:
         for placed in self._part:
@@ -92,10 +108,10 @@ class Flow(Operator):
         if not any(len(frame) for frame in given):
             frames[placed.number] = EMPTY
         elif node.separate:
-            frames[placed.number] = node.run_separate(given, step)
+            frames[placed.number] = self._guard.run_separate(node, given, step)
         else:
             sides = [_traced(frames.get(number, EMPTY)) for number in placed.reads]
-            frames[placed.number] = node.run(merged(given), step, *sides)
+            frames[placed.number] = self._guard.run(node, merged(given), step, *sides)
 
 
 def _traced(frame: Frame) -> Frame:

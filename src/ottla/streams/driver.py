@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -15,11 +16,18 @@ from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_fir
 from ottla.streams import nodes
 from ottla.streams.app import App
 from ottla.streams.errors import BadTopology
-from ottla.streams.serdes import Serde, objects
-from ottla.streams.views import Store, view
+from ottla.streams.guarding import MARK
+from ottla.streams.serdes import Serde, bytes_, milliseconds, objects
+from ottla.streams.views import view
 from ottla.wire import columns
 
 Headers = list[tuple[str, bytes | None]]
+
+
+# The columns of a single record that are always the same: most steps have one.
+_ZERO = pa.array(np.zeros(1, np.int32))
+_FIRST = pa.array(np.zeros(1, np.int64))
+_NO_HEADERS = pa.array([[]], columns.HEADERS)
 
 
 class Written(NamedTuple):
@@ -39,6 +47,7 @@ class TestDriver:
     def __init__(self, app: App, time_ms: int = 0) -> None:
         self._pipeline = app.pipeline()
         self._graph = app._builder.graph
+        self._dead_letters = app._policy.outputs
         self._globals = {table.topic: KeyedStore(table.store) for table in self._pipeline.globals}
         shared = {store.spec.name: store for store in self._globals.values()}
         self._tasks = [_Task(stage, shared) for stage in upstream_first(self._pipeline)]
@@ -65,6 +74,8 @@ class TestDriver:
         raise BadTopology(f"the app does not read {topic}")
 
     def output(self, topic: str) -> "Output":
+        if topic in self._dead_letters:
+            return Output(self._written.setdefault(topic, []), bytes_, bytes_)
         for placed in self._graph.nodes:
             if isinstance(placed.node, nodes.Sink) and placed.node.topic == topic:
                 return Output(self._written.setdefault(topic, []), placed.node.key, placed.node.value)
@@ -74,12 +85,22 @@ class TestDriver:
         """The bytes that went to a topic, internal ones and changelogs included."""
         return self._written.get(topic, [])
 
-    def store(self, name: str) -> Store:
+    def store(self, name: str) -> Any:
         """Read access: by key; of windows and sessions also by time."""
         for task in self._tasks:
             if name in task.stores:
-                return view(self._graph, name, task.stores[name])
+                return view(self._graph, name, partial(task.stores.__getitem__, name))
         raise BadTopology(f"the app has no store {name}")
+
+    def errors(self) -> dict[str, int]:
+        """How many records were skipped, by what failed: deserialization, processing, production."""
+        counts: dict[str, int] = {}
+        for task in self._tasks:
+            for mark, count in task.marks.items():
+                if mark.startswith(MARK):
+                    kind = mark.removeprefix(MARK)
+                    counts[kind] = counts.get(kind, 0) + count
+        return counts
 
     def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
         """Moves the wall clock: it is time for what was scheduled by it. With `App(clock="wall")` stages move too, so
@@ -125,21 +146,21 @@ class _Task:
         self._outputs = frozenset(stage.outputs)
         self._operator = stage.operator()
         self._time_ms = -1
-        self._marks: dict[str, int] = {}
+        self.marks: dict[str, int] = {}
 
     def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
         step = Step(
-            self._id, {**self.stores, **self._shared}, self._outputs, self._time_ms, wall_ms, self._marks
+            self._id, {**self.stores, **self._shared}, self._outputs, self._time_ms, wall_ms, self.marks
         )
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
-            newest = int(rows.column("timestamp").cast(pa.int64()).to_numpy().max()) // 1000
+            newest = int(milliseconds(rows.column("timestamp")).max())
         elif self.stage.clock == WALL:
             newest = step.moved_ms = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
-        self._marks = step.marks
+        self.marks = step.marks
         changes = {name: store.changes(max(0, self._time_ms)) for name, store in self.stores.items()}
         self.changes = {name: changed for name, changed in changes.items() if changed.num_rows}
         return step
@@ -210,16 +231,11 @@ def _readers(pipeline: Pipeline, tasks: list[_Task]) -> dict[str, _Task]:
 def _written(rows: pa.RecordBatch) -> list[Written]:
     names = rows.schema.names
     stamps = rows.column("timestamp")
-    times = stamps.to_pylist() if pa.types.is_integer(stamps.type) else _milliseconds(stamps)
+    times = stamps.to_pylist() if pa.types.is_integer(stamps.type) else milliseconds(stamps).tolist()
     headers = [_pairs(cell) for cell in rows.column("headers").to_pylist()] if "headers" in names else None
     keys = rows.column("key").to_pylist() if "key" in names else [None] * rows.num_rows
     cells = zip(keys, rows.column("value").to_pylist(), times, strict=True)
     return [Written(*cell, headers[at] if headers else None) for at, cell in enumerate(cells)]
-
-
-def _milliseconds(stamps: pa.Array) -> list[int]:
-    found: list[int] = (stamps.cast(pa.int64()).to_numpy() // 1000).tolist()
-    return found
 
 
 def _pairs(cell: list[dict[str, Any]] | None) -> Headers | None:
@@ -241,17 +257,19 @@ def _fetched(
     topic: str, keys: pa.Array, values: pa.Array, stamps_ms: Any, headers: list[Headers | None] | None
 ) -> pa.RecordBatch:
     count = len(keys)
-    zeros = pa.array(np.zeros(count, np.int32))
-    cells = [[] if cell is None else _structs(cell) for cell in headers or [None] * count]
+    zeros = _ZERO if count == 1 else pa.array(np.zeros(count, np.int32))
+    cells = _NO_HEADERS
+    if count > 1 or (headers and headers[0]):
+        cells = pa.array([_structs(cell or []) for cell in headers or [[]] * count], columns.HEADERS)
     arrays = [
         keys,
         values,
         pa.array([topic] * count, pa.string()),
         zeros,
-        pa.array(np.arange(count)),
-        pa.array(stamps_ms * 1000).cast(columns.TIMESTAMP),
+        _FIRST if count == 1 else pa.array(np.arange(count)),
+        pa.array(stamps_ms * 1000).view(columns.TIMESTAMP),
         zeros,
-        pa.array(cells, columns.HEADERS),
+        cells,
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
 

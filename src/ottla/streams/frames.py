@@ -23,13 +23,18 @@ class Frame:
     times: Any  # int64, milliseconds
     order: Any  # int64
     olds: Column | None = None
-    headers: list[Any] | None = None  # for each record a list of pairs, or None
+    headers: list[Any] | None = None  # for each record None or a list of `key` and `value`
     branch: Any = None
     trace: "Frame | None" = None
     old_times: Any = None  # of the old values, -1 where there is none; where a table keeps its rows
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def header_pairs(self) -> list[list[tuple[str, bytes | None]]]:
+        """Names and bytes, of each record."""
+        cells = self.headers or [None] * len(self)
+        return [[(header["key"], header["value"]) for header in cell or ()] for cell in cells]
 
     def pairs(self) -> list[tuple[Any, Any]]:
         return list(zip(objects(self.keys), objects(self.values), strict=True))
@@ -87,19 +92,29 @@ def merged(frames: Sequence[Frame]) -> Frame:
     found = [each for each in frames if len(each)]
     if len(found) < 2:
         return found[0] if found else EMPTY
-    order = np.concatenate([each.order for each in found])
-    whole = Frame(
+    whole = concatenated(found)
+    return whole.take(np.argsort(whole.order, kind="stable"))
+
+
+def concatenated(frames: Sequence[Frame]) -> Frame:
+    """All records, one frame after the other."""
+    found = [each for each in frames if len(each)]
+    if len(found) < 2:
+        return found[0] if found else EMPTY
+    return Frame(
         joined([each.keys for each in found]),
         joined([each.values for each in found]),
         np.concatenate([each.times for each in found]),
-        order,
+        np.concatenate([each.order for each in found]),
         None if any(each.olds is None for each in found) else joined([each.olds for each in found]),
         _headers(found),
+        None
+        if any(each.branch is None for each in found)
+        else np.concatenate([each.branch for each in found]),
         old_times=None
         if any(each.old_times is None for each in found)
         else np.concatenate([each.old_times for each in found]),
     )
-    return whole.take(np.argsort(order, kind="stable"))
 
 
 def _headers(frames: Sequence[Frame]) -> list[Any] | None:

@@ -1,6 +1,7 @@
 """Stores to be read: in the values of the app's serdes, by key, and those of windows and sessions also by time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.state.windows import split_session_keys, split_stored_window_keys
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import Graph
-from ottla.streams.serdes import Serde, bytes_, int64, objects
+from ottla.streams.serdes import Serde, bytes_, int64, milliseconds, objects
 
 KEYED, WINDOW, SESSION = "keyed", "window", "session"
 
@@ -37,6 +38,9 @@ def stored(graph: Graph, name: str) -> Stored:
     for placed in graph.nodes:
         for spec in placed.stores:
             if spec.name == name:
+                for definition in getattr(placed.node, "definitions", ()):
+                    if definition.name == name:
+                        return Stored(name, definition.kind, definition.key, definition.value)
                 kind = getattr(placed.node, "stored_as", None) or (WINDOW if spec.windowed else KEYED)
                 serde = getattr(placed.node, "value", None)
                 if serde is None:
@@ -46,63 +50,71 @@ def stored(graph: Graph, name: str) -> Stored:
     raise BadTopology(f"the app has no store {name}; it has {', '.join(names) or 'none'}")
 
 
-def view(graph: Graph, name: str, store: KeyedStore) -> "Store":
+def view(graph: Graph, name: str, source: Callable[[], KeyedStore], lock: Any = None) -> "Store":
+    """`source` gives the store as it is now; while it is read, `lock` is held."""
     found = stored(graph, name)
-    return Store(found, store) if found.kind == KEYED else WindowStore(found, store)
+    return (Store if found.kind == KEYED else WindowStore)(found, source, lock or nullcontext())
 
 
 class Store(Mapping[Any, Any]):
-    """The rows of a store by key. It follows the store: a row that changes is seen changed."""
+    """The rows of a store by key. Every question is answered with the rows of that moment."""
 
-    def __init__(self, stored: Stored, store: KeyedStore) -> None:
-        self.stored, self._store = stored, store
+    def __init__(self, stored: Stored, source: Callable[[], KeyedStore], lock: Any) -> None:
+        self.stored, self._source, self._lock = stored, source, lock
 
     def __getitem__(self, key: Any) -> Any:
-        row = int(self._store.find(self.stored.key.encode([key]))[0])
-        if row < 0:
-            raise KeyError(key)
-        return self._values(np.array([row]))[0]
+        with self._lock:
+            store = self._source()
+            row = int(store.find(self.stored.key.encode([key]))[0])
+            if row < 0:
+                raise KeyError(key)
+            return self._values(store, np.array([row]))[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._keys(self._rows()))
+        return iter([key for key, _ in self.range()])
 
     def __len__(self) -> int:
-        return len(self._store)
+        with self._lock:
+            return len(self._source())
+
+    def items(self) -> Any:
+        return dict(self.range()).items()
 
     def range(self, first: Any = None, last: Any = None) -> list[tuple[Any, Any]]:
         """Keys from `first` to `last`, both included, in the order of their bytes, with their values."""
-        rows = self._rows()
-        cells = self._store.keys(rows).to_pylist()
         low, high = (
             None if bound is None else self.stored.key.encode([bound])[0].as_py() for bound in (first, last)
         )
-        wanted = sorted(
-            (cell, at)
-            for at, cell in enumerate(cells)
-            if (low is None or cell >= low) and (high is None or cell <= high)
-        )
-        chosen = rows[np.array([at for _, at in wanted], np.int64)]
-        return list(zip(self._keys(chosen), self._values(chosen), strict=True))
+        with self._lock:
+            store = self._source()
+            rows = store.alive().nonzero()[0]
+            wanted = sorted(
+                (cell, at)
+                for at, cell in enumerate(store.keys(rows).to_pylist())
+                if (low is None or cell >= low) and (high is None or cell <= high)
+            )
+            chosen = rows[np.array([at for _, at in wanted], np.int64)]
+            keys = objects(self.stored.key.decode(store.keys(chosen)))
+            return list(zip(keys, self._values(store, chosen), strict=True))
 
-    def _rows(self) -> Any:
-        return self._store.alive().nonzero()[0]
-
-    def _keys(self, rows: Any) -> list[Any]:
-        return objects(self.stored.key.decode(self._store.keys(rows)))
-
-    def _values(self, rows: Any) -> list[Any]:
-        return objects(self.stored.value.decode(self._store.encoded(rows)))
+    def _values(self, store: KeyedStore, rows: Any) -> list[Any]:
+        return objects(self.stored.value.decode(store.encoded(rows)))
 
 
 class WindowStore(Store):
     """Keys are pairs of a key and a window's start; of sessions key, start and end."""
 
     def __getitem__(self, key: Any) -> Any:
-        rows = {row[:-1] if row.end_ms is not None else row[:2]: row.value for row in self.rows(key[0])}
-        return rows[tuple(key)]
+        for row in self.rows(key[0]):
+            if _place(row) == tuple(key):
+                return row.value
+        raise KeyError(key)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([row[:3] if row.end_ms is not None else row[:2] for row in self.rows()])
+        return iter([_place(row) for row in self.rows()])
+
+    def items(self) -> Any:
+        return {_place(row): row.value for row in self.rows()}.items()
 
     def range(self, first: Any = None, last: Any = None) -> list[tuple[Any, Any]]:
         raise BadTopology(f"store {self.stored.name} has windows: ask it for rows(key, from_ms, to_ms)")
@@ -110,17 +122,8 @@ class WindowStore(Store):
     def rows(self, key: Any = None, from_ms: int | None = None, to_ms: int | None = None) -> list[Row]:
         """By key and start: of one key or of all, those that begin from `from_ms` to `to_ms`, both included; sessions
         that overlap that time."""
-        rows = self._rows()
-        ends: list[int | None]
-        if self.stored.kind == SESSION:
-            keys, starts, stops = split_session_keys(self._store.keys(rows))
-            ends = stops.tolist()
-        else:
-            keys, starts, _ = split_stored_window_keys(self._store.keys(rows))
-            ends = [None] * len(rows)
-        cells = zip(
-            objects(self.stored.key.decode(keys)), starts.tolist(), ends, self._values(rows), strict=True
-        )
+        with self._lock:
+            cells = self._cells(self._source())
         found = [
             Row(*cell)
             for cell in cells
@@ -130,8 +133,23 @@ class WindowStore(Store):
         ]
         return sorted(found, key=lambda row: (repr(row.key), row.start_ms, row.end_ms or 0))
 
+    def _cells(self, store: KeyedStore) -> list[tuple[Any, int, int | None, Any]]:
+        rows = store.alive().nonzero()[0]
+        ends: list[int | None] = [None] * len(rows)
+        if self.stored.kind == SESSION:
+            keys, starts, stops = split_session_keys(store.keys(rows))
+            ends = stops.tolist()
+        else:
+            keys, starts, _ = split_stored_window_keys(store.keys(rows))
+        decoded = objects(self.stored.key.decode(keys))
+        return list(zip(decoded, starts.tolist(), ends, self._values(store, rows), strict=True))
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return (row.key, row.start_ms) if row.end_ms is None else (row.key, row.start_ms, row.end_ms)
+
 
 def applied(store: KeyedStore, rows: pa.RecordBatch) -> None:
     """Records of a changelog into a store."""
-    stamps = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+    stamps = milliseconds(rows.column("timestamp"))
     store.apply(rows.column("key"), rows.column("value"), stamps)

@@ -165,7 +165,7 @@ class KeyedStore:
         stamps = np.full(len(keys), timestamp_ms, np.int64)
         if self.spec.timestamped:
             stamps[len(gone) :] = self._times[rows]
-        times = pa.array(stamps * 1000).cast(CHANGES.types[2])
+        times = pa.array(stamps * 1000).view(CHANGES.types[2])
         return pa.RecordBatch.from_arrays([keys, values, times], schema=CHANGES)
 
     def apply(self, keys: Any, values: Any, times: Ints | None = None) -> None:

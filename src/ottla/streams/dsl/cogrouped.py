@@ -54,12 +54,12 @@ class Cogrouped:
         key = streams[0].key
         inner, out = self._inner(store, key, folding, merger, emit)
         parents = [
-            graph.add("COGKSTREAM-AGGREGATE", nodes.PassThrough(), [stream.number], uses=(store,))
+            graph.add("COGROUPKSTREAM-AGGREGATE", nodes.PassThrough(), [stream.number], uses=(store,))
             for stream in streams
         ]
         spec = folding.spec(store, windowed=isinstance(inner, nodes.WindowedAggregate))
         node = nodes.Cogroup(inner)
-        number = graph.add("COGKSTREAM-MERGE", node, parents, [spec])
+        number = graph.add("COGROUPKSTREAM-MERGE", node, parents, [spec])
         graph.nodes[number].uses = ()
         kind = Table if self.windows is None else WindowedTable
         return kind(first.stream.builder, number, out, value, node, store=store)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines.aggregate import Windows
 from ottla.pipelines.state.spec import StoreSpec
-from ottla.pipelines.topology import Repartition
 from ottla.streams import nodes, reductions
 from ottla.streams.change_serde import ChangeSerde
 from ottla.streams.dsl.builder import Builder, checked_emit
@@ -163,10 +162,10 @@ class GroupedTable:
         sink, source, own = (graph.name(each) for each in ("KSTREAM-SINK", "KSTREAM-SOURCE", kind))
         store = name or graph.name(f"{kind}-STATE-STORE")
         topic, changes = self.name or store, ChangeSerde(self.value)
-        graph.repartitions.append(Repartition(topic))
-        graph.add("", nodes.Sink(topic, self.key, changes), [self.number], name=sink)
+        internal = self.builder.internal(topic)
+        graph.add("", nodes.Sink(internal, self.key, changes), [self.number], name=sink)
         read = self.builder.source(
-            topic, self.key, changes, f"{self.builder.name}-{topic}-repartition", source
+            internal, self.key, changes, f"{self.builder.name}-{topic}-repartition", source
         )
         node = nodes.TableAggregate(store, self.key, value, initial, add, subtract, emit)
         spec = StoreSpec(store, (("value", "bytes"),), timestamped=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import Builder, Function, Test
+from ottla.streams.dsl.processing import added_process
 from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.json_serde import json
@@ -86,7 +87,8 @@ class Stream:
         base = graph.nodes[number].name
         found: dict[str, Stream] = {}
         for index, name in enumerate([*(name for name, _ in tests), rest]):
-            own = name or f"{base}-{(index + 1) if index < len(tests) else 0}"
+            graph.name("")  # Kafka Streams counts here too
+            own = name or f"{base}{(index + 1) if index < len(tests) else 0}"
             child = graph.add("", nodes.BranchChild(index), [number], name=own)
             found[own] = Stream(self.builder, child, self.key, self.value, self.rekeyed)
         return found
@@ -97,12 +99,57 @@ class Stream:
         rekeyed = self.rekeyed or any(other.rekeyed for other in others)
         return Stream(self.builder, number, self.key, self.value, rekeyed)
 
+    def process(
+        self,
+        processor: Callable[[], Any],
+        *,
+        stores: Iterable[Any] = (),
+        outputs: Iterable[str] = (),
+        key: Serde | None = None,
+        value: Serde = json,
+        name: str | None = None,
+    ) -> Any:
+        """Each record through a `Processor`; what it forwards goes on. With `outputs` a stream for each of these names:
+        `forward(record, to=name)`. `stores` are `keyed_store(...)`, `window_store(...)`, or names of stores that
+        another processor has."""
+        return added_process(
+            self, processor, stores, tuple(outputs), key or self.key, value, name, keeps_keys=False
+        )
+
+    def process_values(
+        self,
+        processor: Callable[[], Any],
+        *,
+        stores: Iterable[Any] = (),
+        outputs: Iterable[str] = (),
+        value: Serde = json,
+        name: str | None = None,
+    ) -> Any:
+        """As `process`; keys stay as they are, so nothing is repartitioned."""
+        return added_process(self, processor, stores, tuple(outputs), self.key, value, name, keeps_keys=True)
+
     # -- to other keys, tables and topics --------------------------------------------------------------
 
     def to(self, topic: str, key: Serde | None = None, value: Serde | None = None) -> None:
         self.builder.graph.add(
             "KSTREAM-SINK", nodes.Sink(topic, key or self.key, value or self.value), [self.number]
         )
+
+    def dataframe(self, spark: Any, topic: str | None = None) -> Any:
+        """A streaming DataFrame (key, value, timestamp, partition, offset) of these records. Those of a source are read
+        where they are; others go through `topic`, which must be there and is filled while the application runs."""
+        from ottla.streams.dataframes import read
+
+        node = self.builder.graph.nodes[self.number].node
+        if topic is not None:
+            self.to(topic)
+        elif isinstance(node, nodes.Source):
+            topic = node.name
+        else:
+            raise BadTopology(
+                "dataframe(spark, topic=...): records of a stream that is not a source need a topic"
+            )
+        return read(spark, self.builder.client, topic, self.key, self.value)
 
     def through(self, topic: str, key: Serde | None = None, value: Serde | None = None) -> "Stream":
         """To a topic of yours, and on from what is read there."""
@@ -290,7 +337,7 @@ def _stream_join(
     joins = [name + suffix for suffix in suffixes] if name else counted
     merge = f"{name}-merge" if name else graph.name("KSTREAM-MERGE")
     stores = tuple(f"{base}-store" for base in joins)
-    shared = "KSTREAM-OUTERSHARED" if how == OUTER else "KSTREAM-LEFTSHARED"
+    shared = "KSTREAM-OUTERSHARED"
     kind = "-outer-shared-join-store" if how == OUTER else "-left-shared-join-store"
     waiting = name + kind if name else counted[0].replace(f"KSTREAM-{marks[0]}", shared) + "-store"
     node = nodes.StreamJoin(

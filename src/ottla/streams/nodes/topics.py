@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node, present
-from ottla.streams.serdes import Serde
+from ottla.streams.serdes import Serde, milliseconds
 from ottla.wire.columns import HEADERS
 
 
@@ -21,7 +21,7 @@ class Source(Node):
     value: Serde
 
     def read(self, rows: pa.RecordBatch, order: Any) -> Frame:
-        times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+        times = milliseconds(rows.column("timestamp"))
         keys, values = self.key.decode(rows.column("key")), self.value.decode(rows.column("value"))
         return Frame(keys, values, times, order, headers=_headers(rows))
 
