@@ -34,8 +34,8 @@ def run(
 
 
 def _classes(bootstrap: str) -> None:
-    """Every word has its class before the first word comes."""
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    """Every word has its class before the first word comes, where Java and we would put it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "partitioner": "murmur2_random"})
     for number in range(300):
         producer.produce(CLASSES, b"%d" % (number % 7), f"w{number}".encode(), timestamp=1)
     assert not producer.flush(60), "the classes were not written"
