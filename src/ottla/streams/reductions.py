@@ -26,10 +26,12 @@ _SEEN = ".seen"  # behind a column's name: how many values went into it
 
 @dataclass(frozen=True)
 class Reduction:
-    """`how` over an expression; without one, over the values themselves (a count: over all records)."""
+    """`how` over an expression; without one, over the values themselves (a count: over all records). The values of a
+    `partial` count are counts already."""
 
     how: str
     expression: Expression | None = None
+    partial: bool = False
 
     def inputs(self, values: Column) -> Column:
         return values if self.expression is None else self.expression.of(values)
@@ -82,7 +84,7 @@ def take_in(store: Any, rows: Any, reductions: Mapping[str, Reduction], values: 
     for name, each in reductions.items():
         column = store[name]
         if each.how == COUNT and each.expression is None:
-            np.add.at(column, rows, 1)
+            np.add.at(column, rows, arrow(values).to_numpy() if each.partial else 1)
             continue
         inputs = arrow(each.inputs(values))
         valid = inputs.is_valid().to_numpy(zero_copy_only=False)
