@@ -166,6 +166,23 @@ def _added(kept: list[Any], value: Any, how: str) -> list[Any]:
     return [value] if (value < kept[0]) == (how == MIN) and value != kept[0] else kept
 
 
+def merged(one: list[Any], other: list[Any], reductions: Mapping[str, Reduction]) -> list[Any]:
+    """What is kept of both; the records of `one` come first."""
+    return [_merged(a, b, each.how) for a, b, each in zip(one, other, reductions.values(), strict=True)]
+
+
+def _merged(one: list[Any], other: list[Any], how: str) -> list[Any]:
+    if how == COLLECT:
+        return [*one, *other]
+    if how in (COUNT, SUM, AVG) and one and other:
+        return [a + b for a, b in zip(one, other, strict=True)]
+    if not one or not other:
+        return one or other
+    if how in (FIRST, LAST):
+        return one if how == FIRST else other
+    return _added(one, other[0], how)
+
+
 def finished(state: list[Any], reductions: Mapping[str, Reduction]) -> dict[str, Any]:
     return {
         name: _finished(kept, each.how) for (name, each), kept in zip(reductions.items(), state, strict=True)
