@@ -12,7 +12,7 @@ from ottla.errors import OttlaError
 from ottla.pipelines.driver import Driver
 from ottla.pipelines.errors import BadTopology as BadPipeline
 from ottla.pipelines.state.spec import StoreChanged
-from ottla.streams import App, TestDriver, col, count, int64, json, max, session, sliding, string, tumbling
+from ottla.streams import App, TestDriver, col, int64, json, max, session, string, tumbling
 from ottla.streams.checking import check_travels
 from ottla.streams.errors import BadTopology
 from ottla.testing import Broker
@@ -120,10 +120,6 @@ def test_calls_that_make_no_sense() -> None:
         (lambda: a.group_by_key().agg(n=three), "agg\\(n\\): it takes reductions by name"),
         (lambda: max(3), "it takes an expression"),
         (lambda: a.group_by_key().window(session(gap=1)).aggregate(list, three), "merger"),
-        (
-            lambda: a.group_by_key().window(sliding(seconds=1)).agg(n=count()),
-            "know count, reduce and aggregate",
-        ),
         (lambda: tumbling(seconds=0), "windows need"),
         (lambda: t.suppress(seconds=1, on_full="never"), "on_full"),
         (lambda: t.suppress(seconds=1).join(t), "suppressed has no rows"),

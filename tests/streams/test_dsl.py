@@ -24,6 +24,7 @@ from ottla.streams import (
     max,
     min,
     session,
+    sliding,
     string,
     sum,
     tumbling,
@@ -115,6 +116,23 @@ def test_reductions_by_window_come_once_when_the_clock_has_passed_it(serde: Any)
         driver.advance(seconds=100)
         assert len(driver.output("out").records()) == 1
         assert len(driver.store("pulse")) == 0
+
+
+@pytest.mark.parametrize("serde", SCHEMAS, ids=["columns", "objects"])
+def test_reductions_by_session_and_by_sliding_window(serde: Any) -> None:
+    app = App("app")
+    grouped = app.stream("vitals", value=serde).group_by_key()
+    of = {"n": count(), "high": max(col.pulse), "mean": avg(col.pulse), "wards": collect(col.ward)}
+    grouped.window(session(gap_ms=10, grace_ms=20)).agg(name="sessions", **of).to("sessions")
+    grouped.window(sliding(ms=10)).max(col.pulse, name="sliding").to("sliding")
+    with TestDriver(app) as driver:
+        for at, pulse, ward in ((100, 60, "x"), (115, 80, "y"), (108, None, "z")):
+            driver.input("vitals").pipe({"pulse": pulse, "ward": ward}, key="a", at=at)
+        assert driver.output("sessions").table() == {
+            Windowed("a", 100, 115): {"n": 3, "high": 80, "mean": 70.0, "wards": ["x", "y", "z"]}
+        }
+        assert driver.output("sliding").table()[Windowed("a", 105, 115)] == 80
+        assert driver.store("sessions").rows("a")[0].value["mean"] == 70.0
 
 
 def test_sessions_close_by_the_clock() -> None:

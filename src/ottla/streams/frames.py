@@ -1,6 +1,6 @@
 """What flows between the nodes of a topology: records as columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,11 @@ class Frame:
         return [[(header["key"], header["value"]) for header in cell or ()] for cell in cells]
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        return list(zip(objects(self.keys), objects(self.values), strict=True))
+        return list(self.zipped())
+
+    def zipped(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs, one after the other: a list of them takes as long as most functions."""
+        return zip(objects(self.keys), objects(self.values), strict=True)
 
     def take(self, places: Any) -> "Frame":
         if len(places) == len(self) and np.array_equal(places, np.arange(len(self))):

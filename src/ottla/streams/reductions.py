@@ -26,10 +26,12 @@ _SEEN = ".seen"  # behind a column's name: how many values went into it
 
 @dataclass(frozen=True)
 class Reduction:
-    """`how` over an expression; without one, over the values themselves (a count: over all records)."""
+    """`how` over an expression; without one, over the values themselves (a count: over all records). The values of a
+    `partial` count are counts already."""
 
     how: str
     expression: Expression | None = None
+    partial: bool = False
 
     def inputs(self, values: Column) -> Column:
         return values if self.expression is None else self.expression.of(values)
@@ -82,7 +84,7 @@ def take_in(store: Any, rows: Any, reductions: Mapping[str, Reduction], values: 
     for name, each in reductions.items():
         column = store[name]
         if each.how == COUNT and each.expression is None:
-            np.add.at(column, rows, 1)
+            np.add.at(column, rows, arrow(values).to_numpy() if each.partial else 1)
             continue
         inputs = arrow(each.inputs(values))
         valid = inputs.is_valid().to_numpy(zero_copy_only=False)
@@ -162,6 +164,23 @@ def _added(kept: list[Any], value: Any, how: str) -> list[Any]:
     if how == FIRST:
         return kept
     return [value] if (value < kept[0]) == (how == MIN) and value != kept[0] else kept
+
+
+def merged(one: list[Any], other: list[Any], reductions: Mapping[str, Reduction]) -> list[Any]:
+    """What is kept of both; the records of `one` come first."""
+    return [_merged(a, b, each.how) for a, b, each in zip(one, other, reductions.values(), strict=True)]
+
+
+def _merged(one: list[Any], other: list[Any], how: str) -> list[Any]:
+    if how == COLLECT:
+        return [*one, *other]
+    if how in (COUNT, SUM, AVG) and one and other:
+        return [a + b for a, b in zip(one, other, strict=True)]
+    if not one or not other:
+        return one or other
+    if how in (FIRST, LAST):
+        return one if how == FIRST else other
+    return _added(one, other[0], how)
 
 
 def finished(state: list[Any], reductions: Mapping[str, Reduction]) -> dict[str, Any]:

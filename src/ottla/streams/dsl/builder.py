@@ -54,16 +54,17 @@ class Builder:
         partitions: int | None = None,
         *,
         keeps_null: bool = False,
+        before: nodes.Node | None = None,
     ) -> int:
         """Through an internal topic; the source behind it. Records without key stay behind unless a left or outer join
-        wants them."""
+        wants them; `before` is a node that does more than that."""
         internal = self.internal(name, partitions)
         sink, test, source = (
             self.graph.name(kind) for kind in ("KSTREAM-SINK", "KSTREAM-FILTER", "KSTREAM-SOURCE")
         )
         if not name.startswith(_OWN_NAMES):
             sink, test, source = (f"{name}-repartition-{part}" for part in ("sink", "filter", "source"))
-        node = nodes.PassThrough() if keeps_null else nodes.HasKey()
+        node = before or (nodes.PassThrough() if keeps_null else nodes.HasKey())
         kept = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
         self.graph.add("KSTREAM-SINK", nodes.Sink(internal, key, value), [kept], name=sink)
         return self.source(internal, key, value, f"{self.name}-{name}-repartition", source)

@@ -34,7 +34,19 @@ class Grouped:
     name: str | None = None
 
     def count(self, name: str | None = None, emit: str = BATCH) -> Table:
+        """With `emit="batch"` what goes through a repartition topic is counts of keys, not records."""
+        if self.stream.rekeyed and emit == BATCH:
+            return self._count_of_counts(name)
         return self.reduced({"n": reductions.count()}, name, emit, single=True)
+
+    def _count_of_counts(self, name: str | None) -> Table:
+        graph = self.stream.builder.graph
+        store = name or graph.name("KSTREAM-AGGREGATE-STATE-STORE")
+        own = graph.name("KSTREAM-AGGREGATE")
+        stream = self.stream.counted(self.name or store)
+        of = {"n": Reduction(reductions.COUNT, partial=True)}
+        keeping = nodes.Columns(of, (("n", "int64"),), single=True)
+        return self._placed(store, own, stream, keeping, int64, BATCH)
 
     def sum(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
         """Of the values, or of an expression over them: `sum(col.cents)`. Nulls are left out."""
@@ -107,7 +119,12 @@ class Grouped:
         graph = self.stream.builder.graph
         store = name or graph.name(f"{kind}-STATE-STORE")
         own = graph.name(kind)
-        stream = self.aligned(store)
+        return self._placed(store, own, self.aligned(store), keeping, value, emit)
+
+    def _placed(
+        self, store: str, own: str, stream: Stream, keeping: Keeping, value: Serde, emit: str
+    ) -> Table:
+        graph = stream.builder.graph
         node = nodes.Aggregate(store, stream.key, keeping, emit)
         number = graph.add("", node, [stream.number], [keeping.spec(store)], name=own)
         return Table(stream.builder, number, stream.key, value, node, store=store, stored=keeping.value)

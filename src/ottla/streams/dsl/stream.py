@@ -13,7 +13,7 @@ from ottla.streams.expressions import Expression
 from ottla.streams.json_serde import json
 from ottla.streams.nodes import INNER, LEFT, OUTER, JoinWindows
 from ottla.streams.nodes.joins import together
-from ottla.streams.serdes import Serde, string
+from ottla.streams.serdes import Serde, int64, string
 
 if TYPE_CHECKING:
     from ottla.streams.dsl.grouped import Grouped
@@ -166,6 +166,12 @@ class Stream:
             self.number, name, self.key, self.value, partitions, keeps_null=keeps_null
         )
         return Stream(self.builder, number, self.key, self.value)
+
+    def counted(self, name: str) -> "Stream":
+        """Through an internal topic, as counts of keys."""
+        before = nodes.CountByKey(self.key)
+        number = self.builder.repartition(self.number, name, self.key, int64, before=before)
+        return Stream(self.builder, number, self.key, int64)
 
     def to_table(self, name: str | None = None) -> "Table":
         """The latest value of each key."""

@@ -12,7 +12,7 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.json_serde import json
 from ottla.streams.nodes import BATCH, JoinWindows, Sessions, Sliding
-from ottla.streams.nodes.aggregates import Folding, Keeping
+from ottla.streams.nodes.aggregates import Folding, Keeping, MergingTwo, reducing_one_by_one
 from ottla.streams.reductions import Reduction
 from ottla.streams.serdes import Serde, int64
 from ottla.streams.windowed_serdes import SessionSerde, WindowedSerde
@@ -129,7 +129,7 @@ class Windowed:
         spec = keeping.spec(store, windowed=not isinstance(node, nodes.SessionAggregate))
         number = graph.add("", node, [stream.number], [spec], name=own)
         return WindowedTable(
-            stream.builder, number, self.key(stream.key), value, node, store=store, stored=keeping.value
+            stream.builder, number, self.key(stream.key), value, node, store=store, stored=node.value
         )
 
     def node(self, store: str, key: Serde, keeping: Keeping, emit: str) -> nodes.Closing:
@@ -148,7 +148,7 @@ class SlidingWindowed(Windowed):
     def _reduced(
         self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
     ) -> WindowedTable:
-        raise BadTopology("sliding and session windows know count, reduce and aggregate")
+        return self._kept("KSTREAM-AGGREGATE", reducing_one_by_one(json, of, single), json, name, emit)
 
     def node(self, store: str, key: Serde, keeping: Keeping, emit: str) -> nodes.Closing:
         return nodes.SlidingAggregate(store, key, keeping, self.windows, emit)  # type: ignore[arg-type]
@@ -185,6 +185,12 @@ class SessionWindowed(SlidingWindowed):
         value, reduce = self.grouped.stream.value, Reduce(function)
         folding = Folding(value, nothing, reduce)
         return self._sessions("KSTREAM-REDUCE", folding, _Merged(reduce), value, name, emit)
+
+    def _reduced(
+        self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
+    ) -> WindowedTable:
+        folding = reducing_one_by_one(json, of, single)
+        return self._sessions("KSTREAM-AGGREGATE", folding, MergingTwo(of), json, name, emit)
 
     def _sessions(
         self, kind: str, folding: Folding, merger: Any, value: Serde, name: str | None, emit: str

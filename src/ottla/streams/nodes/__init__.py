@@ -3,6 +3,7 @@
 from ottla.streams.nodes.aggregates import Aggregate, Columns, Folding, Reducing
 from ottla.streams.nodes.base import BATCH, EVERY, Function, Node, PassThrough
 from ottla.streams.nodes.cogroups import ByStream, Cogroup
+from ottla.streams.nodes.combining import CountByKey
 from ottla.streams.nodes.joins import INNER, LEFT, OUTER, TableJoin, TableMerge, TableTableJoin
 from ottla.streams.nodes.sessions import SessionAggregate, Sessions
 from ottla.streams.nodes.sliding import Sliding, SlidingAggregate
@@ -48,6 +49,7 @@ __all__ = [
     "Closing",
     "Cogroup",
     "Columns",
+    "CountByKey",
     "Derived",
     "Filter",
     "Final",

@@ -50,11 +50,18 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Folding(Keeping):
-    """Python values: `function(key, value, aggregate)` gives the next aggregate."""
+    """Python values: `function(key, value, aggregate)` gives the next aggregate. If what comes out is not what is kept,
+    `shown` reads it."""
 
     value: Serde
     initial: Callable[[], Any]
     function: Callable[[Any, Any, Any], Any]
+    shown: "ReducedSerde | None" = None
+
+    def results(self, column: list[Any]) -> list[Any]:
+        """What comes out for what is kept."""
+        shown = self.shown
+        return column if shown is None else [None if kept is None else shown.result(kept) for kept in column]
 
     def columns(self) -> tuple[tuple[str, Any], ...]:
         return (("value", "bytes"),)
@@ -155,6 +162,29 @@ class _Adding:
 
     def __call__(self, _: Any, inputs: tuple[Any, ...], state: list[Any]) -> list[Any]:
         return reducing.added(state, inputs, self.reductions)
+
+
+def reducing_one_by_one(inner: Serde, reductions: Mapping[str, Reduction], single: bool) -> Folding:
+    """For windows that work value by value."""
+    shown = ReducedSerde(inner, reductions, single)
+    return Folding(inner, _Beginning(reductions), AddingOne(reductions), shown)
+
+
+@dataclass(frozen=True)
+class AddingOne:
+    reductions: Mapping[str, Reduction]
+
+    def __call__(self, _: Any, value: Any, state: list[Any]) -> list[Any]:
+        (inputs,) = reducing.evaluated([value], self.reductions)
+        return reducing.added(state, inputs, self.reductions)
+
+
+@dataclass(frozen=True)
+class MergingTwo:
+    reductions: Mapping[str, Reduction]
+
+    def __call__(self, _: Any, one: list[Any], other: list[Any]) -> list[Any]:
+        return reducing.merged(one, other, self.reductions)
 
 
 class ColumnsSerde(Serde):

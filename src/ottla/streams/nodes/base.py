@@ -1,6 +1,8 @@
 """What every node has, and what the kinds of nodes share."""
 
+import operator
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,8 @@ def present(column: Column) -> Any:
     """Which values are not null."""
     if isinstance(column, pa.Array):
         return column.is_valid().to_numpy(zero_copy_only=False)
+    if not any(map(operator.is_, column, repeat(None))):  # nearly always, and three times as quick
+        return np.ones(len(column), bool)
     return np.fromiter((value is not None for value in column), bool, len(column))
 
 

@@ -69,8 +69,15 @@ def own(value: Any) -> Any:
 def last_of_each(places: Any) -> tuple[Any, Any]:
     """For each distinct number: the index where it is first, and where it is last; by the latter."""
     numbers = np.asarray(places)
-    _, first = np.unique(numbers, return_index=True)
-    _, behind = np.unique(numbers[::-1], return_index=True)
-    last = len(numbers) - 1 - behind
-    order = np.argsort(last)
-    return first[order], last[order]
+    count = len(numbers)
+    if count < 2:
+        return np.arange(count), np.arange(count)
+    size = int(numbers.max()) + 1
+    if size > 64 * count:  # few of many: sorting them is quicker than room for all
+        numbers = np.unique(numbers, return_inverse=True)[1]
+        size = int(numbers.max()) + 1
+    first, last = np.empty(size, np.int64), np.empty(size, np.int64)
+    last[numbers] = np.arange(count)  # of indices that are there twice numpy takes the last
+    first[numbers[::-1]] = np.arange(count - 1, -1, -1)
+    ends = np.flatnonzero(last[numbers] == np.arange(count))
+    return first[numbers[ends]], ends

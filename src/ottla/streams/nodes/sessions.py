@@ -63,7 +63,7 @@ class SessionAggregate(Closing):
             self._take(sessions, out, place, key, value, at, before, now, moment)
             before = now
         sessions.write()
-        return out.changes(self.key, self.emit)
+        return out.changes(self.key, self.emit, self.keeping)
 
     def _take(
         self,
@@ -132,13 +132,14 @@ class _Out:
         self._olds.append(old)
         self._order.append(moment)
 
-    def changes(self, key: Serde, emit: str) -> Frame:
+    def changes(self, key: Serde, emit: str, keeping: Folding) -> Frame:
         from ottla.streams.windowed_serdes import SessionSerde
 
         if not self._keys:
             return EMPTY
         times = [window.end for window in self._keys]
-        found = framed(list(self._keys), self._news, times, order=self._order, olds=self._olds)
+        news, olds = keeping.results(self._news), keeping.results(self._olds)
+        found = framed(list(self._keys), news, times, order=self._order, olds=olds)
         return compacted(found, SessionSerde(key).encode(self._keys), emit)
 
 

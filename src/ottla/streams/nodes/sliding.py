@@ -94,8 +94,8 @@ class _Changes:
         node = self._node
         if not self._keys:
             return EMPTY
-        olds: Any = self._olds
-        found = framed(list(self._keys), self._news, self._times, order=self._order, olds=olds)
+        news, olds = node.keeping.results(self._news), node.keeping.results(self._olds)
+        found = framed(list(self._keys), news, self._times, order=self._order, olds=olds)
         cells = WindowedSerde(node.key, self._size).encode(self._keys)
         return found if node.emit == EVERY else compacted(found, cells, BATCH)
 

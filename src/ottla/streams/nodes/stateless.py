@@ -36,7 +36,7 @@ def truth(test: Function | Expression, frame: Frame) -> Any:
     """For each record; null counts as false."""
     if isinstance(test, Expression):
         return test.of(frame.values).fill_null(False).to_numpy(zero_copy_only=False)
-    return np.fromiter((bool(test(*pair)) for pair in frame.pairs()), bool, len(frame))
+    return np.fromiter((bool(test(key, value)) for key, value in frame.zipped()), bool, len(frame))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SelectKey(Node):
         if isinstance(self.function, Expression):
             return frame.with_keys(self.function.of(frame.values))
         function = self.function
-        return frame.with_keys([function(*pair) for pair in frame.pairs()])
+        return frame.with_keys([function(key, value) for key, value in frame.zipped()])
 
 
 @dataclass(frozen=True)

@@ -234,15 +234,14 @@ class _Waiting:
         rows = np.flatnonzero(store.alive())
         if not len(rows):
             return
-        values = store.values(rows)
-        cells = sorted(zip(store.keys(rows).to_pylist(), range(len(rows)), strict=True))
-        for cell, at in cells:
-            at_ms, flag = int.from_bytes(cell[:8]), cell[8]
-            place = (at_ms, flag, cell[_HEAD:])
-            serde = node.left if flag else node.right
-            value = objects(serde.decode(values.slice(at, 1)))[0]
-            self._values.setdefault(place, []).append(value)
-            self._stored[place] = self._stored.get(place, 0) + 1
+        cells = store.keys(rows).to_pylist()
+        for flag, serde in ((1, node.left), (0, node.right)):
+            mine = sorted((cell, at) for at, cell in enumerate(cells) if cell[8] == flag)
+            kept = store.values(rows[np.array([at for _, at in mine], np.int64)])
+            for (cell, _), value in zip(mine, objects(serde.decode(kept)), strict=True):
+                place = (int.from_bytes(cell[:8]), flag, cell[_HEAD:])
+                self._values.setdefault(place, []).append(value)
+                self._stored[place] = self._stored.get(place, 0) + 1
         self._sorted = sorted(self._values)
 
     def add(self, at: int, side: int, key: bytes, value: Any) -> None:

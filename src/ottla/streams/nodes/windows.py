@@ -33,7 +33,7 @@ class Closing(Node):
 
     @property
     def value(self) -> Serde:
-        return self.keeping.value
+        return getattr(self.keeping, "shown", None) or self.keeping.value
 
     def closed(self, step: Step) -> Any:
         """The rows of windows that take no more records, by end and key."""
