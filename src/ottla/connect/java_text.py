@@ -33,7 +33,7 @@ def _shortest(value: float, single: bool) -> tuple[str, int]:
         text = next(
             tried
             for places in range(1, 18)
-            if _single(float(tried := f"{value:.{places}g}")) == _single(value)
+            if to_single(float(tried := f"{value:.{places}g}")) == to_single(value)
         )
     _, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
@@ -41,8 +41,11 @@ def _shortest(value: float, single: bool) -> tuple[str, int]:
     return plain.rstrip("0") or "0", exponent + len(plain) - 1
 
 
-def _single(value: float) -> float:
-    found: float = unpack(">f", pack(">f", value))[0]
+def to_single(value: float) -> float:
+    try:
+        found: float = unpack(">f", pack(">f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
     return found
 
 

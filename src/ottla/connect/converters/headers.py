@@ -94,9 +94,9 @@ def parse(text: str) -> tuple[Schema | None, Any]:
         return _integer(int(stripped))
     if _DECIMAL.match(stripped):
         return _fraction(stripped)
-    if stripped[0] in '[{"':
+    if stripped[0] in "[{":
         try:
-            return _structured(json.loads(stripped), text)
+            return _structured(json.loads(stripped))
         except ValueError:
             pass
     return Schema(STRING), text
@@ -111,21 +111,21 @@ def _integer(value: int) -> tuple[Schema, Any]:
 
 
 def _fraction(text: str) -> tuple[Schema, Any]:
-    """Of a single float if that says the same, else of a double, else a decimal."""
+    """A whole number is one however it is written; else the first of float, double, decimal that can hold its size."""
     exact = Decimal(text)
+    if exact == exact.to_integral_value() and abs(exact) < 1 << 63:
+        return _integer(int(exact))
     value = float(text)
-    if Decimal(java_text.number(value, single=True).replace("E", "e")) == exact:
-        return Schema(FLOAT32), value
-    if Decimal(repr(value)) == exact:
+    if abs(java_text.to_single(value)) != float("inf"):
+        return Schema(FLOAT32), java_text.to_single(value)
+    if abs(value) != float("inf"):
         return Schema(FLOAT64), value
     exponent = exact.as_tuple().exponent
     return decimal(-exponent if isinstance(exponent, int) else 0), exact
 
 
-def _structured(value: Any, text: str) -> tuple[Schema | None, Any]:
-    """Elements without a common schema leave the whole without one."""
-    if isinstance(value, str):
-        return Schema(STRING), value
+def _structured(value: Any) -> tuple[Schema | None, Any]:
+    """Lists and maps, without a schema of their elements."""
     if isinstance(value, (list, dict)):
         return None, value
-    return Schema(STRING), text
+    raise ValueError("a text")

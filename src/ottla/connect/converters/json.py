@@ -341,7 +341,7 @@ def _read_float(_: JsonConverter, schema: Schema, told: Any) -> Any:
     if isinstance(told, str) and told not in ("NaN", "Infinity", "-Infinity"):
         raise TypeError("a text")
     value = float(told)
-    return java_text._single(value) if schema.type == s.FLOAT32 else value
+    return java_text.to_single(value) if schema.type == s.FLOAT32 else value
 
 
 def _read_string(_: JsonConverter, schema: Schema, told: Any) -> Any:

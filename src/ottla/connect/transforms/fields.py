@@ -137,8 +137,6 @@ class MaskField:
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
-        if value is None:
-            return record
         if schema is None:
             given = require_map(value, self._PURPOSE)
             made = {**given, **{name: self._masked(given.get(name), None) for name in self._fields}}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.connect.converters.headers import parse
-from ottla.connect.errors import ConfigError
+from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.settings import Config
 from ottla.connect.spi import Header
 from ottla.connect.transforms.fields import basics
@@ -54,8 +54,9 @@ class HeaderFrom:
             require_struct(schema, value, purpose)
             for name, header in zip(self._fields, self._headers, strict=True):
                 field = schema.field(name)
-                found = get(schema, value, name, defaults=self._defaults)
-                added.append(Header(header, found, field.schema if field else None))
+                if field is None:
+                    raise DataError(f"Field does not exist: {name}")
+                added.append(Header(header, get(schema, value, name, defaults=self._defaults), field.schema))
             if self._moves:
                 schema = basics(
                     schema, tuple(each for each in schema.fields if each.name not in self._fields)

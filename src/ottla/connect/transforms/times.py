@@ -10,7 +10,7 @@ from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.schema import Field, Schema
 from ottla.connect.settings import Config
 from ottla.connect.transforms.fields import basics
-from ottla.connect.transforms.sides import Side, get, require_map, require_struct
+from ottla.connect.transforms.sides import Side, get, require_map
 
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _UNITS = {"seconds": 1000, "milliseconds": 1, "microseconds": -1000, "nanoseconds": -1_000_000}
@@ -20,6 +20,9 @@ _MONTHS = (
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _NUMBERS = {"M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second"}
+
+
+_TIMES = (s.DATE, s.TIME, s.TIMESTAMP)
 
 
 class DateFormat:
@@ -70,7 +73,7 @@ class DateFormat:
 
     def parse(self, text: str) -> datetime:
         expression = "".join(self._expression(*part, i) for i, part in enumerate(self._parts))
-        found = re.match(expression, text)
+        found = re.fullmatch(expression, text)
         if found is None:
             raise DataError(
                 f"Could not parse timestamp: value ({text}) does not match pattern ({self._pattern})"
@@ -136,18 +139,22 @@ class TimestampConverter:
             return self._schemaless(record, value)
         if not self._field:
             return self._side.changed(record, self._schema(schema), self._converted(value, schema))
-        if value is None:
-            return record
-        require_struct(schema, value, "converting timestamp formats")
+        if schema.type != s.STRUCT:
+            raise DataError(
+                f"Only Struct objects supported for [converting timestamp formats], found: {schema.type}"
+            )
         fields = tuple(
             Field(each.name, self._schema(each.schema)) if each.name == self._field else each
             for each in schema.fields
         )
+        updated = replace(basics(schema, fields), optional=schema.optional)
+        if value is None:
+            return self._side.changed(record, updated, None)
         made = {}
         for each in schema.fields:
             found = get(schema, value, each.name, defaults=self._defaults)
             made[each.name] = self._converted(found, each.schema) if each.name == self._field else found
-        return self._side.changed(record, basics(schema, fields), made)
+        return self._side.changed(record, updated, made)
 
     def _schemaless(self, record: Any, value: Any) -> Any:
         if not self._field:
@@ -160,6 +167,8 @@ class TimestampConverter:
         )
 
     def _schema(self, schema: Schema) -> Schema:
+        if schema.logical not in _TIMES and (schema.logical or schema.type not in (s.STRING, s.INT64)):
+            raise DataError(f"Schema {schema.type} does not correspond to a known timestamp type format")
         match self._target:
             case "string":
                 return Schema(s.STRING, schema.optional)

@@ -115,14 +115,16 @@ class Cast:
                 return self._side.changed(record, None, cast(value, self._whole, None))
             given = require_map(value, "cast types")
             made = {
-                name: cast(each, self._fields[name], None) if name in self._fields else each
-                for name, each in given.items()
+                **given,
+                **{name: cast(given.get(name), kind, None) for name, kind in self._fields.items()},
             }
             return self._side.changed(record, None, made)
         if self._whole:
-            return self._side.changed(
-                record, self._schema(schema, self._whole), cast(value, self._whole, schema)
-            )
+            made_schema = replace(
+                self._schema(schema, self._whole),
+                name=schema.name, version=schema.version, doc=schema.doc, parameters=schema.parameters,
+            )  # fmt: skip
+            return self._side.changed(record, made_schema, cast(value, self._whole, schema))
         require_struct(schema, value, "cast types")
         return self._side.changed(record, self._struct(schema), self._values(schema, value))
 
@@ -154,15 +156,14 @@ class Cast:
 def cast(value: Any, kind: str, schema: Schema | None) -> Any:
     if value is None:
         return None
+    if isinstance(value, (list, dict, tuple)):
+        raise DataError("Cast transformation does not support casting to/from lists, maps and structs")
     if kind == s.STRING:
         return _text(value, schema)
     if isinstance(value, (date, datetime, time)):
         value = s.to_stored(schema or s.guess(value) or Schema(s.INT64), value)
-    if isinstance(value, (bytes, list, dict, tuple)):
-        raise DataError(
-            f"Cast transformation does not support casting to/from {type(value).__name__}; "
-            "supported types are primitives"
-        )
+    if isinstance(value, bytes):
+        raise DataError("Cast transformation does not support casting bytes to anything but strings")
     try:
         return _CASTS[kind](value)
     except (ValueError, OverflowError) as error:
@@ -206,10 +207,7 @@ def _float(value: Any) -> float:
 
 
 def _single(value: Any) -> float:
-    try:
-        return java_text._single(float(value))
-    except OverflowError:
-        return float("inf") if float(value) > 0 else float("-inf")
+    return java_text.to_single(float(value))
 
 
 def _boolean(value: Any) -> bool:
@@ -233,6 +231,10 @@ class SetSchemaMetadata:
             return record
         if schema is None:
             raise DataError("Schema required for [updating schema metadata]")
+        if schema.type != s.STRUCT:
+            raise DataError(
+                f"Only Struct objects supported for [updating schema metadata], found: {schema.type}"
+            )
         made = replace(
             schema,
             name=schema.name if self._name is None else self._name,
