@@ -1,4 +1,4 @@
-"""Transforms, predicates and converters beside Kafka's own classes (fixtures/classes.jsonl.gz, written by class_cases)."""
+"""Transforms, predicates and converters beside Kafka's own classes (fixtures/classes.jsonl.gz; see class_cases)."""
 
 from __future__ import annotations
 
@@ -69,9 +69,8 @@ def _transformed(case: dict[str, Any]) -> dict[str, Any]:
         Header(name, each, schema)
         for name, (schema, each) in ((name, value_of(text)) for name, text in told["headers"])
     )
-    record = SinkRecord(
-        told["topic"], told["partition"], told["offset"], value, value_schema, key, key_schema, headers, told["timestamp"]
-    )  # fmt: skip
+    place = told["topic"], told["partition"], told["offset"]
+    record = SinkRecord(*place, value, value_schema, key, key_schema, headers, told["timestamp"])
     if "predicate" in case:
         tested = PREDICATES[case["predicate"].rpartition(".")[2]](case["config"])
         made = None if tested.test(record) else record
@@ -115,7 +114,9 @@ def comparable(answer: dict[str, Any], case: dict[str, Any]) -> Any:
 def _unordered(text: str | None) -> Any:
     if text is None:
         return None
-    parsed = json.loads(text, parse_float=lambda digits: f"{float(digits):.7g}")  # a float may be a single one in Java
+    parsed = json.loads(
+        text, parse_float=lambda digits: f"{float(digits):.7g}"
+    )  # a float may be a single one in Java
     return parsed if parsed["schema"] is None else text
 
 

@@ -34,12 +34,14 @@ class FileSink(Sink):
         file = self._file = self._path.open("ab")
         fcntl.flock(file, fcntl.LOCK_EX)
         self._known = self._beside()
-        length = self._known.get("length")
-        if length is not None and self._known.get("inode") == os.fstat(file.fileno()).st_ino:
-            if os.fstat(file.fileno()).st_size > length:
-                os.truncate(self._path, length)  # written by a step that never ended
-        else:
-            self._known = {}  # a new file: the positions of the old one say nothing about it, the group's do
+        state = os.fstat(file.fileno())
+        if self._known.get("inode") != state.st_ino:
+            # A new file, or not ours yet: positions of another say nothing about it, the group's do. What it holds stays;
+            # the length must be known before anything is written, or a first step that dies could not be undone.
+            self._known = {"length": state.st_size, "inode": state.st_ino, "positions": {}}
+            self._write_beside(self._known)
+        elif state.st_size > self._known["length"]:
+            os.truncate(self._path, self._known["length"])  # written by a step that never ended
         told = self._known.get("positions", {})
         found = {where: told.get(f"{where.topic}-{where.partition}") for where in partitions}
         return {where: offset for where, offset in found.items() if offset is not None}
