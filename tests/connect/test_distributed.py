@@ -118,6 +118,36 @@ def test_what_was_active_and_does_not_know_that_it_is_no_longer_cannot_write(bro
         active.close()
 
 
+def test_a_connector_of_a_class_that_is_not_here_is_listed_and_the_others_run(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """As after taking over from a Java worker with connectors from jars."""
+    from ottla.connect.store import configs
+    from ottla.connect.worker.distributed import _Active
+    from ottla.connect.worker.standalone import ensure_topics
+
+    settings = WorkerSettings.parse(worker_settings(broker), distributed=True)
+    ensure_topics(settings, ("config", "offset", "status"))
+    append(tmp_path, "one")
+    foreign = {"connector.class": "com.example.Jar", "name": "jar"}
+    for name, config in (("jar", foreign), ("paused", foreign), ("source", connectors(tmp_path)["source"])):
+        key, value = configs.connector_record(name, dict(config))
+        broker.send("connect-configs", value, key=key)
+    key, value = configs.target_record("paused", configs.PAUSED)
+    broker.send("connect-configs", value, key=key)
+    active = _Active(settings, ThreadRunner(), "a:1")
+    try:
+        assert active.herder.connectors() == ["jar", "paused", "source"]
+        assert active.herder.info("jar")["type"] == "unknown"
+        status = active.herder.status("jar")
+        assert status["connector"]["state"] == "FAILED" and "com.example.Jar" in status["connector"]["trace"]
+        wait_for(lambda: "lines" in broker.topics() and list(broker.records("lines")))
+        active.herder.delete("jar")
+        assert active.herder.connectors() == ["paused", "source"]
+    finally:
+        active.close()
+
+
 @pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
