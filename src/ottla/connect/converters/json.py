@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -18,6 +18,8 @@ from ottla.connect import schema as s
 from ottla.connect.errors import DataError
 from ottla.connect.schema import Field, Schema
 
+Writer = Callable[[Any], str]
+_WRITERS_MAX = 10_000
 _NAMES = {
     s.BOOLEAN: "boolean", s.INT8: "int8", s.INT16: "int16", s.INT32: "int32", s.INT64: "int64", s.FLOAT32: "float",
     s.FLOAT64: "double", s.BYTES: "bytes", s.STRING: "string", s.ARRAY: "array", s.MAP: "map", s.STRUCT: "struct",
@@ -41,6 +43,7 @@ class JsonConverter:
         size = int(settings.get("schemas.cache.size", 1000))
         # By identity first: comparing schemas of a hundred fields costs more than writing one.
         self._written: dict[int, tuple[Schema, str]] = {}
+        self._writers: dict[int, tuple[Schema, Writer]] = {}
         self._parse_schema = lru_cache(size)(self._parse_schema_text)
 
     # -- to JSON -----------------------------------------------------------------------------------
@@ -89,22 +92,70 @@ class JsonConverter:
         return "{" + ",".join(parts) + "}"
 
     def payload(self, schema: Schema | None, value: Any) -> str:
-        if schema is None:
-            return self._schemaless(value)
-        if value is None:
-            if schema.has_default and schema.default is not None and self._defaults:
-                return self.payload(schema, schema.default)
-            if schema.optional:
-                return "null"
-            raise DataError(
-                "Conversion error: null value for field that is required and has no default value"
-            )
+        return self._schemaless(value) if schema is None else self._writer(schema)(value)
+
+    def _writer(self, schema: Schema) -> Writer:
+        """A function for each schema, made once: to look at a schema for each value takes longer than to write it."""
+        known = self._writers.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._writers) > _WRITERS_MAX:
+                self._writers.clear()
+            known = self._writers[id(schema)] = schema, self._made_writer(schema)
+        return known[1]
+
+    def _made_writer(self, schema: Schema) -> Writer:
+        inner: Writer
         if schema.logical is not None:
-            return self._logical(schema, value)
-        try:
-            return _WRITERS[schema.type](self, schema, value)
-        except (TypeError, AttributeError, ValueError) as error:
-            raise DataError(f"Invalid type for {schema.type}: {type(value).__name__}") from error
+            inner = partial(self._logical, schema)
+        elif schema.type == s.STRUCT:
+            inner = self._struct_writer(schema)
+        elif schema.type == s.ARRAY:
+            inner = self._array_writer(schema)
+        elif schema.type == s.MAP:
+            inner = self._map_writer(schema)
+        else:
+            inner = _WRITERS[schema.type]
+        null = self._null(schema)
+
+        def write(value: Any) -> str:
+            if value is None:
+                if null is None:
+                    raise DataError(
+                        "Conversion error: null value for field that is required and has no default value"
+                    )
+                return null
+            try:
+                return inner(value)
+            except (TypeError, AttributeError, ValueError) as error:
+                raise DataError(f"Invalid type for {schema.type}: {type(value).__name__}") from error
+
+        return write
+
+    def _null(self, schema: Schema) -> str | None:
+        """What stands for a null; None if there is nothing."""
+        if schema.has_default and schema.default is not None and self._defaults:
+            return self._made_writer(replace(schema, default=None, has_default=False))(schema.default)
+        return "null" if schema.optional else None
+
+    def _struct_writer(self, schema: Schema) -> Writer:
+        fields = [(each.name, f"{quoted(each.name)}:", self._writer(each.schema)) for each in schema.fields]
+
+        def write(value: Any) -> str:
+            get = value.get
+            return "{" + ",".join([head + inner(get(name)) for name, head, inner in fields]) + "}"
+
+        return write
+
+    def _array_writer(self, schema: Schema) -> Writer:
+        inner = self._schemaless if schema.values is None else self._writer(schema.values)
+        return lambda value: "[" + ",".join([inner(each) for each in value]) + "]"
+
+    def _map_writer(self, schema: Schema) -> Writer:
+        assert schema.keys is not None and schema.values is not None
+        keys, values = self._writer(schema.keys), self._writer(schema.values)
+        if schema.keys.type == s.STRING:
+            return lambda value: "{" + ",".join([f"{quoted(k)}:{values(v)}" for k, v in value.items()]) + "}"
+        return lambda value: "[" + ",".join([f"[{keys(k)},{values(v)}]" for k, v in value.items()]) + "]"
 
     def _logical(self, schema: Schema, value: Any) -> str:
         if schema.name == s.DECIMAL and self._numeric and isinstance(value, Decimal):
@@ -116,25 +167,16 @@ class JsonConverter:
         return _bytes(stored) if isinstance(stored, bytes) else str(stored)
 
     def _schemaless(self, value: Any) -> str:
+        plain = _PLAIN.get(type(value))
+        if plain is not None:
+            return plain(value)
         match value:
-            case None:
-                return "null"
-            case bool():
-                return "true" if value else "false"
-            case int():
-                return str(value)
-            case float():
-                return _float(value)
-            case str():
-                return quoted(value)
-            case bytes():
-                return _bytes(value)
             case list() | tuple():
-                return "[" + ",".join(map(self._schemaless, value)) + "]"
+                return "[" + ",".join([self._schemaless(each) for each in value]) + "]"
             case dict() if all(isinstance(key, str) for key in value):
-                return "{" + ",".join(f"{quoted(k)}:{self._schemaless(v)}" for k, v in value.items()) + "}"
+                return "{" + ",".join([f"{quoted(k)}:{self._schemaless(v)}" for k, v in value.items()]) + "}"
             case dict():
-                pairs = (f"[{self._schemaless(k)},{self._schemaless(v)}]" for k, v in value.items())
+                pairs = [f"[{self._schemaless(k)},{self._schemaless(v)}]" for k, v in value.items()]
                 return "[" + ",".join(pairs) + "]"
             case _:
                 guessed = s.guess(value)
@@ -142,28 +184,7 @@ class JsonConverter:
                     raise DataError(
                         f"Java class {type(value).__name__} does not have corresponding schema type."
                     )
-                return self._logical(guessed, value)
-
-    def _array(self, schema: Schema, value: Any) -> str:
-        return "[" + ",".join(self.payload(schema.values, each) for each in value) + "]"
-
-    def _map(self, schema: Schema, value: Any) -> str:
-        assert schema.keys is not None
-        if schema.keys.type == s.STRING:
-            return (
-                "{"
-                + ",".join(f"{quoted(k)}:{self.payload(schema.values, v)}" for k, v in value.items())
-                + "}"
-            )
-        pairs = (
-            f"[{self.payload(schema.keys, k)},{self.payload(schema.values, v)}]" for k, v in value.items()
-        )
-        return "[" + ",".join(pairs) + "]"
-
-    def _struct(self, schema: Schema, value: Any) -> str:
-        get = value.get
-        parts = [f"{quoted(each.name)}:{self.payload(each.schema, get(each.name))}" for each in schema.fields]
-        return "{" + ",".join(parts) + "}"
+                return self._writer(guessed)(value)
 
     # -- from JSON ---------------------------------------------------------------------------------
 
@@ -308,38 +329,39 @@ def _bytes(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def _write_bytes(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_bytes(value: Any) -> str:
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(type(value).__name__)
     return _bytes(bytes(value))
 
 
-def _write_integer(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_integer(value: Any) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(type(value).__name__)
     return str(value)
 
 
-def _write_float(_: JsonConverter, schema: Schema, value: Any) -> str:
-    return _float(float(value), schema.type == s.FLOAT32)
-
-
-def _write_boolean(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_boolean(value: Any) -> str:
     if not isinstance(value, bool):
         raise TypeError(type(value).__name__)
     return "true" if value else "false"
 
 
-_WRITERS: dict[str, Callable[[JsonConverter, Schema, Any], str]] = {
+_WRITERS: dict[str, Writer] = {
     **dict.fromkeys(s.INTEGERS, _write_integer),
-    s.FLOAT32: _write_float,
-    s.FLOAT64: _write_float,
+    s.FLOAT32: lambda value: _float(float(value), True),
+    s.FLOAT64: lambda value: _float(float(value)),
     s.BOOLEAN: _write_boolean,
-    s.STRING: lambda _, schema, value: quoted(value),
+    s.STRING: quoted,
     s.BYTES: _write_bytes,
-    s.ARRAY: JsonConverter._array,
-    s.MAP: JsonConverter._map,
-    s.STRUCT: JsonConverter._struct,
+}
+_PLAIN: dict[type, Writer] = {
+    str: quoted,
+    int: str,
+    float: _float,
+    bool: _write_boolean,
+    bytes: _write_bytes,
+    type(None): lambda value: "null",
 }
 
 
