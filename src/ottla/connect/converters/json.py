@@ -1,12 +1,11 @@
 """JsonConverter: with an envelope of schema and payload (`schemas.enable`, the default), or without."""
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -15,16 +14,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 
 from ottla.connect import java_text
 from ottla.connect import schema as s
+from ottla.connect.converters.json_reading import NAMES, Exact, JsonReader, plain_floats
 from ottla.connect.errors import DataError
-from ottla.connect.schema import Field, Schema
+from ottla.connect.schema import Schema
 
 Writer = Callable[[Any], str]
 _WRITERS_MAX = 10_000
-_NAMES = {
-    s.BOOLEAN: "boolean", s.INT8: "int8", s.INT16: "int16", s.INT32: "int32", s.INT64: "int64", s.FLOAT32: "float",
-    s.FLOAT64: "double", s.BYTES: "bytes", s.STRING: "string", s.ARRAY: "array", s.MAP: "map", s.STRUCT: "struct",
-}  # fmt: skip
-_TYPES = {name: kind for kind, name in _NAMES.items()}
 _NOT_AN_ENVELOPE = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
@@ -44,7 +39,7 @@ class JsonConverter:
         # By identity first: comparing schemas of a hundred fields costs more than writing one.
         self._written: dict[int, tuple[Schema, str]] = {}
         self._writers: dict[int, tuple[Schema, Writer]] = {}
-        self._parse_schema = lru_cache(size)(self._parse_schema_text)
+        self._reader = JsonReader(size, defaults=self._defaults)
 
     # -- to JSON -----------------------------------------------------------------------------------
 
@@ -66,7 +61,7 @@ class JsonConverter:
         return known[1]
 
     def _schema_text(self, schema: Schema, field: str | None = None) -> str:
-        parts = [f'"type":"{_NAMES[schema.type]}"']
+        parts = [f'"type":"{NAMES[schema.type]}"']
         if schema.type == s.ARRAY and schema.values is not None:
             parts.append(f'"items":{self._schema_text(schema.values)}')
         elif schema.type == s.MAP and schema.keys is not None and schema.values is not None:
@@ -192,7 +187,7 @@ class JsonConverter:
         if data is None:
             return None, None
         try:
-            parsed = json.loads(data, parse_float=_exact if self._schemas else float)
+            parsed = json.loads(data, parse_float=Exact if self._schemas else float)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 "Converting byte[] to Kafka Connect data failed due to serialization error: "
@@ -202,61 +197,9 @@ class JsonConverter:
         if not isinstance(parsed, dict) or parsed.keys() != {"schema", "payload"}:
             raise DataError(_NOT_AN_ENVELOPE)
         if parsed["schema"] is None:
-            return None, _floats(parsed["payload"])
-        schema = self._parse_schema(json.dumps(parsed["schema"], default=str))
-        return schema, self._value(schema, parsed["payload"])
-
-    def _parse_schema_text(self, text: str) -> Schema:
-        return self.parse_schema(json.loads(text))
-
-    def parse_schema(self, told: Any) -> Schema:
-        if not isinstance(told, dict) or not isinstance(told.get("type"), str):
-            raise DataError("Schema must contain 'type' field")
-        kind = _TYPES.get(told["type"])
-        if kind is None:
-            raise DataError(f"Unknown schema type: {told['type']}")
-        schema = Schema(
-            kind,
-            optional=bool(told.get("optional", False)),
-            name=told.get("name"),
-            version=told.get("version"),
-            doc=told.get("doc"),
-            parameters=told.get("parameters"),
-            fields=self._fields(told) if kind == s.STRUCT else (),
-            keys=self.parse_schema(told.get("keys")) if kind == s.MAP else None,
-            values=self._inner(kind, told),
-        )
-        if told.get("default") is not None:
-            schema = replace(schema, default=self._value(schema, _reread(told["default"])), has_default=True)
-        return schema
-
-    def _inner(self, kind: str, told: Any) -> Schema | None:
-        if kind == s.ARRAY:
-            if not isinstance(told.get("items"), dict):
-                raise DataError("Array schema did not specify the element type")
-            return self.parse_schema(told["items"])
-        return self.parse_schema(told.get("values")) if kind == s.MAP else None
-
-    def _fields(self, told: Any) -> tuple[Field, ...]:
-        fields = told.get("fields")
-        if not isinstance(fields, list):
-            raise DataError('Struct schema\'s "fields" argument is not an array.')
-        if any(not isinstance(each, dict) or not isinstance(each.get("field"), str) for each in fields):
-            raise DataError("Struct schema's field name not specified properly")
-        return tuple(Field(each["field"], self.parse_schema(each)) for each in fields)
-
-    def _value(self, schema: Schema, told: Any) -> Any:
-        if told is None:
-            if schema.has_default and self._defaults:
-                return schema.default
-            if schema.optional:
-                return None
-            raise DataError(f"Invalid null value for required {schema.type} field")
-        try:
-            stored = _READERS[schema.type](self, schema, told)
-            return s.from_stored(schema, stored) if schema.logical else stored
-        except (TypeError, AttributeError, ValueError, KeyError, OverflowError) as error:
-            raise DataError(f"Invalid value for {schema.type}: {str(told)[:100]}") from error
+            return None, plain_floats(parsed["payload"])
+        schema = self._reader.schema(json.dumps(parsed["schema"], default=str))
+        return schema, self._reader.value(schema, parsed["payload"])
 
     # -- columns -----------------------------------------------------------------------------------
 
@@ -284,40 +227,6 @@ class JsonConverter:
         fits = pc.and_(pc.starts_with(texts, head), pc.ends_with(texts, tail))
         special = pc.match_substring_regex(inner, _SPECIAL)
         return inner if pc.all(pc.and_not(fits, special)).as_py() else None
-
-
-def _exact(text: str) -> Any:
-    return _Exact(text)
-
-
-class _Exact(float):
-    """A fraction that remembers how it was written: a decimal must not go through a float."""
-
-    def __new__(cls, text: str) -> "_Exact":
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def _floats(told: Any) -> Any:
-    match told:
-        case _Exact():
-            return float(told)
-        case list():
-            return [_floats(each) for each in told]
-        case dict():
-            return {name: _floats(each) for name, each in told.items()}
-        case _:
-            return told
-
-
-def _reread(told: Any) -> Any:
-    return told
 
 
 def _float(value: float, single: bool = False) -> str:
@@ -362,78 +271,4 @@ _PLAIN: dict[type, Writer] = {
     bool: _write_boolean,
     bytes: _write_bytes,
     type(None): lambda value: "null",
-}
-
-
-def _read_integer(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if isinstance(told, bool) or not isinstance(told, (int, float)):
-        raise TypeError(type(told).__name__)
-    bits = s.INTEGERS[schema.type]
-    whole = int(told)
-    return (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)  # as Java's narrowing
-
-
-def _read_float(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if isinstance(told, str) and told not in ("NaN", "Infinity", "-Infinity"):
-        raise TypeError("a text")
-    value = float(told)
-    return java_text.to_single(value) if schema.type == s.FLOAT32 else value
-
-
-def _read_string(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, str):
-        raise TypeError(type(told).__name__)
-    return told
-
-
-def _read_boolean(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, bool):
-        raise TypeError(type(told).__name__)
-    return told
-
-
-def _read_bytes(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if schema.name == s.DECIMAL and isinstance(told, (int, float)):
-        return _decimal_bytes(schema, told)
-    try:
-        return base64.b64decode(told, validate=True)
-    except binascii.Error as error:
-        raise ValueError("not base64") from error
-
-
-def _decimal_bytes(schema: Schema, told: Any) -> bytes:
-    scale = int((schema.parameters or {})[s.SCALE])
-    value = Decimal(str(told))
-    return s.decimal_bytes(value.quantize(Decimal(1).scaleb(-scale)), scale)
-
-
-def _read_array(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, list) or schema.values is None:
-        raise TypeError(type(told).__name__)
-    return [self._value(schema.values, each) for each in told]
-
-
-def _read_map(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    assert schema.keys is not None and schema.values is not None
-    if schema.keys.type == s.STRING:
-        return {name: self._value(schema.values, each) for name, each in told.items()}
-    return {self._value(schema.keys, key): self._value(schema.values, each) for key, each in told}
-
-
-def _read_struct(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, dict):
-        raise TypeError(type(told).__name__)
-    return {each.name: self._value(each.schema, told.get(each.name)) for each in schema.fields}
-
-
-_READERS: dict[str, Callable[[JsonConverter, Schema, Any], Any]] = {
-    **dict.fromkeys(s.INTEGERS, _read_integer),
-    s.FLOAT32: _read_float,
-    s.FLOAT64: _read_float,
-    s.BOOLEAN: _read_boolean,
-    s.STRING: _read_string,
-    s.BYTES: _read_bytes,
-    s.ARRAY: _read_array,
-    s.MAP: _read_map,
-    s.STRUCT: _read_struct,
 }
