@@ -44,7 +44,6 @@ class Herder:
         self._running: dict[str, Supervision] = {}
         self._lock = threading.RLock()
         self._changes = OffsetChanges(settings)
-        self._is_on = True
 
     # -- from the outside: what is ------------------------------------------------------------------
 
@@ -190,11 +189,11 @@ class Herder:
 
     def close(self) -> None:
         with self._lock:
-            self._is_on = False
             for running in self._running.values():
                 running.ask_to_stop()
             for name in list(self._running):
                 self._halt(name)
+                self._show(name, "UNASSIGNED")  # until another worker takes it up
             self._changes.close()
 
     # -- inside --------------------------------------------------------------------------------------
