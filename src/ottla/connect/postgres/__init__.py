@@ -1,0 +1,1 @@
+"""PostgreSQL: capture of its changes through logical replication."""

@@ -1,0 +1,236 @@
+"""Debezium on Java's Connect against an Ottla broker, and what it writes for the changes of `clinic.py`.
+
+    python -m tests.connect.debezium     writes fixtures/debezium-postgres.json again
+
+The events are kept with their schemas, keys, headers and timestamps set aside; what differs from run to run (times,
+positions in the log, transaction ids) is taken out by `comparable`, which the comparison uses on both sides.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ottla.client import Consumer
+from ottla.client.values import ConsumerRecord
+from tests.connect import clinic
+from tests.connect.databases import Postgres
+from tests.oracle import cluster
+from tests.oracle.ottla import Ottla
+from tests.oracle.ports import free_ports
+
+VERSION = "3.6.3.Final"
+FIXTURE = Path(__file__).with_name("fixtures") / "debezium-postgres.json"
+_CACHE = Path.home() / ".cache" / "ottla-oracle"
+_WAIT_S = 180
+_RUN_DEPENDENT = {"ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "version", "xmin", "id"}
+# The second connector has the settings that people change most.
+CONNECTORS: dict[str, dict[str, str]] = {
+    "usual": {},
+    "other": {
+        "decimal.handling.mode": "double",
+        "time.precision.mode": "connect",
+        "interval.handling.mode": "string",
+        "binary.handling.mode": "base64",
+        "tombstones.on.delete": "false",
+        "provide.transaction.metadata": "true",
+    },
+}
+
+
+def settings(name: str, server: Postgres, database: str) -> dict[str, str]:
+    """The same for Debezium and for ours."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": "postgres",
+        "database.password": "",
+        "database.dbname": database,
+        "topic.prefix": name,
+        "plugin.name": "pgoutput",
+        "slot.name": f"slot_{name}",
+        "publication.name": f"publication_{name}",
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": ",".join(f"{clinic.SCHEMA}.{table}" for table in clinic.TABLES),
+        "skipped.operations": "none",
+        **CONNECTORS[name],
+    }
+
+
+def plugin() -> Path:
+    """The folder with Debezium's jars; Maven brings them once."""
+    folder = _CACHE / f"debezium-{VERSION}"
+    if not folder.exists():
+        artifact = f"io.debezium:debezium-connector-postgres:{VERSION}:tar.gz:plugin"
+        copied = Path(tempfile.mkdtemp(dir=_CACHE))
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+        subprocess.run(["mvn", "-B", "-q", f"{goal}:get", f"-Dartifact={artifact}", "-Dtransitive=false"], check=True)
+        copy = ["mvn", "-B", "-q", f"{goal}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={copied}"]
+        subprocess.run(copy, check=True)
+        (archive,) = copied.glob("*.tar.gz")
+        with tarfile.open(archive) as jars:
+            jars.extractall(copied / "plugin", filter="data")
+        (copied / "plugin").rename(folder)
+    return folder
+
+
+@contextmanager
+def java_connect(bootstrap: str, folder: Path) -> Iterator[str]:
+    """A worker of Java's Connect with Debezium; the address of its REST API."""
+    port = free_ports(1)[0]
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "java-connect",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "config.storage.topic": "java-configs",
+        "offset.storage.topic": "java-offsets",
+        "status.storage.topic": "java-status",
+        "config.storage.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "offset.flush.interval.ms": "1000",
+        "listeners": f"http://127.0.0.1:{port}",
+        "plugin.path": str(plugin()),
+        "plugin.discovery": "service_load",
+    }
+    file = folder / "worker.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    with (folder / "connect.log").open("wb") as log:
+        worker = cluster.start_tool("connect-distributed", str(file), stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _until_it_answers(f"{address}/connectors", worker, folder / "connect.log")
+        yield address
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def start_connector(address: str, name: str, config: Mapping[str, str]) -> None:
+    body = json.dumps({"name": name, "config": {**config, "tasks.max": "1"}}).encode()
+    request = urllib.request.Request(f"{address}/connectors", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"Connect refused {name}: {error.read().decode()}") from error
+
+
+def _until_it_answers(url: str, process: subprocess.Popen[str], log: Path) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                answer.read()
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"Java's Connect did not start:\n{log.read_text()[-4000:]}")
+
+
+def prepare(server: Postgres, database: str) -> None:
+    server.new_database(database)
+    for statement in (*clinic.CREATE, *clinic.ROWS):
+        server.execute(statement, database=database)
+
+
+def change(server: Postgres, database: str) -> None:
+    with server.connect(database) as connection:
+        for statements in clinic.CHANGES:
+            with connection.transaction():
+                for statement in statements:
+                    connection.execute(statement)
+
+
+def read_until_last(bootstrap: str, name: str, timeout_s: float = _WAIT_S) -> list[dict[str, Any]]:
+    """All events of a connector's topics, when the last change is there and 3 s have brought nothing more."""
+    topics = [f"{name}.{clinic.SCHEMA}.{table}" for table in clinic.TABLES]
+    deadline = time.monotonic() + timeout_s
+    events: list[dict[str, Any]] = []
+    last_seen_at = 0.0
+    consumer = Consumer(bootstrap_servers=bootstrap, group_id=f"reader-{name}", auto_offset_reset="earliest")
+    with consumer:
+        consumer.subscribe([*topics, f"{name}.transaction"])
+        while time.monotonic() < deadline:
+            records = consumer.poll(0.5)
+            events += [_event(record) for record in records]
+            if any(clinic.LAST_NOTE.encode() in (record.value or b"") for record in records):
+                last_seen_at = time.monotonic()
+            if last_seen_at and time.monotonic() - last_seen_at > 3:
+                return sorted(events, key=lambda event: (event["topic"], event["offset"]))
+    raise AssertionError(f"{len(events)} events of {name}, but not the last change")
+
+
+def _event(record: ConsumerRecord) -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "offset": record.offset,
+        "key": None if record.key is None else json.loads(record.key),
+        "value": None if record.value is None else json.loads(record.value),
+        "headers": [[name, None if value is None else value.decode()] for name, value in record.headers],
+    }
+
+
+def record(name_of_database: str = "clinic") -> dict[str, list[dict[str, Any]]]:
+    with Postgres() as server, Ottla() as broker, tempfile.TemporaryDirectory() as folder:
+        prepare(server, name_of_database)
+        with java_connect(broker.bootstrap, Path(folder)) as address:
+            for name in CONNECTORS:
+                start_connector(address, name, settings(name, server, name_of_database))
+            for name in CONNECTORS:
+                _until_streaming(server, f"slot_{name}", Path(folder) / "connect.log")
+            change(server, name_of_database)
+            return {name: read_until_last(broker.bootstrap, name) for name in CONNECTORS}
+
+
+def _until_streaming(server: Postgres, slot: str, log: Path) -> None:
+    """The slot is in use for streaming only behind the snapshot."""
+    deadline = time.monotonic() + _WAIT_S
+    while time.monotonic() < deadline:
+        if server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", slot):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"Debezium does not stream from {slot}:\n{log.read_text()[-4000:]}")
+
+
+def main() -> None:
+    events = record()
+    FIXTURE.parent.mkdir(exist_ok=True)
+    schemas: list[Any] = []
+    for each in (event for name in events for event in events[name]):
+        for part in ("key", "value"):
+            if each[part] is not None:
+                schema = each[part]["schema"]
+                if schema not in schemas:
+                    schemas.append(schema)
+                each[part]["schema"] = schemas.index(schema)
+    lines = [json.dumps(each, ensure_ascii=False) for name in events for each in events[name]]
+    shown = [json.dumps(schema) for schema in schemas]
+    FIXTURE.write_text('{"schemas": [\n%s\n], "events": [\n%s\n]}\n' % (",\n".join(shown), ",\n".join(lines)))
+    print({name: len(each) for name, each in events.items()})
+
+
+def fixture(name: str) -> list[dict[str, Any]]:
+    """Debezium's events of one connector, as they were recorded."""
+    kept = json.loads(FIXTURE.read_text())
+    events = [event for event in kept["events"] if event["topic"].startswith(f"{name}.")]
+    for event in events:
+        for part in ("key", "value"):
+            if event[part] is not None:
+                event[part]["schema"] = kept["schemas"][event[part]["schema"]]
+    return events
+
+
+if __name__ == "__main__":
+    main()
