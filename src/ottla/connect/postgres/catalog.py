@@ -1,0 +1,148 @@
+"""What PostgreSQL's catalog says of tables: columns, keys, defaults, types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from ottla.connect.errors import ConfigError
+from ottla.connect.postgres.values import Type
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TYPES = """
+    SELECT t.oid::bigint, t.typname::text, t.typtype::text,
+           CASE WHEN t.typcategory = 'A' THEN t.typelem::bigint ELSE 0 END, t.typbasetype::bigint, t.typtypmod,
+           COALESCE((SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder) FROM pg_enum e
+                     WHERE e.enumtypid = t.oid), ARRAY[]::text[])
+    FROM pg_type t
+"""
+_TABLES = """
+    SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname <> 'information_schema'
+      AND n.nspname NOT LIKE 'pg\\_%%' ORDER BY 1, 2
+"""
+_COLUMNS = """
+    SELECT a.attname::text, a.atttypid::bigint, a.atttypmod, a.attnotnull, a.attgenerated <> '',
+           pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_KEY = """
+    SELECT a.attname::text FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(number, place), pg_attribute a
+    WHERE i.indrelid = %s::regclass AND i.indisprimary AND a.attrelid = i.indrelid AND a.attnum = k.number
+    ORDER BY k.place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    name: str
+    type_oid: int
+    modifier: int
+    is_required: bool
+    is_generated: bool
+    default: str | None  # the expression
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    schema: str
+    name: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+
+    def column(self, name: str) -> TableColumn | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+def quoted(schema: str, table: str) -> str:
+    return ".".join('"' + name.replace('"', '""') + '"' for name in (schema, table))
+
+
+def types(connection: Connection) -> dict[int, Type]:
+    rows = connection.execute(_TYPES).fetchall()
+    return {row[0]: Type(*row[:6], tuple(row[6])) for row in rows}
+
+
+def table(connection: Connection, schema: str, name: str) -> Table | None:
+    """None if there is no such table now: it was dropped or renamed after the change was written."""
+    there = connection.execute("SELECT to_regclass(%s)", (quoted(schema, name),)).fetchone()
+    if there is None or there[0] is None:
+        return None
+    columns = connection.execute(_COLUMNS, (quoted(schema, name),)).fetchall()
+    key = connection.execute(_KEY, (quoted(schema, name),)).fetchall()
+    return Table(schema, name, tuple(TableColumn(*row) for row in columns), tuple(row[0] for row in key))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`table.include.list` and its like: regular expressions for whole names, of any case."""
+
+    tables: Sequence[str] = ()
+    without_tables: Sequence[str] = ()
+    schemas: Sequence[str] = ()
+    without_schemas: Sequence[str] = ()
+    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
+
+    def takes(self, schema: str, name: str) -> bool:
+        full = f"{schema}.{name}"
+        return (
+            (not self.schemas or self._any(self.schemas, schema))
+            and not self._any(self.without_schemas, schema)
+            and (not self.tables or self._any(self.tables, full))
+            and not self._any(self.without_tables, full)
+        )
+
+    def order(self, schema: str, name: str) -> tuple[int, str]:
+        """As the include list names them, then by name."""
+        full = f"{schema}.{name}"
+        place = next((i for i, each in enumerate(self.tables) if self._matches(each, full)), len(self.tables))
+        return place, full
+
+    def _any(self, patterns: Iterable[str], text: str) -> bool:
+        return any(self._matches(pattern, text) for pattern in patterns)
+
+    def _matches(self, pattern: str, text: str) -> bool:
+        compiled = self._patterns.get(pattern)
+        if compiled is None:
+            try:
+                compiled = self._patterns[pattern] = re.compile(pattern, re.IGNORECASE)
+            except re.error as error:
+                raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from error
+        return compiled.fullmatch(text) is not None
+
+
+def captured(connection: Connection, selection: Selection) -> list[tuple[str, str]]:
+    """The tables to capture; refuses one without a primary key."""
+    names = [row for row in connection.execute(_TABLES).fetchall() if selection.takes(*row)]
+    for schema, name in names:
+        if not connection.execute(_KEY, (quoted(schema, name),)).fetchall():
+            raise ConfigError(
+                f"table {schema}.{name} has no primary key, so its rows cannot be told apart; add a key, or leave it"
+                " out with table.exclude.list"
+            )
+    return sorted(names, key=lambda name: selection.order(*name))
+
+
+_LITERAL = re.compile(r"^\(*(?:'((?:[^']|'')*)'|(-?[0-9.]+(?:e[+-]?\d+)?|true|false))\)*(?:::[\w\s\"().,\[\]]+)?\)*$", re.I)
+_COUNTER = re.compile(r"^nextval\(", re.I)
+_NOW = re.compile(r"^\(*(now\(\)|current_timestamp|localtimestamp|current_date|transaction_timestamp\(\))", re.I)
+
+
+def default_text(expression: str) -> str | None:
+    """The text of a constant default; '0' for a sequence; 'now' for the time; None for any other expression."""
+    if _COUNTER.match(expression):
+        return "0"
+    if _NOW.match(expression):
+        return "now"
+    found = _LITERAL.match(expression)
+    if found is None:
+        return None
+    if found[1] is not None:
+        return found[1].replace("''", "'")
+    return {"true": "t", "false": "f"}.get(found[2].lower(), found[2])

@@ -1,0 +1,127 @@
+"""Reads a table in chunks of its key's order, and compares keys as PostgreSQL does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from ottla.connect.errors import RetriableError
+from ottla.connect.postgres import catalog
+from ottla.connect.postgres.catalog import Connection, Table
+from ottla.connect.postgres.pgoutput import Row
+from ottla.connect.postgres.progress import KeyTexts, Visible
+
+_INTEGERS = frozenset({20, 21, 23, 26})
+_KEY_TYPES = """
+    SELECT a.attname::text, a.atttypid::bigint, format_type(a.atttypid, a.atttypmod),
+           CASE WHEN a.attcollation <> 0 THEN a.attcollation::regcollation::text END
+    FROM pg_attribute a WHERE a.attrelid = %s::regclass AND a.attname = ANY(%s)
+"""
+
+
+class ChunkRows(NamedTuple):
+    table: Table
+    rows: list[Row]
+    is_last: bool
+    visible: Visible
+    xid: int
+    time_us: int
+    lsn: int
+
+
+def read_chunk(
+    connection: Connection, schema: str, name: str, after: KeyTexts | None, rows_max: int, unseen: Iterable[int]
+) -> ChunkRows | None:
+    """The next rows of the table; None if the table is gone. The lock is the one that every SELECT takes.
+
+    The lock comes before the snapshot: columns and rows belong together, and no TRUNCATE falls between the two.
+    """
+    target = sql.Identifier(schema, name)
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        try:
+            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(target))
+        except psycopg.errors.UndefinedTable:
+            raise psycopg.Rollback from None
+        shown = connection.execute(
+            "SELECT pg_current_snapshot()::text, (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint,"
+            " (extract(epoch from clock_timestamp()) * 1000000)::bigint"
+        ).fetchone()
+        assert shown is not None
+        visible = Visible.parse(shown[0])
+        invisible = [xid for xid in unseen if not visible.sees(xid)]
+        if invisible:
+            raise RetriableError(f"transaction {invisible[0]} is in the log and not visible yet")
+        table = catalog.table(connection, schema, name)
+        assert table is not None
+        rows = _rows(connection, table, after, rows_max + 1)
+        return ChunkRows(table, rows[:rows_max], len(rows) <= rows_max, visible, visible.xmax, shown[2], shown[1])
+    return None
+
+
+def _rows(connection: Connection, table: Table, after: KeyTexts | None, rows_max: int) -> list[Row]:
+    """COPY writes values as the log does; a cast to text would not (booleans, trailing blanks of char)."""
+    key = sql.SQL(", ").join(map(sql.Identifier, table.key))
+    where = sql.SQL("")
+    if after is not None:
+        bound = sql.SQL(", ").join(map(sql.Literal, after))
+        where = sql.SQL("WHERE ROW({}) > ROW({})").format(key, bound)
+    query = sql.SQL("COPY (SELECT {} FROM {} {} ORDER BY {} LIMIT {}) TO STDOUT").format(
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns),
+        sql.Identifier(table.schema, table.name),
+        where,
+        key,
+        sql.Literal(rows_max),
+    )
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        return [list(row) for row in copy.rows()]
+
+
+class ComparedKeys:
+    """A KeyOrder whose comparisons were made by the database, all at once; integers are compared here."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[tuple[str, KeyTexts, KeyTexts], bool] = {}
+        self._integers: set[str] = set()
+
+    def is_upto(self, table: str, key: KeyTexts, bound: KeyTexts) -> bool:
+        if table in self._integers:
+            return tuple(map(int, key)) <= tuple(map(int, bound))
+        return self._known[table, key, bound]
+
+    def prepare(self, table: Table, keys: Iterable[KeyTexts], bounds: Iterable[KeyTexts]) -> None:
+        full_name = f"{table.schema}.{table.name}"
+        place = catalog.quoted(table.schema, table.name)
+        rows = self._connection.execute(_KEY_TYPES, (place, list(table.key))).fetchall()
+        types = {row[0]: row for row in rows}
+        if all(types[name][1] in _INTEGERS for name in table.key):
+            self._integers.add(full_name)
+            return
+        ordered = sorted(keys)
+        for bound in bounds:
+            for key, answer in zip(ordered, self._ask(table.key, types, ordered, bound), strict=True):
+                self._known[full_name, key, bound] = answer
+
+    def _ask(
+        self, names: tuple[str, ...], types: dict[str, tuple[str, ...]], keys: list[KeyTexts], bound: KeyTexts
+    ) -> list[bool]:
+        if not keys:
+            return []
+        terms, limits = [], []
+        for i, name in enumerate(names):
+            _, _, type_name, collation = types[name]
+            collate = sql.SQL(f" COLLATE {collation}" if collation else "")
+            terms.append(sql.SQL(f"k.c{i}::{type_name}") + collate)
+            limits.append(sql.Literal(bound[i]) + sql.SQL(f"::{type_name}") + collate)
+        query = sql.SQL("SELECT ROW({}) <= ROW({}) FROM unnest({}) WITH ORDINALITY AS k({}, n) ORDER BY k.n").format(
+            sql.SQL(", ").join(terms),
+            sql.SQL(", ").join(limits),
+            sql.SQL(", ").join([sql.SQL("%s::text[]")] * len(names)),
+            sql.SQL(", ").join(sql.SQL(f"c{i}") for i in range(len(names))),
+        )
+        columns = [[key[i] for key in keys] for i in range(len(names))]
+        return [bool(row[0]) for row in self._connection.execute(query, columns)]

@@ -1,0 +1,306 @@
+"""The source: PostgreSQL's changes as Debezium's events, exactly once, with a snapshot that can be interrupted.
+
+A step reads either a chunk of the snapshot or the log. The log is only peeked at: the same changes come again until
+their transaction in Kafka has ended, and then the slot moves on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+import ottla
+from ottla.connect.debezium import READ, TRUNCATED, heartbeat
+from ottla.connect.errors import ConfigError, ConnectError, RetriableError
+from ottla.connect.postgres import catalog, slot
+from ottla.connect.postgres.catalog import Connection, Selection
+from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
+from ottla.connect.postgres.pgoutput import Message, Relation, decode
+from ottla.connect.postgres.progress import Chunk, Progress, Visible
+from ottla.connect.postgres.settings import SETTINGS, connection_string
+from ottla.connect.postgres.slot import Slot, SlotState
+from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, read_chunk
+from ottla.connect.postgres.tables import CapturedTable, described_by
+from ottla.connect.postgres.values import Modes
+from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
+
+_logger = logging.getLogger(__name__)
+# What the texts of values look like, here and in the log.
+_SESSION = """
+    SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET bytea_output = 'hex';
+    SET extra_float_digits = 1; SET lc_monetary = 'C'; SET client_encoding = 'UTF8'; SET synchronous_commit = 'local'
+"""
+_MOVE_BYTES = 16 * 1024 * 1024  # of log without a change for us, after which the slot moves nevertheless
+
+
+class PostgresSource(Source):
+    settings = SETTINGS
+    version = "1"
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._prefix: str = config["topic.prefix"]
+        self._slot = Slot(config["slot.name"], config["publication.name"])
+        self._selection = Selection(
+            config["table.include.list"],
+            config["table.exclude.list"],
+            config["schema.include.list"],
+            config["schema.exclude.list"],
+        )
+        self._capture = Capture(
+            self._prefix,
+            config["database.dbname"],
+            ottla.__version__,
+            config["tombstones.on.delete"],
+            _skipped(config["skipped.operations"]),
+            config["provide.transaction.metadata"],
+        )
+        self._modes = Modes(
+            config["decimal.handling.mode"],
+            config["time.precision.mode"],
+            config["interval.handling.mode"],
+            config["binary.handling.mode"],
+            config["hstore.handling.mode"],
+            config["unavailable.value.placeholder"],
+            config["money.fraction.digits"],
+        )
+        self._connection: Connection | None = None
+        self._tables: dict[Relation, CapturedTable | None] = {}
+        self._quiet_lsn: int | None = None  # up to here the log was read, and had nothing for us
+        self._heartbeat_at = monotonic()
+
+    @classmethod
+    def check(cls, config: Config) -> Mapping[str, str]:
+        unknown = set(config["skipped.operations"]) - {"c", "u", "d", TRUNCATED, "none"}
+        if unknown:
+            return {"skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"}
+        return {}
+
+    def partitions(self) -> Iterable[Json]:
+        return ({"server": self._prefix},)
+
+    def read(self, partition: Json, offset: Json | None, limit: Limit) -> Batch | None:
+        with self._connected() as connection:
+            if offset is None:
+                return Batch([], self._begin(connection).to_json())
+            progress = Progress.from_json(offset)
+            if progress.remaining and progress.chunk is None:
+                return self._read_snapshot(connection, progress, limit)
+            if self.config["snapshot.mode"] == "initial_only" and progress.chunk is None:
+                return None
+            return self._read_log(connection, progress, limit)
+
+    def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
+        with self._connected() as connection:
+            for _, offset in offsets:
+                self._slot.advance(connection, offset["lsn"])
+
+    def slot_state(self) -> SlotState | None:
+        """For watching: how much log the server keeps for the slot, and how far the slot is behind."""
+        with self._connected() as connection:
+            return self._slot.state(connection)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # -- the beginning -----------------------------------------------------------------------------
+
+    def _begin(self, connection: Connection) -> Progress:
+        """A slot without an offset is one of an earlier attempt; everything before it is in the snapshot."""
+        tables = self._captured(connection)
+        self._slot.publish(connection, self.config["publication.autocreate.mode"], tables)
+        state = self._slot.checked(connection, None)
+        lsn = state.confirmed_lsn if state else self._slot.create(connection)
+        has_snapshot = self.config["snapshot.mode"] in ("initial", "initial_only")
+        return Progress(lsn, remaining=tuple(".".join(table) for table in tables) if has_snapshot else ())
+
+    def _captured(self, connection: Connection) -> list[tuple[str, str]]:
+        tables = catalog.captured(connection, self._selection)
+        if not tables:
+            raise ConfigError(
+                "no table is captured: table.include.list and its like leave none over (names are SCHEMA.TABLE)"
+            )
+        return tables
+
+    # -- the snapshot ------------------------------------------------------------------------------
+
+    def _read_snapshot(self, connection: Connection, progress: Progress, limit: Limit) -> Batch | None:
+        name = progress.remaining[0]
+        schema, _, table_name = name.partition(".")
+        rows_max = min(limit.records, self.config["snapshot.fetch.size"])
+        try:
+            chunk = read_chunk(connection, schema, table_name, progress.upto, rows_max, progress.unseen)
+        except RetriableError:
+            return None  # a commit that is not visible yet; soon it will be
+        if chunk is None:
+            _logger.warning("table %s was dropped while its snapshot was read", name)
+            return Batch([], progress.without(name).to_json())
+        until_lsn = slot.mark(connection)
+        captured = self._described(connection, chunk)
+        records = self._snapshot_records(captured, chunk, progress)
+        upto = None if chunk.is_last else captured.key_texts(chunk.rows[-1])
+        read = Chunk(name, progress.upto, upto, chunk.visible, until_lsn)
+        after = progress.without(name) if chunk.is_last else replace(progress, upto=upto)
+        after = replace(after, chunk=read, unseen=(), begun=progress.begun or bool(records))
+        return Batch(records, after.to_json())
+
+    def _described(self, connection: Connection, chunk: ChunkRows) -> CapturedTable:
+        types = catalog.types(connection)
+        return CapturedTable(self._prefix, chunk.table, chunk.table.key, types, self._modes)
+
+    def _snapshot_records(self, table: CapturedTable, chunk: ChunkRows, progress: Progress) -> list[SourceRecord]:
+        records = []
+        sequence = f'[null,"{chunk.lsn}"]'
+        for i, texts in enumerate(chunk.rows):
+            row = table.row(texts)
+            place = _place_in_snapshot(i, chunk, progress)
+            source = self._capture.source(table, chunk.time_us, chunk.xid, chunk.lsn, sequence, place)
+            records.append(table.events.change(READ, table.key(row), None, row, source))
+        return records
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def _read_log(self, connection: Connection, progress: Progress, limit: Limit) -> Batch | None:
+        flushed = self._flushed(connection)
+        is_quiet = flushed == self._quiet_lsn and progress.chunk is None
+        if is_quiet and not self._is_heartbeat_due():
+            return None
+        mark = self._mark(connection, progress, flushed)
+        self._slot.checked(connection, progress.lsn)
+        messages, is_complete = self._messages(connection, limit)
+        translator = Translator(self._capture, self._table_of(connection), self._order(connection, messages, progress), progress)
+        translator.run(messages)
+        after = translator.progress
+        if is_complete:
+            self._quiet_lsn = flushed
+            reached = flushed if mark is None else max(flushed, mark)
+            after = after.passed(reached)
+            if mark is not None and after.index == 0 and mark > after.lsn:
+                after = replace(after, lsn=mark)
+        after = self._seen(connection, after)
+        records = translator.records
+        if mark is not None and self._is_heartbeat_due():
+            records.append(heartbeat(self.config["heartbeat.topics.prefix"], self._prefix))
+            self._heartbeat_at = monotonic()
+        return None if after == progress and not records else Batch(records, after.to_json())
+
+    def _mark(self, connection: Connection, progress: Progress, flushed: int) -> int | None:
+        """Written when the slot should move although no change of ours has come."""
+        if self._is_heartbeat_due():
+            query = self.config["heartbeat.action.query"]
+            if query:
+                connection.execute(sql.SQL(query))
+            return slot.mark(connection)
+        return slot.mark(connection) if flushed - progress.lsn > _MOVE_BYTES else None
+
+    def _is_heartbeat_due(self) -> bool:
+        interval_ms = self.config["heartbeat.interval.ms"]
+        return interval_ms > 0 and (monotonic() - self._heartbeat_at) * 1000 >= interval_ms
+
+    def _messages(self, connection: Connection, limit: Limit) -> tuple[list[tuple[int, Message]], bool]:
+        """From the slot's position on, and whether that is all there is."""
+        messages: list[tuple[int, Message]] = []
+        size = 0
+        for lsn, data in self._slot.peek(connection, limit.records):
+            messages.append((lsn, decode(data)))
+            size += len(data)
+            if len(messages) >= limit.records or size >= limit.bytes:
+                return messages, False
+        return messages, True
+
+    def _table_of(self, connection: Connection) -> Callable[[Relation], CapturedTable | None]:
+        def find(relation: Relation) -> CapturedTable | None:
+            if relation not in self._tables:
+                self._tables[relation] = self._new_table(relation)
+            return self._tables[relation]
+
+        return find
+
+    def _new_table(self, relation: Relation) -> CapturedTable | None:
+        if not self._selection.takes(relation.schema, relation.table):
+            return None
+        with psycopg.connect(connection_string(self.config), autocommit=True) as connection:
+            now = catalog.table(connection, relation.schema, relation.table)
+            types = catalog.types(connection)
+        table = described_by(relation, now)
+        return CapturedTable(self._prefix, table, table.key, types, self._modes)
+
+    def _order(
+        self, connection: Connection, messages: Sequence[tuple[int, Message]], progress: Progress
+    ) -> ComparedKeys:
+        """Keys of the table whose snapshot is being read are compared by the database."""
+        order = ComparedKeys(connection)
+        bounds: dict[str, list[tuple[str, ...]]] = {}
+        if progress.remaining and progress.upto is not None:
+            bounds.setdefault(progress.remaining[0], []).append(progress.upto)
+        if progress.chunk is not None:
+            limits = (progress.chunk.after, progress.chunk.upto)
+            bounds.setdefault(progress.chunk.table, []).extend(each for each in limits if each is not None)
+        keys = keys_to_compare(messages, self._table_of(connection), frozenset(bounds)) if bounds else {}
+        for name, limits_of_table in bounds.items():
+            table = catalog.table(connection, *name.split(".", 1))
+            if table is not None and table.key:
+                order.prepare(table, keys[name], limits_of_table)
+        return order
+
+    def _seen(self, connection: Connection, progress: Progress) -> Progress:
+        """Forgets transactions that the next chunk is certain to see."""
+        if not progress.unseen:
+            return progress
+        row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+        assert row is not None
+        visible = Visible.parse(row[0])
+        return replace(progress, unseen=tuple(xid for xid in progress.unseen if not visible.sees(xid)))
+
+    def _flushed(self, connection: Connection) -> int:
+        row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    # -- the connection ----------------------------------------------------------------------------
+
+    @contextmanager
+    def _connected(self) -> Any:
+        """A connection that lives as long as this object; one that fails is replaced at the next use."""
+        try:
+            if self._connection is None or self._connection.closed:
+                connection = psycopg.connect(connection_string(self.config), autocommit=True)
+                connection.execute(_SESSION)
+                lock_ms = self.config["snapshot.lock.timeout.ms"]
+                connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(lock_ms)))
+                self._connection = connection
+                self._quiet_lsn = None
+            yield self._connection
+        except psycopg.Error as error:
+            self.close()
+            raise _translated(error, self.config) from error
+
+
+def _skipped(words: Sequence[str]) -> frozenset[str]:
+    return frozenset() if "none" in words else frozenset(words)
+
+
+def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
+    """What Debezium says of a row's place."""
+    if i == len(chunk.rows) - 1 and chunk.is_last:
+        return "last" if len(progress.remaining) == 1 else "last_in_data_collection"
+    if i == 0 and progress.upto is None:
+        return "first_in_data_collection" if progress.begun else "first"
+    return "true"
+
+
+def _translated(error: psycopg.Error, config: Config) -> ConnectError:
+    where = f"PostgreSQL at {config['database.hostname']}:{config['database.port']}/{config['database.dbname']}"
+    text = " ".join(str(error).split())
+    if isinstance(error, psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidAuthorizationSpecification):
+        return ConfigError(f"{where} refuses: {text}; database.user needs REPLICATION and SELECT on the tables")
+    return RetriableError(f"{where}: {text}")

@@ -1,0 +1,138 @@
+"""A captured table: from a row's texts to the events that Debezium writes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.connect.debezium import Events, envelope_schema, source_schema
+from ottla.connect.errors import ConnectError
+from ottla.connect.postgres.catalog import Table, TableColumn, default_text
+from ottla.connect.postgres.pgoutput import UNCHANGED, Relation, Row
+from ottla.connect.postgres.values import Codec, Modes, Type, codec
+from ottla.connect.schema import INT64, Field, Schema, string, struct
+from ottla.errors import OttlaError
+
+_OPTIONAL_LONG = Schema(INT64, optional=True)
+SOURCE = source_schema(
+    "io.debezium.connector.postgresql.Source",
+    {
+        "schema": string(),
+        "table": string(),
+        "txId": _OPTIONAL_LONG,
+        "lsn": _OPTIONAL_LONG,
+        "xmin": _OPTIONAL_LONG,
+        "origin": string(optional=True),
+        "origin_lsn": _OPTIONAL_LONG,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    place: int  # in the row
+    name: str
+    codec: Codec
+    missing: Any  # for a value that is not known: NULL, or a zero where NULL is not allowed
+
+
+class CapturedTable:
+    """Columns in the order of the row's texts. Types that Debezium leaves out are left out."""
+
+    def __init__(
+        self,
+        prefix: str,
+        table: Table,
+        key: Sequence[str],
+        types: Mapping[int, Type],
+        modes: Modes,
+    ) -> None:
+        self.schema, self.name = table.schema, table.name
+        self.full_name = f"{table.schema}.{table.name}"
+        topic = f"{prefix}.{self.full_name}"
+        fields: list[Field] = []
+        self._columns: list[_Column] = []
+        for place, column in enumerate(table.columns):
+            found = codec(types, column.type_oid, column.modifier, modes)
+            if found is not None:
+                schema = _column_schema(column, found)
+                missing = found.zero if column.is_required and not schema.has_default else None
+                fields.append(Field(column.name, schema))
+                self._columns.append(_Column(place, column.name, found, missing))
+        row = Schema("STRUCT", optional=True, name=f"{topic}.Value", fields=tuple(fields))
+        by_name = {each.name: each.schema for each in fields}
+        lost = [name for name in key if name not in by_name]
+        if lost or not key:
+            raise ConnectError(
+                f"table {self.full_name} has no key that can be captured ({', '.join(lost) or 'none'}); give it a"
+                " primary key of ordinary types, or leave it out with table.exclude.list"
+            )
+        key_schema = struct(f"{topic}.Key", {name: by_name[name].as_optional(False) for name in key})
+        self.events = Events(topic, key_schema, row, envelope_schema(topic, row, SOURCE))
+        self.key_names = tuple(key)
+        places = {column.name: place for place, column in enumerate(table.columns)}
+        self.key_places = tuple(places[name] for name in key)
+        self._plan = [(each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing) for each in self._columns]
+
+    def row(self, texts: Row, before: Row | None = None) -> dict[str, Any]:
+        """The values of a row; `before` has those that the log left out of the new row, if it is whole."""
+        values = {}
+        for place, name, parse, unavailable, missing in self._plan:
+            text = texts[place]
+            if text is UNCHANGED and before is not None:
+                text = before[place]
+            if text is None:
+                values[name] = missing
+            elif text.__class__ is str:
+                try:
+                    values[name] = parse(text)
+                except (ValueError, ArithmeticError, IndexError, OttlaError) as error:
+                    raise ConnectError(f"{self.full_name}.{name}: cannot read {text[:100]!r}: {error}") from error
+            else:
+                values[name] = missing if unavailable is None else unavailable
+        return values
+
+    def key_texts(self, texts: Row) -> tuple[str, ...]:
+        """The key as PostgreSQL writes it: for comparisons and for the next chunk of a snapshot."""
+        return tuple(str(texts[place]) for place in self.key_places)
+
+    def key(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: row[name] for name in self.key_names}
+
+
+def _column_schema(column: TableColumn, found: Codec) -> Schema:
+    schema = found.schema.as_optional(not column.is_required)
+    if column.default is None or column.is_generated:
+        return schema
+    text = default_text(column.default)
+    if text is None:
+        return schema
+    try:
+        default = found.zero if text == "now" else found.parse(text)
+    except (ValueError, ArithmeticError, IndexError):
+        return schema  # an expression that only looks like a constant of this type
+    return Schema(
+        schema.type, schema.optional, schema.name, schema.version, schema.doc, schema.parameters, schema.fields,
+        schema.keys, schema.values, default, True,
+    )  # fmt: skip
+
+
+def described_by(relation: Relation, now: Table | None) -> Table:
+    """The table as it was when the change was written; what the log does not say (NOT NULL, defaults) as it is now."""
+    columns = []
+    for column in relation.columns:
+        current = now.column(column.name) if now else None
+        is_required = current.is_required if current else False
+        default = current.default if current else None
+        columns.append(TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default))
+    return Table(relation.schema, relation.table, tuple(columns), key_of(relation, now))
+
+
+def key_of(relation: Relation, now: Table | None) -> tuple[str, ...]:
+    """The key's columns in the order of the index, if it is still there; names are those of the log."""
+    if relation.identity == "d":
+        flagged = tuple(column.name for column in relation.columns if column.is_key)
+        return now.key if now and set(now.key) == set(flagged) else flagged
+    names = {column.name for column in relation.columns}
+    return tuple(name for name in (now.key if now else ()) if name in names)
