@@ -73,6 +73,17 @@ class Progress:
             return replace(self, chunk=None)
         return self
 
+    def can_read(self, visible: Visible) -> bool:
+        """Whether a chunk under this snapshot of PostgreSQL holds every change that was left to it."""
+        return all(visible.sees(xid) for xid in self.unseen)
+
+    def with_chunk(self, upto: KeyTexts | None, visible: Visible, until_lsn: int) -> Progress:
+        """The rows behind the last chunk are read up to key `upto` (None: to the table's end)."""
+        name = self.remaining[0]
+        chunk = Chunk(name, self.upto, upto, visible, until_lsn)
+        after = self.without(name) if upto is None else replace(self, upto=upto)
+        return replace(after, chunk=chunk, unseen=())
+
     def without(self, table: str) -> Progress:
         """The table is complete, or gone."""
         if self.remaining and self.remaining[0] == table:

@@ -12,7 +12,7 @@ from ottla.connect.errors import RetriableError
 from ottla.connect.postgres import catalog
 from ottla.connect.postgres.catalog import Connection, Table
 from ottla.connect.postgres.pgoutput import Row
-from ottla.connect.postgres.progress import KeyTexts, Visible
+from ottla.connect.postgres.progress import KeyTexts, Progress, Visible
 
 _INTEGERS = frozenset({20, 21, 23, 26})
 _KEY_TYPES = """
@@ -20,6 +20,10 @@ _KEY_TYPES = """
            CASE WHEN a.attcollation <> 0 THEN a.attcollation::regcollation::text END
     FROM pg_attribute a WHERE a.attrelid = %s::regclass AND a.attname = ANY(%s)
 """
+
+
+class NotVisibleYet(RetriableError):
+    """A commit is in the log, and readers do not see it yet: soon they will."""
 
 
 class ChunkRows(NamedTuple):
@@ -33,7 +37,7 @@ class ChunkRows(NamedTuple):
 
 
 def read_chunk(
-    connection: Connection, schema: str, name: str, after: KeyTexts | None, rows_max: int, unseen: Iterable[int]
+    connection: Connection, schema: str, name: str, progress: Progress, rows_max: int
 ) -> ChunkRows | None:
     """The next rows of the table; None if the table is gone. The lock is the one that every SELECT takes.
 
@@ -52,12 +56,11 @@ def read_chunk(
         ).fetchone()
         assert shown is not None
         visible = Visible.parse(shown[0])
-        invisible = [xid for xid in unseen if not visible.sees(xid)]
-        if invisible:
-            raise RetriableError(f"transaction {invisible[0]} is in the log and not visible yet")
+        if not progress.can_read(visible):
+            raise NotVisibleYet
         table = catalog.table(connection, schema, name)
         assert table is not None
-        rows = _rows(connection, table, after, rows_max + 1)
+        rows = _rows(connection, table, progress.upto, rows_max + 1)
         return ChunkRows(table, rows[:rows_max], len(rows) <= rows_max, visible, visible.xmax, shown[2], shown[1])
     return None
 

@@ -23,10 +23,10 @@ from ottla.connect.postgres import catalog, slot
 from ottla.connect.postgres.catalog import Connection, Selection
 from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
 from ottla.connect.postgres.pgoutput import Message, Relation, decode
-from ottla.connect.postgres.progress import Chunk, Progress, Visible
+from ottla.connect.postgres.progress import Progress, Visible
 from ottla.connect.postgres.settings import SETTINGS, connection_string
 from ottla.connect.postgres.slot import Slot, SlotState
-from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, read_chunk
+from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, NotVisibleYet, read_chunk
 from ottla.connect.postgres.tables import CapturedTable, described_by
 from ottla.connect.postgres.values import Modes
 from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
@@ -138,9 +138,9 @@ class PostgresSource(Source):
         schema, _, table_name = name.partition(".")
         rows_max = min(limit.records, self.config["snapshot.fetch.size"])
         try:
-            chunk = read_chunk(connection, schema, table_name, progress.upto, rows_max, progress.unseen)
-        except RetriableError:
-            return None  # a commit that is not visible yet; soon it will be
+            chunk = read_chunk(connection, schema, table_name, progress, rows_max)
+        except NotVisibleYet:
+            return None
         if chunk is None:
             _logger.warning("table %s was dropped while its snapshot was read", name)
             return Batch([], progress.without(name).to_json())
@@ -148,10 +148,8 @@ class PostgresSource(Source):
         captured = self._described(connection, chunk)
         records = self._snapshot_records(captured, chunk, progress)
         upto = None if chunk.is_last else captured.key_texts(chunk.rows[-1])
-        read = Chunk(name, progress.upto, upto, chunk.visible, until_lsn)
-        after = progress.without(name) if chunk.is_last else replace(progress, upto=upto)
-        after = replace(after, chunk=read, unseen=(), begun=progress.begun or bool(records))
-        return Batch(records, after.to_json())
+        after = progress.with_chunk(upto, chunk.visible, until_lsn)
+        return Batch(records, replace(after, begun=progress.begun or bool(records)).to_json())
 
     def _described(self, connection: Connection, chunk: ChunkRows) -> CapturedTable:
         types = catalog.types(connection)
