@@ -40,6 +40,10 @@ class Dialect:
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of the columns, and the rows."""
+        raise NotImplementedError
+
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         raise NotImplementedError
 

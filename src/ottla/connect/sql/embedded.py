@@ -51,6 +51,10 @@ class SqliteDialect(Dialect):
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, parameters).fetchall()
 
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(statement, parameters)
+        return [each[0] for each in cursor.description], cursor.fetchall()
+
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(statement, (tuple(map(_sqlite_value, row)) for row in rows))
 
@@ -106,6 +110,10 @@ class DuckDialect(Dialect):
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, parameters or None).fetchall()
+
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(statement, parameters)
+        return [each[0] for each in cursor.description], cursor.fetchall()
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         listed = list(rows)

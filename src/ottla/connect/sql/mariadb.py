@@ -55,6 +55,11 @@ class MariaDialect(Dialect):
             cursor.execute(statement, tuple(parameters) or None)
             return list(cursor.fetchall()) if cursor.description else []
 
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, tuple(parameters) or None)
+            return [each[0] for each in cursor.description], list(cursor.fetchall())
+
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(statement, list(rows))  # INSERT becomes one statement of many rows

@@ -47,6 +47,10 @@ class PostgresDialect(Dialect):
         cursor = self._connection.execute(statement.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
 
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+        cursor = self._connection.execute(statement.encode(), parameters or None)
+        return [each.name for each in cursor.description or ()], cursor.fetchall()
+
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(statement.encode(), rows)
