@@ -98,9 +98,13 @@ class PostgresSource(Source):
             return self._read_log(connection, progress, limit)
 
     def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
-        with self._connected() as connection:
-            for _, offset in offsets:
-                self._slot.advance(connection, offset["lsn"])
+        """The slot moves on. If it cannot, it moves later: changes that come again are passed over by their position."""
+        try:
+            with self._connected() as connection:
+                for _, offset in offsets:
+                    self._slot.advance(connection, offset["lsn"])
+        except RetriableError as error:
+            _logger.info("the slot %s could not be moved: %s", self._slot.name, error)
 
     def slot_state(self) -> SlotState | None:
         """For watching: how much log the server keeps for the slot, and how far the slot is behind."""

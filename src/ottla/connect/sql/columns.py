@@ -106,3 +106,4 @@ _LOGICAL: dict[str, tuple[str, Convert | None]] = {
     "io.debezium.data.Uuid": (UUID, None),
     "io.debezium.data.VariableScaleDecimal": (DECIMAL, _variable_decimal),
 }
+LOGICAL_NAMES = frozenset(_LOGICAL)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
 from ottla.client.values import TopicPartition
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.settings import BOOLEAN, HIGH, INT, LIST, LOW, PASSWORD, Setting
-from ottla.connect.spi import Config, Sink, SinkBatch
+from ottla.connect.spi import Config, Sink, SinkBatch, SinkRecord
 from ottla.connect.sql.dialects import POSITIONS, Dialect, dialect
 from ottla.connect.sql.rows import Group, KeyRule, grouped
 
@@ -46,7 +44,7 @@ class SqlSink(Sink):
             config["delete.enabled"],
         )
         self._dialect: Dialect | None = None
-        self._batches: list[SinkBatch] = []
+        self._tables: dict[str, list[Group]] = {}  # what the step writes
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
@@ -58,29 +56,36 @@ class SqlSink(Sink):
         return wrong
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        self._batches = []
+        self._tables = {}
         with self._guarded() as database:
             database.begin()
             return database.lock_positions(self._connector, partitions)
 
     def write(self, batch: SinkBatch) -> None:
-        """Kept until `commit`: tables are created and altered before the transaction touches them."""
-        self._batches.append(batch)
+        """Kept until `commit`: tables are created and altered before the transaction touches them. In the order of
+        each partition; what different partitions write has different keys."""
+        keep_all = self.config["insert.mode"] == "insert"
+        records: dict[str, list[SinkRecord]] = {}
+        for record in batch.records:
+            records.setdefault(record.topic, []).append(record)
+        new = {topic: grouped(of_topic, self._rule, keep_all=keep_all) for topic, of_topic in records.items()}
+        for topic, groups in new.items():
+            table = self.config["table.name.format"].replace("${topic}", topic)
+            self._tables.setdefault(table, []).extend(groups)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._guarded() as database:
-            tables = self._by_table()
-            for table, groups in tables.items():
+            for table, groups in self._tables.items():
                 self._prepare(database, table, groups)
-            for table, groups in tables.items():
+            for table, groups in self._tables.items():
                 for group in groups:
                     self._apply(database, table, group)
             database.set_positions(self._connector, positions)
             database.commit()
-        self._batches = []
+        self._tables = {}
 
     def rollback(self) -> None:
-        self._batches = []
+        self._tables = {}
         if self._dialect is not None:
             with self._guarded() as database:
                 database.rollback()
@@ -95,19 +100,6 @@ class SqlSink(Sink):
         if self._dialect is not None:
             self._dialect.close()
             self._dialect = None
-
-    def _by_table(self) -> dict[str, list[Group]]:
-        """Per partition in order; what different partitions write has different keys."""
-        tables: dict[str, list[Group]] = {}
-        keep_all = self.config["insert.mode"] == "insert"
-        for batch in self._batches:
-            records: dict[str, list[Any]] = {}
-            for record in batch.records:
-                records.setdefault(record.topic, []).append(record)
-            for topic, of_topic in records.items():
-                table = self.config["table.name.format"].replace("${topic}", topic)
-                tables.setdefault(table, []).extend(grouped(of_topic, self._rule, keep_all=keep_all))
-        return tables
 
     def _prepare(self, database: Dialect, table: str, groups: Sequence[Group]) -> None:
         """The table has every column that is needed, before the first row is touched."""
