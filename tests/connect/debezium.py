@@ -27,7 +27,7 @@ from ottla.connect.converters.headers import SimpleHeaderConverter
 from ottla.connect.converters.json import JsonConverter
 from ottla.connect.spi import SourceRecord
 from tests.connect import clinic
-from tests.connect.databases import Postgres
+from tests.connect.databases import Postgres, why_no_postgres
 from tests.oracle import cluster
 from tests.oracle.ottla import Ottla
 from tests.oracle.ports import free_ports
@@ -49,6 +49,11 @@ CONNECTORS: dict[str, dict[str, str]] = {
         "provide.transaction.metadata": "true",
     },
 }
+
+
+def why_not() -> str | None:
+    """The reason why Debezium cannot run here, or None."""
+    return cluster.why_not() or why_no_postgres()
 
 
 def settings(name: str, server: Postgres, database: str) -> dict[str, str]:
@@ -224,6 +229,8 @@ def comparable(event: dict[str, Any]) -> dict[str, Any]:
         for row in filter(None, (payload["before"], payload["after"])):
             for name in clinic.DIFFERENT:
                 row.pop(name, None)
+            if event["topic"].startswith("other."):
+                row.pop("far", None)  # an infinite time is beyond what time.precision.mode=connect can hold
     if payload:
         kept["value"] = {**event["value"], "payload": payload}
     return kept

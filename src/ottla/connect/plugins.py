@@ -35,6 +35,25 @@ BUILT_IN = (
     _plugin(SINK, "ottla.connect.sinks.file:FileSink", f"{_FILE}FileStreamSinkConnector", "FileStreamSink"),
     _plugin(SOURCE, "ottla.connect.sources.folder:FolderSource", "ottla.connect.FolderSource", "folder"),
     _plugin(SOURCE, "ottla.connect.sources.datagen:DatagenSource", "ottla.connect.DatagenSource", "datagen"),
+    _plugin(
+        SOURCE,
+        "ottla.connect.postgres.source:PostgresSource",
+        "io.debezium.connector.postgresql.PostgresConnector",
+        "postgres",
+    ),
+    _plugin(
+        SOURCE, "ottla.connect.sql.source:SqlSource", "io.confluent.connect.jdbc.JdbcSourceConnector", "sql-source"
+    ),
+    _plugin(
+        SINK,
+        "ottla.connect.sql.sink:SqlSink",
+        "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "io.aiven.connect.jdbc.JdbcSinkConnector",
+        "sql-sink",
+    ),
+    _plugin(SINK, "ottla.connect.lakes.files:FilesSink", "ottla.connect.FilesSink", "files", "parquet", "s3"),
+    _plugin(SINK, "ottla.connect.lakes.delta:DeltaSink", "ottla.connect.DeltaSink", "delta"),
+    _plugin(SINK, "ottla.connect.http:HttpSink", "ottla.connect.HttpSink", "http"),
     _plugin(SOURCE, "ottla.connect.running.formats:SparkSource", "ottla.connect.SparkSource", "spark"),
     _plugin(SINK, "ottla.connect.running.formats:SparkSink", "ottla.connect.SparkSink"),
 )
