@@ -18,7 +18,9 @@ import psycopg
 from tests.oracle.ports import free_ports
 
 _READY_S = 90
-_POSTGRES_FOLDERS = ":".join(str(each) for each in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True))
+_POSTGRES_FOLDERS = ":".join(
+    str(each) for each in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+)
 _PATH = f"{_POSTGRES_FOLDERS}:{os.environ['PATH']}:/usr/sbin:/sbin"
 _POSTGRES_SETTINGS = {
     "wal_level": "logical",
@@ -55,8 +57,20 @@ class Postgres:
     def __enter__(self) -> Postgres:
         try:
             _run_to_end(
-                [_program("initdb"), "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "-E", "UTF8"]
-                + ["--locale", "C.UTF-8", "--no-sync"],
+                [
+                    _program("initdb"),
+                    "-D",
+                    self.folder / "data",
+                    "-A",
+                    "trust",
+                    "-U",
+                    "postgres",
+                    "-E",
+                    "UTF8",
+                    "--locale",
+                    "C.UTF-8",
+                    "--no-sync",
+                ],
                 self.folder,
                 "postgres",
             )
@@ -83,7 +97,11 @@ class Postgres:
     def new_database(self, name: str) -> str:
         """Empty, also if there was one of this name; gives the name back."""
         with self.connect() as connection:
-            connection.execute(psycopg.sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(psycopg.sql.Identifier(name)))
+            connection.execute(
+                psycopg.sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(
+                    psycopg.sql.Identifier(name)
+                )
+            )
             connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name)))
         return name
 
@@ -97,7 +115,7 @@ class Postgres:
                 raise RuntimeError(f"PostgreSQL did not start:\n{_tail(self.folder)}")
 
     def kill(self) -> None:
-        """SIGKILL for the server and its children: nothing is written down in an orderly way."""
+        """SIGKILL: nothing is written down in an orderly way. Its children notice, and end."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -110,7 +128,16 @@ class Postgres:
 
     def _started(self) -> subprocess.Popen[bytes]:
         options = [word for item in self._settings.items() for word in ("-c", "=".join(item))]
-        command = [_program("postgres"), "-D", self.folder / "data", "-p", str(self.port), "-k", self.folder, *options]
+        command = [
+            _program("postgres"),
+            "-D",
+            self.folder / "data",
+            "-p",
+            str(self.port),
+            "-k",
+            self.folder,
+            *options,
+        ]
         return _started(command, self.folder, "postgres")
 
     def _is_ready(self, deadline: float) -> bool:
@@ -163,7 +190,13 @@ def _started(command: Sequence[Any], folder: Path, user: str) -> subprocess.Pope
     """In a process group of its own: it is killed with its children, and not by Ctrl-C at the terminal."""
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True, **_as_user(user)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+            **_as_user(user),
         )
 
 
@@ -207,7 +240,12 @@ class MariaDb:
         import pymysql
 
         return pymysql.connect(
-            host="127.0.0.1", port=self.port, user="root", database=database, autocommit=True, connect_timeout=10
+            host="127.0.0.1",
+            port=self.port,
+            user="root",
+            database=database,
+            autocommit=True,
+            connect_timeout=10,
         )
 
     def execute(self, statement: str, *parameters: Any, database: str | None = None) -> list[Any]:

@@ -83,7 +83,9 @@ def plugin() -> Path:
         artifact = f"io.debezium:debezium-connector-postgres:{VERSION}:tar.gz:plugin"
         copied = Path(tempfile.mkdtemp(dir=_CACHE))
         goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-        subprocess.run(["mvn", "-B", "-q", f"{goal}:get", f"-Dartifact={artifact}", "-Dtransitive=false"], check=True)
+        subprocess.run(
+            ["mvn", "-B", "-q", f"{goal}:get", f"-Dartifact={artifact}", "-Dtransitive=false"], check=True
+        )
         copy = ["mvn", "-B", "-q", f"{goal}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={copied}"]
         subprocess.run(copy, check=True)
         (archive,) = copied.glob("*.tar.gz")
@@ -216,7 +218,9 @@ def _until_streaming(server: Postgres, slot: str, log: Path) -> None:
 def comparable(event: dict[str, Any]) -> dict[str, Any]:
     """Without what differs from run to run, or is listed as a difference in docs/connect-postgres.md."""
     kept = dict(event)
-    kept["headers"] = [header for header in event["headers"] if not header[0].startswith("__debezium.context.")]
+    kept["headers"] = [
+        header for header in event["headers"] if not header[0].startswith("__debezium.context.")
+    ]
     payload = event["value"] and dict(event["value"]["payload"])
     if payload and "status" in payload:  # BEGIN and END of a transaction: ids are "xid:lsn"
         kept["key"] = {**event["key"], "payload": None}
@@ -248,14 +252,18 @@ def ours(records: Sequence[SourceRecord]) -> list[dict[str, Any]]:
     for record in records:
         key = converter.from_value(record.topic, record.key_schema, record.key)
         value = converter.from_value(record.topic, record.value_schema, record.value)
-        shown = [[each.key, headers.from_value(record.topic, each.schema, each.value)] for each in record.headers]
+        texts = [headers.from_value(record.topic, each.schema, each.value) for each in record.headers]
+
         events.append(
             {
                 "topic": record.topic,
                 "offset": ends[record.topic],
                 "key": None if key is None else json.loads(key),
                 "value": None if value is None else json.loads(value),
-                "headers": [[name, text and text.decode()] for name, text in shown],
+                "headers": [
+                    [each.key, text and text.decode()]
+                    for each, text in zip(record.headers, texts, strict=True)
+                ],
             }
         )
         ends[record.topic] += 1
@@ -275,7 +283,8 @@ def main() -> None:
                 each[part]["schema"] = schemas.index(schema)
     lines = [json.dumps(each, ensure_ascii=False) for name in events for each in events[name]]
     shown = [json.dumps(schema) for schema in schemas]
-    FIXTURE.write_text('{"schemas": [\n%s\n], "events": [\n%s\n]}\n' % (",\n".join(shown), ",\n".join(lines)))
+    joined = ",\n".join(shown), ",\n".join(lines)
+    FIXTURE.write_text('{{"schemas": [\n{}\n], "events": [\n{}\n]}}\n'.format(*joined))
     print({name: len(each) for name, each in events.items()})
 
 

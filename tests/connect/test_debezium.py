@@ -1,4 +1,4 @@
-"""Our events beside Debezium's, field by field, schemas and headers too. docs/connect-postgres.md lists what differs."""
+"""Our events beside Debezium's, field by field, with schemas and headers; docs/connect-postgres.md has the differences."""
 
 from __future__ import annotations
 

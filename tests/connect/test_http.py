@@ -58,7 +58,11 @@ def receiver() -> Iterator[Receiver]:
 
 
 def a_sink(receiver: Receiver, **more: str) -> HttpSink:
-    settings = {"http.url": receiver.url, "retry.backoff.ms": "1", **{name.replace("_", "."): each for name, each in more.items()}}
+    settings = {
+        "http.url": receiver.url,
+        "retry.backoff.ms": "1",
+        **{name.replace("_", "."): each for name, each in more.items()},
+    }
     return HttpSink(Config(settings, HttpSink.settings))
 
 
@@ -70,9 +74,17 @@ def write(sink: HttpSink, count: int) -> None:
 
 def test_records_go_in_batches(receiver):
     write(a_sink(receiver, batch_size="2", http_headers="X-From: ottla", http_authorization="Bearer abc"), 5)
-    assert [body for _, body in receiver.requests] == [[{"id": 0}, {"id": 1}], [{"id": 2}, {"id": 3}], [{"id": 4}]]
+    assert [body for _, body in receiver.requests] == [
+        [{"id": 0}, {"id": 1}],
+        [{"id": 2}, {"id": 3}],
+        [{"id": 4}],
+    ]
     headers = receiver.requests[1][0]
-    assert (headers["Idempotency-Key"], headers["X-From"], headers["Authorization"]) == ("t-2-2-4", "ottla", "Bearer abc")
+    assert (headers["Idempotency-Key"], headers["X-From"], headers["Authorization"]) == (
+        "t-2-2-4",
+        "ottla",
+        "Bearer abc",
+    )
 
 
 def test_single_records_go_as_they_are(receiver):

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,12 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Files | Delta:
     if request.param == "folder":
         return Files(str(tmp_path), {}, None)
     endpoint = request.getfixturevalue("object_store")
-    more = {"s3.endpoint": endpoint, "s3.region": "us-east-1", "s3.access.key": "test", "s3.secret.key": "test"}
+    more = {
+        "s3.endpoint": endpoint,
+        "s3.region": "us-east-1",
+        "s3.access.key": "test",
+        "s3.secret.key": "test",
+    }
     filesystem = filesystems.S3FileSystem(
         endpoint_override=endpoint.removeprefix("http://"), scheme="http", region="us-east-1", access_key="test",
         secret_key="test", allow_bucket_creation=True,
@@ -119,7 +125,7 @@ def test_every_record_is_there_once_after_random_failures(lake):
         records = log[done : done + chance.randrange(1, 50)]
         if not records:
             break
-        sink.write(SinkBatch(where, lambda records=records: records, done, done + len(records), None))
+        sink.write(SinkBatch(where, partial(list, records), done, done + len(records), None))
         if chance.random() < 0.4:
             sink.rollback()
         else:
@@ -136,7 +142,10 @@ def test_new_fields_become_columns(lake):
 
 def test_positions_stand_beside_the_values_on_request(lake):
     step(lake.sink(**{"include.position": "true"}), [a_record(0, {"id": 5, "name": "a"})])
-    assert lake.rows()[0] | {"__topic": "visits", "__partition": 0, "__offset": 0, "__timestamp": 7} == lake.rows()[0]
+    assert (
+        lake.rows()[0] | {"__topic": "visits", "__partition": 0, "__offset": 0, "__timestamp": 7}
+        == lake.rows()[0]
+    )
 
 
 def test_tombstones_alone_are_passed_over(lake):
@@ -154,7 +163,10 @@ def test_positions_that_are_in_the_data_are_not_forgotten(lake):
 def test_json_lines_are_written(tmp_path):
     files = Files(str(tmp_path), {}, None)
     schema = schemas.struct(None, {"day": schemas.day(), "price": schemas.decimal(2)})
-    step(files.sink(format="json"), [a_record(0, {"day": date(2024, 1, 2), "price": Decimal("1.50")}, schema=schema)])
+    step(
+        files.sink(format="json"),
+        [a_record(0, {"day": date(2024, 1, 2), "price": Decimal("1.50")}, schema=schema)],
+    )
     (file,) = tmp_path.rglob("*.json")
     assert file.name == "visits+0+00000000000000000000+00000000000000000001.json"
     assert file.read_text() == '{"day": "2024-01-02", "price": "1.50"}\n'

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,11 @@ class Store:
     user: str | None = None
 
     def sink(self, **more: str) -> SqlSink:
-        settings = {"name": "sink", "connection.url": self.url, **{name.replace("_", "."): each for name, each in more.items()}}
+        settings = {
+            "name": "sink",
+            "connection.url": self.url,
+            **{name.replace("_", "."): each for name, each in more.items()},
+        }
         if self.user:
             settings["connection.user"] = self.user
         return SqlSink(Config(settings, SqlSink.settings))
@@ -65,7 +70,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
             yield Store(f"jdbc:mariadb://127.0.0.1:{server.port}/{name}", "root")
 
 
-def a_record(offset: int, key: int | None, value: dict[str, Any] | None, part: int = 0, schema: Schema = VALUE) -> SinkRecord:
+def a_record(
+    offset: int, key: int | None, value: dict[str, Any] | None, part: int = 0, schema: Schema = VALUE
+) -> SinkRecord:
     return SinkRecord(
         "people", part, offset, value, None if value is None else schema, None if key is None else {"id": key},
         None if key is None else KEY,
@@ -85,15 +92,28 @@ def step(sink: SqlSink, records: list[SinkRecord], part: int = 0) -> None:
 def test_rows_are_inserted_updated_and_deleted(store):
     sink = store.upserting()
     step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"}), a_record(1, 2, {"id": 2, "name": None})])
-    step(sink, [a_record(2, 1, {"id": 1, "name": "Ida"}), a_record(3, 2, None), a_record(4, 3, {"id": 3, "name": "x"})])
+    step(
+        sink,
+        [
+            a_record(2, 1, {"id": 1, "name": "Ida"}),
+            a_record(3, 2, None),
+            a_record(4, 3, {"id": 3, "name": "x"}),
+        ],
+    )
     sink.close()
     assert store.rows("SELECT id, name FROM people ORDER BY id") == [(1, "Ida"), (3, "x")]
 
 
 def test_a_step_that_is_repeated_changes_nothing(store):
-    records = [a_record(0, 1, {"id": 1, "name": "Eva"}), a_record(1, 1, None), a_record(2, 2, {"id": 2, "name": "b"})]
+    records = [
+        a_record(0, 1, {"id": 1, "name": "Eva"}),
+        a_record(1, 1, None),
+        a_record(2, 2, {"id": 2, "name": "b"}),
+    ]
     for _ in range(3):
-        sink = store.sink(auto_create="true", pk_mode="kafka")  # every record is a row: one written twice would show
+        sink = store.sink(
+            auto_create="true", pk_mode="kafka"
+        )  # every record is a row: one written twice would show
         step(sink, [record for record in records if record.value is not None])
         sink.close()
     assert len(store.rows("SELECT * FROM people")) == 2
@@ -134,7 +154,7 @@ def test_tables_equal_the_truth_after_random_failures(store):
         assert done >= at
         at = done
         records = log[done : done + chance.randrange(1, 60)]
-        sink.write(SinkBatch(where, lambda records=records: records, done, done + len(records), None))
+        sink.write(SinkBatch(where, partial(list, records), done, done + len(records), None))
         fate = chance.random()
         if fate < 0.2:
             sink.rollback()
@@ -167,14 +187,21 @@ EVERYTHING: dict[str, tuple[Schema, Any, Callable[[Any], Any]]] = {
 
 
 def test_every_type_is_stored(store):
-    schema = schemas.struct("V", {"id": schemas.integer(), **{name: each[0].as_optional() for name, each in EVERYTHING.items()}})
+    schema = schemas.struct(
+        "V", {"id": schemas.integer(), **{name: each[0].as_optional() for name, each in EVERYTHING.items()}}
+    )
     sink = store.upserting()
     row = {"id": 1, **{name: each[1] for name, each in EVERYTHING.items()}}
     step(sink, [a_record(0, 1, row, schema=schema), a_record(1, 2, {"id": 2}, schema=schema)])
     sink.close()
-    full, empty = store.rows(f"SELECT {', '.join(dialect_quoted(store, name) for name in EVERYTHING)} FROM people ORDER BY id")
+    full, empty = store.rows(
+        f"SELECT {', '.join(dialect_quoted(store, name) for name in EVERYTHING)} FROM people ORDER BY id"
+    )
     assert set(empty) == {None}
-    expected = {**{name: each[1] for name, each in EVERYTHING.items()}, "micro": datetime(1970, 1, 1, 0, 0, 1, 1)}
+    expected = {
+        **{name: each[1] for name, each in EVERYTHING.items()},
+        "micro": datetime(1970, 1, 1, 0, 0, 1, 1),
+    }
     expected["moment"] = expected["moment"].replace(tzinfo=None)
     for (name, (_, _, read)), stored in zip(EVERYTHING.items(), full, strict=True):
         shown = read(stored)
@@ -196,7 +223,13 @@ def test_new_fields_become_columns(store):
         {"id": schemas.integer(), "name": schemas.string(optional=True), "age": schemas.integer(optional=True),
          "ward": schemas.string(default="it's A", has_default=True)},
     )  # fmt: skip
-    step(sink, [a_record(1, 2, {"id": 2, "name": "b"}), a_record(2, 3, {"id": 3, "name": "c", "age": 4, "ward": "B"}, schema=wider)])
+    step(
+        sink,
+        [
+            a_record(1, 2, {"id": 2, "name": "b"}),
+            a_record(2, 3, {"id": 3, "name": "c", "age": 4, "ward": "B"}, schema=wider),
+        ],
+    )
     sink.close()
     rows = store.rows("SELECT id, age, ward FROM people ORDER BY id")
     assert [(row[0], row[1]) for row in rows] == [(1, None), (2, None), (3, 4)]
@@ -207,7 +240,7 @@ def test_a_required_field_without_default_is_not_added(store):
     sink = store.upserting(auto_evolve="true")
     step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"})])
     wider = schemas.struct("Value", {"id": schemas.integer(), "age": schemas.integer()})
-    with pytest.raises(ConnectError, match="age.*required and has no default"):
+    with pytest.raises(ConnectError, match=r"age.*required and has no default"):
         step(sink, [a_record(1, 2, {"id": 2, "age": 4}, schema=wider)])
     sink.rollback()
     sink.close()
@@ -224,14 +257,31 @@ def test_missing_tables_and_columns_are_refused_unless_allowed(store):
 
 def test_debezium_events_are_unwrapped(store):
     row = VALUE.as_optional()
-    envelope = schemas.struct("clinic.Envelope", {"before": row, "after": row, "op": schemas.string()}, version=2)
+    envelope = schemas.struct(
+        "clinic.Envelope", {"before": row, "after": row, "op": schemas.string()}, version=2
+    )
 
     def event(offset: int, key: int, op: str, after: dict[str, Any] | None) -> SinkRecord:
         value = {"before": None, "after": after, "op": op}
-        return SinkRecord("people", 0, offset, value, envelope, None if op == "t" else {"id": key}, None if op == "t" else KEY)
+        return SinkRecord(
+            "people",
+            0,
+            offset,
+            value,
+            envelope,
+            None if op == "t" else {"id": key},
+            None if op == "t" else KEY,
+        )
 
     sink = store.upserting()
-    step(sink, [event(0, 1, "r", {"id": 1, "name": "gone"}), event(1, 0, "t", None), event(2, 2, "c", {"id": 2, "name": "b"})])
+    step(
+        sink,
+        [
+            event(0, 1, "r", {"id": 1, "name": "gone"}),
+            event(1, 0, "t", None),
+            event(2, 2, "c", {"id": 2, "name": "b"}),
+        ],
+    )
     step(sink, [event(3, 3, "c", {"id": 3, "name": "c"}), event(4, 2, "d", None), a_record(5, 2, None)])
     sink.close()
     assert store.rows("SELECT id, name FROM people") == [(3, "c")]
@@ -267,7 +317,9 @@ def test_positions_are_forgotten(store):
 
 
 def test_what_cannot_be_a_row_is_refused():
-    sink = SqlSink(Config({"name": "s", "connection.url": "jdbc:sqlite:x", "pk.mode": "record_key"}, SqlSink.settings))
+    sink = SqlSink(
+        Config({"name": "s", "connection.url": "jdbc:sqlite:x", "pk.mode": "record_key"}, SqlSink.settings)
+    )
     for record, words in (
         (SinkRecord("t", 0, 0, "text", schemas.string()), "needs a value with fields"),
         (SinkRecord("t", 0, 0, {"a": 1}), "no schema"),
@@ -275,11 +327,14 @@ def test_what_cannot_be_a_row_is_refused():
         (SinkRecord("t", 0, 0, None, None, 1, schemas.integer()), "delete.enabled is false"),
     ):
         with pytest.raises(DataError, match=words):
-            sink.write(SinkBatch(TopicPartition("t", 0), lambda record=record: [record], 0, 1, None))
+            sink.write(SinkBatch(TopicPartition("t", 0), partial(list, [record]), 0, 1, None))
 
 
 def test_settings_that_contradict_each_other_are_named():
-    config = Config({"connection.url": "jdbc:sqlite:x", "delete.enabled": "true", "insert.mode": "upsert"}, SqlSink.settings)
+    config = Config(
+        {"connection.url": "jdbc:sqlite:x", "delete.enabled": "true", "insert.mode": "upsert"},
+        SqlSink.settings,
+    )
     assert set(SqlSink.check(config)) == {"delete.enabled", "pk.mode"}
-    with pytest.raises(ConfigError, match="jdbc:oracle:thin is of no known database|of no known database"):
+    with pytest.raises(ConfigError, match="of no known database"):
         dialect("jdbc:oracle:thin", None, None)

@@ -18,7 +18,10 @@ from ottla.connect.sql.dialects import dialect
 from ottla.connect.sql.source import SqlSource
 
 DATABASES = ("sqlite", "duckdb", "postgresql", "mariadb")
-CREATE = "CREATE TABLE visit (id INTEGER NOT NULL PRIMARY KEY, moment TIMESTAMP{} NOT NULL, note VARCHAR(40), price DECIMAL(8, 2))"
+CREATE = (
+    "CREATE TABLE visit (id INTEGER NOT NULL PRIMARY KEY, moment TIMESTAMP{} NOT NULL, note VARCHAR(40),"
+    " price DECIMAL(8, 2))"
+)
 
 
 class Database:
@@ -71,7 +74,10 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         return
     server = request.getfixturevalue("postgres" if request.param == "postgresql" else "mariadb")
     server.new_database(name)
-    yield Database(f"jdbc:{request.param}://127.0.0.1:{server.port}/{name}", "postgres" if request.param == "postgresql" else "root")
+    yield Database(
+        f"jdbc:{request.param}://127.0.0.1:{server.port}/{name}",
+        "postgres" if request.param == "postgresql" else "root",
+    )
 
 
 def test_rows_with_higher_numbers_come_once(database):
@@ -85,9 +91,17 @@ def test_rows_with_higher_numbers_come_once(database):
 
 def test_rows_changed_later_come_again_and_rows_of_one_time_stay_together(database):
     reading = Reading(
-        database, mode="timestamp", table_whitelist="visit", timestamp_column_name="moment", batch_max_rows="2"
+        database,
+        mode="timestamp",
+        table_whitelist="visit",
+        timestamp_column_name="moment",
+        batch_max_rows="2",
     )
-    database.insert((1, "2024-01-01 10:00:00"), *((i, "2024-01-01 10:00:01.000001") for i in (2, 3, 4)), (5, "2024-01-01 11:00:00"))
+    database.insert(
+        (1, "2024-01-01 10:00:00"),
+        *((i, "2024-01-01 10:00:01.000001") for i in (2, 3, 4)),
+        (5, "2024-01-01 11:00:00"),
+    )
     assert sorted(row["id"] for row in reading.all()) == [1, 2, 3, 4, 5]
     database.run("UPDATE visit SET moment = '2024-01-02 00:00:00' WHERE id = 2")
     assert [row["id"] for row in reading.all()] == [2]
@@ -123,7 +137,9 @@ def test_bulk_brings_all_rows_again_after_the_interval(database):
 
 
 def test_a_query_is_read_like_a_table(database):
-    reading = Reading(database, query="SELECT id, note FROM visit WHERE id <> 2", incrementing_column_name="id")
+    reading = Reading(
+        database, query="SELECT id, note FROM visit WHERE id <> 2", incrementing_column_name="id"
+    )
     database.insert(*((i, "2024-01-01 10:00:00") for i in (1, 2, 3)))
     assert reading.all() == [{"id": 1, "note": "note 1"}, {"id": 3, "note": "note 3"}]
 
@@ -137,7 +153,10 @@ def test_values_fit_their_schema(database):
     assert record.topic == "db-visit"
     schemas.check(record.value_schema, record.value)
     assert record.value["moment"] == datetime(2024, 2, 29, 10, 0, 0, 250000, tzinfo=UTC)
-    assert not record.value_schema.field("id").schema.optional and record.value_schema.field("note").schema.optional
+    assert (
+        not record.value_schema.field("id").schema.optional
+        and record.value_schema.field("note").schema.optional
+    )
 
 
 def test_mistakes_in_settings_are_named(database):
@@ -146,4 +165,7 @@ def test_mistakes_in_settings_are_named(database):
     with pytest.raises(ConfigError, match="visit has no column number"):
         Reading(database, table_whitelist="visit", incrementing_column_name="number").all()
     settings = {"connection.url": "jdbc:sqlite:x", "mode": "timestamp", "topic.prefix": "p"}
-    assert set(SqlSource.check(Config(settings, SqlSource.settings))) == {"timestamp.column.name", "table.whitelist"}
+    assert set(SqlSource.check(Config(settings, SqlSource.settings))) == {
+        "timestamp.column.name",
+        "table.whitelist",
+    }

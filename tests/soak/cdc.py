@@ -2,10 +2,11 @@
 
     python -m tests.soak.cdc [--changes 1000000] [--kills 30] [--seed N] [--runner process]
 
-A writer changes two tables of PostgreSQL, in transactions, while their snapshot is still being read; columns come and
-go. A worker of Connect captures the tables into topics, and upserts the topics into tables of another database. Database,
-worker and broker get SIGKILL at random moments. At the end every event is read: each row has a version that grows by one
-with each change, so a lost, a double or a disordered event shows; and the copied tables are compared with the first ones.
+A writer changes two tables of PostgreSQL, in transactions, while their snapshot is still being read; columns are added.
+A worker of Connect captures the tables into topics, and upserts the topics into tables of another database. Database,
+worker and broker get SIGKILL at random moments. At the end every event is read: each row has a version that grows by
+one with each change, so a lost, a double or a disordered event shows; and the copied tables are compared with the
+first ones.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.lost_or_double or self.different_rows or self.failures) and self.events > self.changes // 2
+        return (
+            not (self.lost_or_double or self.different_rows or self.failures)
+            and self.events > self.changes // 2
+        )
 
 
 class Writer:
@@ -71,10 +75,14 @@ class Writer:
         with self._server.connect("clinic") as connection:
             connection.execute("CREATE TABLE ledger (number bigint PRIMARY KEY)")
             for table in TABLES:
-                connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, version bigint NOT NULL, body text)")
+                connection.execute(
+                    f"CREATE TABLE {table} (id text PRIMARY KEY, version bigint NOT NULL, body text)"
+                )
             connection.execute("ALTER TABLE visit REPLICA IDENTITY FULL")
         for begin in range(0, _ROWS, 500):
-            self._commit([(table, f"K{i:06}", "insert") for table in TABLES for i in range(begin, begin + 500)])
+            self._commit(
+                [(table, f"K{i:06}", "insert") for table in TABLES for i in range(begin, begin + 500)]
+            )
 
     def change(self, count: int) -> None:
         """About `count` changes, in transactions of many sizes."""
@@ -100,7 +108,9 @@ class Writer:
         while time.monotonic() < deadline:
             try:
                 with self._server.connect("clinic") as connection:
-                    done = connection.execute("SELECT 1 FROM ledger WHERE number = %s", (self._transaction,)).fetchone()
+                    done = connection.execute(
+                        "SELECT 1 FROM ledger WHERE number = %s", (self._transaction,)
+                    ).fetchone()
                     if not done:
                         with connection.transaction(), connection.pipeline():
                             self._write(connection, changes)
@@ -122,9 +132,13 @@ class Writer:
             body = f"{key} {version}" * (300 if version % 7 == 0 else 1)
             match kind:
                 case "insert":
-                    connection.execute(f"INSERT INTO {table} (id, version, body) VALUES (%s, %s, %s)", (key, version, body))
+                    connection.execute(
+                        f"INSERT INTO {table} (id, version, body) VALUES (%s, %s, %s)", (key, version, body)
+                    )
                 case "update":
-                    connection.execute(f"UPDATE {table} SET version = %s, body = %s WHERE id = %s", (version, body, key))
+                    connection.execute(
+                        f"UPDATE {table} SET version = %s, body = %s WHERE id = %s", (version, body, key)
+                    )
                 case "delete":
                     connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
 
@@ -132,7 +146,9 @@ class Writer:
         table = self._chance.choice(TABLES)
         self._columns += 1
         with contextlib.suppress(psycopg.Error), self._server.connect("clinic") as connection:
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN extra_{self._columns} integer DEFAULT {self._columns}")
+            connection.execute(
+                f"ALTER TABLE {table} ADD COLUMN extra_{self._columns} integer DEFAULT {self._columns}"
+            )
             self._report.schema_changes += 1
 
 
@@ -159,7 +175,9 @@ class Worker:
 
     def start(self) -> None:
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, start_new_session=True)
+            self._process = subprocess.Popen(
+                self._command, stdout=output, stderr=output, start_new_session=True
+            )
 
     def kill(self) -> None:
         if self._process is not None:
@@ -232,7 +250,9 @@ class Audit:
                 if records:
                     quiet_since = time.monotonic()
         for place in self._behind(truth):
-            self._wrong(f"{place} came to version {self._versions.get(place)}, not to {truth.versions.get(place)}")
+            self._wrong(
+                f"{place} came to version {self._versions.get(place)}, not to {truth.versions.get(place)}"
+            )
         if self._present != truth.present:
             self._wrong(f"{len(self._present ^ truth.present)} rows are there, or not, wrongly")
 
@@ -258,7 +278,7 @@ class Audit:
         else:
             is_first_delete = op == "d" and place not in self._versions
             version = after["version"] if after else last + 1
-            if version != last + 1 and place in self._versions or is_first_delete:
+            if (version != last + 1 and place in self._versions) or is_first_delete:
                 self._wrong(f"{place}: {op} to version {version} behind {last}")
             if place not in self._versions and op != "c":
                 self._wrong(f"{place}: the first event is {op} to version {version}")
@@ -289,8 +309,8 @@ def compare(server: Postgres, report: Report, deadline_s: float) -> None:
 def _different(server: Postgres, table: str) -> int:
     statement = "SELECT id, version, md5(body) FROM {}"
     try:
-        source = set(server.execute(statement.format(table), database="clinic"))  # type: ignore[arg-type]
-        copy = set(server.execute(statement.format(f'clinic."public.{table}_copy"'), database="copy"))  # type: ignore[arg-type]
+        source = set(server.execute(statement.format(table), database="clinic"))
+        copy = set(server.execute(statement.format(f'clinic."public.{table}_copy"'), database="copy"))
     except psycopg.Error:
         return 1
     return len(source ^ copy)
@@ -325,7 +345,9 @@ def run(
         writing = threading.Thread(target=write)
         writing.start()
         try:
-            _kill_all_the_while(kills, changes, report, (server, broker, worker), stopped, random.Random(seed + 1), say)
+            _kill_all_the_while(
+                kills, changes, report, (server, broker, worker), stopped, random.Random(seed + 1), say
+            )
             writing.join()
             if failed:
                 raise failed[0]
@@ -371,21 +393,25 @@ def _kill_all_the_while(
             stopped.wait(0.1)
         stopped.wait(chance.random() * 2)
         name, part = (("database", server), ("broker", broker), ("worker", worker))[(i + 2) % 3]
-        part.kill()  # type: ignore[attr-defined]
+        part.kill()
         stopped.wait(chance.random())
-        part.start()  # type: ignore[attr-defined]
+        part.start()
         report.kills[name] = report.kills.get(name, 0) + 1
         say(f"killed the {name}, {report.changes} changes")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=("process", "spark"), default="process")
     options = parser.parse_args()
-    report = run(options.changes, options.kills, options.seed, lambda line: print(line, flush=True), options.runner)
+    report = run(
+        options.changes, options.kills, options.seed, lambda line: print(line, flush=True), options.runner
+    )
     print(report)
     return 0 if report.is_clean else 1
 

@@ -38,7 +38,7 @@ class HttpSink(Sink):
         Setting("http.method", default="POST", choices=("POST", "PUT", "PATCH")),
         Setting("http.headers", LIST, "", "NAME:VALUE, sent with every request"),
         Setting("http.authorization", PASSWORD, None, "the value of the header Authorization"),
-        Setting("batch.size", INT, 500, "records of a request; 1: a record as it is, more: a JSON array", HIGH, least=1, most=100_000),
+        Setting("batch.size", INT, 500, "records of a request as a JSON array; 1: a record as it is", HIGH, least=1),
         Setting("max.retries", INT, 10, "how often a request is repeated before the step fails", least=0),
         Setting("retry.backoff.ms", INT, 200, "the first pause; it doubles up to 30 s", least=1),
         Setting("request.timeout.ms", INT, 30_000, "how long an answer is waited for", least=1),
@@ -83,7 +83,9 @@ class HttpSink(Sink):
         """What went wrong and may go well later; None if the receiver has taken it."""
         try:
             connection = self._connected()
-            connection.request(self.config["http.method"], self._path, body, {**self._headers, "Idempotency-Key": key})
+            connection.request(
+                self.config["http.method"], self._path, body, {**self._headers, "Idempotency-Key": key}
+            )
             answer = connection.getresponse()
             text = answer.read(2000).decode(errors="replace")
             answer.read()

@@ -42,7 +42,10 @@ BUILT_IN = (
         "postgres",
     ),
     _plugin(
-        SOURCE, "ottla.connect.sql.source:SqlSource", "io.confluent.connect.jdbc.JdbcSourceConnector", "sql-source"
+        SOURCE,
+        "ottla.connect.sql.source:SqlSource",
+        "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "sql-source",
     ),
     _plugin(
         SINK,

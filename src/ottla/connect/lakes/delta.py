@@ -16,7 +16,7 @@ from ottla.connect.spi import Config, Sink, SinkBatch
 
 class DeltaSink(Sink):
     settings = (
-        Setting("table.uri.format", doc="where a topic's table is: /lake/${topic}, s3://BUCKET/${topic}", importance=HIGH,
+        Setting("table.uri.format", doc="a topic's table: /lake/${topic}, s3://BUCKET/${topic}", importance=HIGH,
                 empty_allowed=False),
         Setting("include.position", BOOLEAN, False, "columns __topic, __partition, __offset, __timestamp"),
         Setting("auto.evolve", BOOLEAN, True, "fields that are new become columns"),
@@ -54,7 +54,9 @@ class DeltaSink(Sink):
 
         for topic, shown in self._pending.items():
             moved = [
-                Transaction(self._application(where), end) for where, end in positions.items() if where.topic == topic
+                Transaction(self._application(where), end)
+                for where, end in positions.items()
+                if where.topic == topic
             ]
             rows = pa.concat_tables(shown, promote_options="permissive")
             try:
@@ -74,7 +76,9 @@ class DeltaSink(Sink):
         self._pending = {}
 
     def forget(self, partitions: Sequence[TopicPartition] | None) -> None:
-        raise ConfigError("positions are in the Delta tables: write to other tables, or rename the connector, to begin again")
+        raise ConfigError(
+            "positions are in the Delta tables: write to other tables, or rename the connector, to begin again"
+        )
 
     def _uri(self, topic: str) -> str:
         return str(self.config["table.uri.format"]).replace("${topic}", topic)

@@ -31,7 +31,7 @@ _ENDINGS = {"parquet": "parquet", "json": "json"}
 class FilesSink(Sink):
     settings = (
         Setting("path", doc="a folder, or s3://BUCKET/PREFIX", importance=HIGH, empty_allowed=False),
-        Setting("format", default="parquet", choices=tuple(_ENDINGS), importance=HIGH, doc="parquet, or json: a line each"),
+        Setting("format", default="parquet", choices=tuple(_ENDINGS), doc="parquet, or json: a line each"),
         Setting("compression", default="zstd", choices=("none", "snappy", "gzip", "zstd"), doc="of Parquet files"),
         Setting("include.position", BOOLEAN, False, "columns __topic, __partition, __offset, __timestamp"),
         Setting("s3.endpoint", default=None, doc="of an object store that is not Amazon's: http://HOST:PORT"),
@@ -104,7 +104,9 @@ class FilesSink(Sink):
         if self.config["format"] == "parquet":
             parquet.write_table(table, path, filesystem=filesystem, compression=self.config["compression"])
             return
-        lines = "".join(json.dumps(row, default=_plain, ensure_ascii=False) + "\n" for row in table.to_pylist())
+        lines = "".join(
+            json.dumps(row, default=_plain, ensure_ascii=False) + "\n" for row in table.to_pylist()
+        )
         with filesystem.open_output_stream(path) as stream:
             stream.write(lines.encode())
 

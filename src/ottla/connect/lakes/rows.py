@@ -19,7 +19,12 @@ _ARROW = {
     kinds.DATE: pa.date32(), kinds.TIME: pa.time64("us"), kinds.TIMESTAMP: pa.timestamp("us"),
     kinds.ZONED: pa.timestamp("us", "UTC"), kinds.JSON: pa.string(), kinds.UUID: pa.string(),
 }  # fmt: skip
-_POSITION = (("__topic", pa.string()), ("__partition", pa.int32()), ("__offset", pa.int64()), ("__timestamp", pa.int64()))
+_POSITION = (
+    ("__topic", pa.string()),
+    ("__partition", pa.int32()),
+    ("__offset", pa.int64()),
+    ("__timestamp", pa.int64()),
+)
 _DIGITS_MAX = 38
 
 
@@ -61,7 +66,11 @@ def _table(schema: Schema | None, records: list[SinkRecord], with_position: bool
 def _values(schema: Schema | None, values: list[Any]) -> pa.Table:
     try:
         if schema is None:
-            rows = values if all(isinstance(value, dict) for value in values) else [{"value": value} for value in values]
+            rows = (
+                values
+                if all(isinstance(value, dict) for value in values)
+                else [{"value": value} for value in values]
+            )
             return pa.Table.from_pylist(rows)
         if schema.type != schemas.STRUCT:
             schema, values = schemas.struct(None, {"value": schema}), [{"value": value} for value in values]
@@ -69,7 +78,9 @@ def _values(schema: Schema | None, values: list[Any]) -> pa.Table:
         for field in schema.fields:
             kind, convert = arrow_type(field.schema)
             column = [value.get(field.name) for value in values]
-            shown = column if convert is None else [None if each is None else convert(each) for each in column]
+            shown = (
+                column if convert is None else [None if each is None else convert(each) for each in column]
+            )
             arrays.append(pa.array(shown, kind))
             fields.append(pa.field(field.name, kind, field.schema.optional))
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -81,7 +92,9 @@ def arrow_type(schema: Schema) -> tuple[Any, Callable[[Any], Any] | None]:
     """Arrow's type, and what makes a value of it; None if it is one already."""
     match schema.type:
         case schemas.STRUCT if schema.name not in kinds.LOGICAL_NAMES:
-            inner = [(field.name, *arrow_type(field.schema), field.schema.optional) for field in schema.fields]
+            inner = [
+                (field.name, *arrow_type(field.schema), field.schema.optional) for field in schema.fields
+            ]
             kind = pa.struct([pa.field(name, each, optional) for name, each, _, optional in inner])
             makers = {name: convert for name, _, convert, _ in inner if convert}
             return kind, (lambda value: _struct(value, makers)) if makers else None
@@ -103,7 +116,8 @@ def arrow_type(schema: Schema) -> tuple[Any, Callable[[Any], Any] | None]:
 
 def _struct(value: dict[str, Any], makers: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
     return {
-        name: makers[name](each) if name in makers and each is not None else each for name, each in value.items()
+        name: makers[name](each) if name in makers and each is not None else each
+        for name, each in value.items()
     }
 
 

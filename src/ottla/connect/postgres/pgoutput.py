@@ -94,6 +94,11 @@ class Other(NamedTuple):
     kind: str
 
 
+CHANGES = frozenset((b"I", b"U", b"D", b"T"))
+PASSED: Final = Other(
+    "a change that was written before"
+)  # stands for it in the count of a transaction's changes
+
 Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Other
 
 

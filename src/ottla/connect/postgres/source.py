@@ -22,7 +22,7 @@ from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.postgres import catalog, slot
 from ottla.connect.postgres.catalog import Connection, Selection
 from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
-from ottla.connect.postgres.pgoutput import Message, Relation, decode
+from ottla.connect.postgres.pgoutput import CHANGES, PASSED, Message, Relation, decode
 from ottla.connect.postgres.progress import Progress, Visible
 from ottla.connect.postgres.settings import SETTINGS, connection_string
 from ottla.connect.postgres.slot import Slot, SlotState
@@ -80,7 +80,9 @@ class PostgresSource(Source):
     def check(cls, config: Config) -> Mapping[str, str]:
         unknown = set(config["skipped.operations"]) - {"c", "u", "d", TRUNCATED, "none"}
         if unknown:
-            return {"skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"}
+            return {
+                "skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"
+            }
         return {}
 
     def partitions(self) -> Iterable[Json]:
@@ -98,7 +100,7 @@ class PostgresSource(Source):
             return self._read_log(connection, progress, limit)
 
     def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
-        """The slot moves on. If it cannot, it moves later: changes that come again are passed over by their position."""
+        """The slot moves on. If it cannot, it moves later: changes that come again are known by their position."""
         try:
             with self._connected() as connection:
                 for _, offset in offsets:
@@ -159,7 +161,9 @@ class PostgresSource(Source):
         types = catalog.types(connection)
         return CapturedTable(self._prefix, chunk.table, chunk.table.key, types, self._modes)
 
-    def _snapshot_records(self, table: CapturedTable, chunk: ChunkRows, progress: Progress) -> list[SourceRecord]:
+    def _snapshot_records(
+        self, table: CapturedTable, chunk: ChunkRows, progress: Progress
+    ) -> list[SourceRecord]:
         records = []
         sequence = f'[null,"{chunk.lsn}"]'
         for i, texts in enumerate(chunk.rows):
@@ -178,8 +182,11 @@ class PostgresSource(Source):
             return None
         mark = self._mark(connection, progress, flushed)
         self._slot.checked(connection, progress.lsn)
-        messages, is_complete = self._messages(connection, limit)
-        translator = Translator(self._capture, self._table_of(connection), self._order(connection, messages, progress), progress)
+        self._slot.advance(connection, progress.lsn)  # in case `committed` was not called for this offset
+        messages, is_complete = self._messages(connection, progress, limit)
+        translator = Translator(
+            self._capture, self._table_of(connection), self._order(connection, messages, progress), progress
+        )
         translator.run(messages)
         after = translator.progress
         if is_complete:
@@ -206,16 +213,23 @@ class PostgresSource(Source):
 
     def _is_heartbeat_due(self) -> bool:
         interval_ms = self.config["heartbeat.interval.ms"]
-        return interval_ms > 0 and (monotonic() - self._heartbeat_at) * 1000 >= interval_ms
+        return bool(interval_ms > 0 and (monotonic() - self._heartbeat_at) * 1000 >= interval_ms)
 
-    def _messages(self, connection: Connection, limit: Limit) -> tuple[list[tuple[int, Message]], bool]:
-        """From the slot's position on, and whether that is all there is."""
+    def _messages(
+        self, connection: Connection, progress: Progress, limit: Limit
+    ) -> tuple[list[tuple[int, Message]], bool]:
+        """From the slot's position on, and whether that is all there is. What was written before does not count."""
         messages: list[tuple[int, Message]] = []
-        size = 0
+        passed, count, size = progress.index, 0, 0
         for lsn, data in self._slot.peek(connection, limit.records):
+            is_change = data[:1] in CHANGES
+            if passed and is_change:
+                passed -= 1
+                messages.append((lsn, decode(data) if self._capture.transactions else PASSED))
+                continue
             messages.append((lsn, decode(data)))
-            size += len(data)
-            if len(messages) >= limit.records or size >= limit.bytes:
+            count, size = count + is_change, size + len(data)
+            if count >= limit.records or size >= limit.bytes:
                 return messages, False
         return messages, True
 
@@ -301,8 +315,14 @@ def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
 
 
 def _translated(error: psycopg.Error, config: Config) -> ConnectError:
-    where = f"PostgreSQL at {config['database.hostname']}:{config['database.port']}/{config['database.dbname']}"
+    where = (
+        f"PostgreSQL at {config['database.hostname']}:{config['database.port']}/{config['database.dbname']}"
+    )
     text = " ".join(str(error).split())
-    if isinstance(error, psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidAuthorizationSpecification):
-        return ConfigError(f"{where} refuses: {text}; database.user needs REPLICATION and SELECT on the tables")
+    if isinstance(
+        error, psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidAuthorizationSpecification
+    ):
+        return ConfigError(
+            f"{where} refuses: {text}; database.user needs REPLICATION and SELECT on the tables"
+        )
     return RetriableError(f"{where}: {text}")

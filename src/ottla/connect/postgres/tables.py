@@ -73,7 +73,10 @@ class CapturedTable:
         self.key_names = tuple(key)
         places = {column.name: place for place, column in enumerate(table.columns)}
         self.key_places = tuple(places[name] for name in key)
-        self._plan = [(each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing) for each in self._columns]
+        self._plan = [
+            (each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing)
+            for each in self._columns
+        ]
 
     def row(self, texts: Row, before: Row | None = None) -> dict[str, Any]:
         """The values of a row; `before` has those that the log left out of the new row, if it is whole."""
@@ -88,7 +91,9 @@ class CapturedTable:
                 try:
                     values[name] = parse(text)
                 except (ValueError, ArithmeticError, IndexError, OttlaError) as error:
-                    raise ConnectError(f"{self.full_name}.{name}: cannot read {text[:100]!r}: {error}") from error
+                    raise ConnectError(
+                        f"{self.full_name}.{name}: cannot read {text[:100]!r}: {error}"
+                    ) from error
             else:
                 values[name] = missing if unavailable is None else unavailable
         return values
@@ -125,7 +130,9 @@ def described_by(relation: Relation, now: Table | None) -> Table:
         current = now.column(column.name) if now else None
         is_required = current.is_required if current else False
         default = current.default if current else None
-        columns.append(TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default))
+        columns.append(
+            TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default)
+        )
     return Table(relation.schema, relation.table, tuple(columns), key_of(relation, now))
 
 

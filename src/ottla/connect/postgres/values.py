@@ -28,10 +28,10 @@ _INFINITY_DAYS = {"infinity": 2**31 - 1, "-infinity": -(2**31)}
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 _MONTH_US = 2_629_800_000_000  # 30.4375 days, as Debezium counts
 _BITS_UNLIMITED = 2**31 - 1
-_STRINGS = frozenset(
-    "text varchar bpchar name char citext inet cidr macaddr macaddr8 int4range int8range numrange tsrange tstzrange"
-    " daterange".split()
-)
+_STRINGS = frozenset({
+    "text", "varchar", "bpchar", "name", "char", "citext", "inet", "cidr", "macaddr", "macaddr8",
+    "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
+})  # fmt: skip
 _TAGGED = {
     "uuid": "io.debezium.data.Uuid",
     "json": "io.debezium.data.Json",
@@ -87,7 +87,9 @@ def codec(types: Mapping[int, Type], oid: int, modifier: int, modes: Modes) -> C
         return _array(types, kind, modifier, modes)
     if kind.kind == "e":
         allowed = {"allowed": ",".join(kind.labels)}
-        return _text(Schema(schemas.STRING, name="io.debezium.data.Enum", version=1, parameters=allowed), modes)
+        return _text(
+            Schema(schemas.STRING, name="io.debezium.data.Enum", version=1, parameters=allowed), modes
+        )
     if kind.name in _STRINGS:
         return _text(schemas.string(), modes)
     if kind.name in _TAGGED:
@@ -133,7 +135,9 @@ def _numeric(modifier: int, modes: Modes) -> Codec:
 
 def _decimal(schema: Schema, scale: int) -> Codec:
     step = Decimal(1).scaleb(-scale)
-    return Codec(schema, lambda text: None if text in _NOT_NUMBERS else Decimal(text).quantize(step), None, step * 0)
+    return Codec(
+        schema, lambda text: None if text in _NOT_NUMBERS else Decimal(text).quantize(step), None, step * 0
+    )
 
 
 _VARIABLE_DECIMAL = schemas.struct(
@@ -163,7 +167,9 @@ def _money(_modifier: int, modes: Modes) -> Codec:
     if modes.decimals == "double":
         return Codec(Schema(schemas.FLOAT64), lambda text: float(_money_amount(text)), None, 0.0)
     step = Decimal(1).scaleb(-modes.money_digits)
-    return Codec(schemas.decimal(modes.money_digits), lambda text: _money_amount(text).quantize(step), None, step * 0)
+    return Codec(
+        schemas.decimal(modes.money_digits), lambda text: _money_amount(text).quantize(step), None, step * 0
+    )
 
 
 def _money_amount(text: str) -> Decimal:
@@ -367,7 +373,9 @@ def _bit(modifier: int, _modes: Modes) -> Codec:
 
 def _varbit(modifier: int, _modes: Modes) -> Codec:
     length = modifier if modifier > 0 else _BITS_UNLIMITED
-    schema = Schema(schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters={"length": str(length)})
+    schema = Schema(
+        schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters={"length": str(length)}
+    )
     return Codec(schema, _bits, None, b"")
 
 

@@ -49,7 +49,9 @@ def column(name: str, schema: Schema) -> Column:
     default = schema.default if schema.has_default and schema.default is not None else None
     if default is not None and convert is not None:
         default = convert(default)
-    return Column(name, kind, not schema.optional, default, convert, _precision(schema) if kind == DECIMAL else None)
+    return Column(
+        name, kind, not schema.optional, default, convert, _precision(schema) if kind == DECIMAL else None
+    )
 
 
 def _precision(schema: Schema) -> tuple[int, int] | None:

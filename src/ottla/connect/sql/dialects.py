@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ottla.client.values import TopicPartition
 from ottla.connect.errors import ConfigError, ConnectError
@@ -20,7 +20,7 @@ class Dialect:
     name = ""
     quote = '"'
     mark = "?"  # of a parameter
-    types: Mapping[str, str] = {}
+    types: ClassVar[Mapping[str, str]] = {}
     default_decimal = "DECIMAL(38, 10)"
     text_key = "TEXT"  # the type of a text column in a primary key
     bytes_key = "BLOB"
@@ -40,7 +40,9 @@ class Dialect:
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def query(
+        self, statement: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of the columns, and the rows."""
         raise NotImplementedError
 
@@ -73,7 +75,11 @@ class Dialect:
         return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
 
     def type_of(self, column: Column, *, in_key: bool = False) -> str:
-        if in_key and column.kind in (kinds.TEXT, kinds.UUID, kinds.JSON) and self.types[column.kind] == self.types[kinds.TEXT]:
+        if (
+            in_key
+            and column.kind in (kinds.TEXT, kinds.UUID, kinds.JSON)
+            and self.types[column.kind] == self.types[kinds.TEXT]
+        ):
             return self.text_key
         if in_key and column.kind == kinds.BYTES:
             return self.bytes_key
@@ -110,8 +116,8 @@ class Dialect:
         for column in added:
             if column.is_required and column.default is None:
                 raise ConnectError(
-                    f"cannot add column {column.name} to {table}: it is required and has no default, so the rows that are"
-                    " there would have no value; make the field optional, or add the column by hand"
+                    f"cannot add column {column.name} to {table}: it is required and has no default, so the rows of now"
+                    " would have no value; make the field optional, or add the column by hand"
                 )
             self.define(f"ALTER TABLE {self.identifier(table)} ADD COLUMN {self._definition(column, False)}")
 
@@ -167,7 +173,9 @@ class Dialect:
             " part INTEGER NOT NULL, position BIGINT NOT NULL, PRIMARY KEY (connector, topic, part))"
         )
 
-    def lock_positions(self, connector: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def lock_positions(
+        self, connector: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """The next offset of each partition, 0 for one that is new; held until the transaction ends."""
         add = self._positions_add()
         self.execute_many(add, [(connector, topic, part, -1) for topic, part in sorted(partitions)])
@@ -198,7 +206,9 @@ class Dialect:
             self.execute(f"DELETE FROM {POSITIONS} WHERE connector = {self.mark}", (connector,))
             return
         condition = f"connector = {self.mark} AND topic = {self.mark} AND part = {self.mark}"
-        self.execute_many(f"DELETE FROM {POSITIONS} WHERE {condition}", [(connector, *each) for each in partitions])
+        self.execute_many(
+            f"DELETE FROM {POSITIONS} WHERE {condition}", [(connector, *each) for each in partitions]
+        )
 
 
 def dialect(url: str, user: str | None, password: str | None) -> Dialect:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from ottla.connect.errors import ConfigError
 from ottla.connect.sql import columns as kinds
@@ -17,11 +17,11 @@ _BUSY_S = 60.0
 
 
 class SqliteDialect(Dialect):
-    """A write locks the whole file: steps take turns. Dates, times and decimals are texts, as SQLite has no such types."""
+    """A write locks the whole file: steps take turns. SQLite has no dates, times and decimals: they are texts."""
 
     name = "sqlite"
     default_decimal = "NUMERIC"
-    types = {
+    types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "INTEGER", kinds.SMALL: "INTEGER", kinds.INTEGER: "INTEGER", kinds.LONG: "INTEGER",
         kinds.SINGLE: "REAL", kinds.DOUBLE: "REAL", kinds.TEXT: "TEXT", kinds.BYTES: "BLOB", kinds.DECIMAL: "TEXT",
         kinds.DATE: "TEXT", kinds.TIME: "TEXT", kinds.TIMESTAMP: "TEXT", kinds.ZONED: "TEXT", kinds.JSON: "TEXT",
@@ -31,7 +31,9 @@ class SqliteDialect(Dialect):
     def __init__(self, path: str) -> None:
         if not path or path == ":memory:":
             raise ConfigError("connection.url=jdbc:sqlite: needs the path of a file")
-        self._connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
 
@@ -51,7 +53,9 @@ class SqliteDialect(Dialect):
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, parameters).fetchall()
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def query(
+        self, statement: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement, parameters)
         return [each[0] for each in cursor.description], cursor.fetchall()
 
@@ -65,7 +69,9 @@ class SqliteDialect(Dialect):
         return (sqlite3.Error,)
 
     def is_away(self, error: Exception) -> bool:
-        return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
+        return isinstance(error, sqlite3.OperationalError) and (
+            "locked" in str(error) or "busy" in str(error)
+        )
 
     def columns_of(self, table: str) -> set[str] | None:
         rows = self.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -90,7 +96,7 @@ class DuckDialect(Dialect):
     """One process at a time may write to the file."""
 
     name = "duckdb"
-    types = {
+    types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "BOOLEAN", kinds.SMALL: "SMALLINT", kinds.INTEGER: "INTEGER", kinds.LONG: "BIGINT",
         kinds.SINGLE: "FLOAT", kinds.DOUBLE: "DOUBLE", kinds.TEXT: "VARCHAR", kinds.BYTES: "BLOB",
         kinds.DECIMAL: "DECIMAL", kinds.DATE: "DATE", kinds.TIME: "TIME", kinds.TIMESTAMP: "TIMESTAMP",
@@ -111,7 +117,9 @@ class DuckDialect(Dialect):
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, parameters or None).fetchall()
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def query(
+        self, statement: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement, parameters)
         return [each[0] for each in cursor.description], cursor.fetchall()
 
@@ -155,6 +163,8 @@ class DuckDialect(Dialect):
         typed = ", ".join(f"c{i}::{self.type_of(column)}" for i, column in enumerate(group.columns))
         self._connection.register("ottla_rows", rows)
         try:
-            self.execute(f"INSERT INTO {self.identifier(table)} ({names}) SELECT {typed} FROM ottla_rows {suffix}")
+            self.execute(
+                f"INSERT INTO {self.identifier(table)} ({names}) SELECT {typed} FROM ottla_rows {suffix}"
+            )
         finally:
             self._connection.unregister("ottla_rows")

@@ -3,17 +3,26 @@ the step's transaction has touched the table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-import pymysql
+import pymysql  # type: ignore[import-untyped]
 
 from ottla.connect.sql import columns as kinds
 from ottla.connect.sql.dialects import POSITIONS, Dialect
 from ottla.connect.sql.rows import Group
 
-_AWAY = {1040, 1205, 1213, 2002, 2003, 2006, 2013, 2055}  # too many, lock wait, deadlock, connections that fail
+_AWAY = {
+    1040,
+    1205,
+    1213,
+    2002,
+    2003,
+    2006,
+    2013,
+    2055,
+}  # too many, lock wait, deadlock, connections that fail
 
 
 class MariaDialect(Dialect):
@@ -24,7 +33,7 @@ class MariaDialect(Dialect):
     default_decimal = "DECIMAL(65, 30)"
     text_key = "VARCHAR(255)"
     bytes_key = "VARBINARY(255)"
-    types = {
+    types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "BOOLEAN", kinds.SMALL: "SMALLINT", kinds.INTEGER: "INT", kinds.LONG: "BIGINT",
         kinds.SINGLE: "FLOAT", kinds.DOUBLE: "DOUBLE", kinds.TEXT: "LONGTEXT", kinds.BYTES: "LONGBLOB",
         kinds.DECIMAL: "DECIMAL", kinds.DATE: "DATE", kinds.TIME: "TIME(6)", kinds.TIMESTAMP: "DATETIME(6)",
@@ -55,7 +64,9 @@ class MariaDialect(Dialect):
             cursor.execute(statement, tuple(parameters) or None)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def query(
+        self, statement: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with self._connection.cursor() as cursor:
             cursor.execute(statement, tuple(parameters) or None)
             return [each[0] for each in cursor.description], list(cursor.fetchall())
@@ -90,7 +101,9 @@ class MariaDialect(Dialect):
         rest = [self.quoted(column.name) for column in group.columns if column.name not in group.key]
         changed = rest or [self.quoted(group.key[0])]
         changes = ", ".join(f"{name} = VALUES({name})" for name in changed)
-        self.execute_many(f"{self._insert(table, group)} ON DUPLICATE KEY UPDATE {changes}", group.rows.values())
+        self.execute_many(
+            f"{self._insert(table, group)} ON DUPLICATE KEY UPDATE {changes}", group.rows.values()
+        )
 
     def _positions_add(self) -> str:
         return f"INSERT IGNORE INTO {POSITIONS} VALUES (%s, %s, %s, %s)"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
@@ -23,7 +23,7 @@ class PostgresDialect(Dialect):
     default_decimal = "NUMERIC"
     text_key = "TEXT"
     bytes_key = "BYTEA"
-    types = {
+    types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "BOOLEAN", kinds.SMALL: "SMALLINT", kinds.INTEGER: "INTEGER", kinds.LONG: "BIGINT",
         kinds.SINGLE: "REAL", kinds.DOUBLE: "DOUBLE PRECISION", kinds.TEXT: "TEXT", kinds.BYTES: "BYTEA",
         kinds.DECIMAL: "NUMERIC", kinds.DATE: "DATE", kinds.TIME: "TIME", kinds.TIMESTAMP: "TIMESTAMP",
@@ -33,7 +33,11 @@ class PostgresDialect(Dialect):
     def __init__(self, rest: str, user: str | None, password: str | None) -> None:
         parts = urlsplit(rest)
         options: dict[str, Any] = dict(parse_qsl(parts.query))
-        options |= {"host": parts.hostname or "localhost", "port": parts.port or 5432, "dbname": parts.path.lstrip("/")}
+        options |= {
+            "host": parts.hostname or "localhost",
+            "port": parts.port or 5432,
+            "dbname": parts.path.lstrip("/"),
+        }
         options |= {name: value for name, value in (("user", user), ("password", password)) if value}
         self._connection = psycopg.connect(
             make_conninfo(**options, connect_timeout=10, application_name="ottla connect"), autocommit=True
@@ -47,7 +51,9 @@ class PostgresDialect(Dialect):
         cursor = self._connection.execute(statement.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def query(
+        self, statement: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement.encode(), parameters or None)
         return [each.name for each in cursor.description or ()], cursor.fetchall()
 
@@ -62,7 +68,9 @@ class PostgresDialect(Dialect):
         return (psycopg.Error,)
 
     def is_away(self, error: Exception) -> bool:
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.errors.DuplicateTable)
+        return isinstance(
+            error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.errors.DuplicateTable
+        )
 
     def bytes_literal(self, value: bytes) -> str:
         return f"'\\x{value.hex()}'"
@@ -105,7 +113,9 @@ class PostgresDialect(Dialect):
         """A temporary table with these rows, of the table's own types."""
         names = ", ".join(self.quoted(column.name) for column in group.columns)
         source = "pg_temp.ottla_rows"
-        self.execute(f"CREATE TEMP TABLE ottla_rows ON COMMIT DROP AS SELECT {names} FROM {self.identifier(table)} LIMIT 0")
+        self.execute(
+            f"CREATE TEMP TABLE ottla_rows ON COMMIT DROP AS SELECT {names} FROM {self.identifier(table)} LIMIT 0"
+        )
         self._copy(source, group)
         return source
 

@@ -79,7 +79,7 @@ def _by_type(name: str, precision: Any, scale: Any) -> Schema:
         return schemas.decimal(int(scale)) if scale is not None else Schema(schemas.FLOAT64)
     if lower.startswith("datetime"):
         return schemas.timestamp()
-    if lower.startswith("interval") or lower.startswith("time with"):
+    if lower.startswith(("interval", "time with")):
         return schemas.string()
     return next((schema for prefix, schema in _BY_NAME if lower.startswith(prefix)), schemas.string())
 
@@ -122,7 +122,8 @@ def _moment(value: Any) -> datetime:
         value = datetime.fromisoformat(value)
     if type(value) is date:
         value = datetime(value.year, value.month, value.day)
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    moment: datetime = value
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _text(value: Any) -> str:

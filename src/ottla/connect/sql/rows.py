@@ -39,9 +39,11 @@ class Group:
 
 
 def grouped(records: Iterable[SinkRecord], rule: KeyRule, *, keep_all: bool) -> list[Group]:
-    """In order; a new group begins where columns change or the table is emptied. `keep_all`: no row replaces another."""
+    """In order; a new group begins where columns change or the table is emptied. `keep_all`: rows replace no others."""
     groups: list[Group] = []
-    plans: dict[tuple[int, int, str], _Plan] = {}  # by identity: hashing a schema costs more than writing a row
+    plans: dict[
+        tuple[int, int, str], _Plan
+    ] = {}  # by identity: hashing a schema costs more than writing a row
     number = 0
     for record in records:
         row = _unwrapped(record, rule)
@@ -128,7 +130,9 @@ def _key_names(rule: KeyRule, schema: Schema | None, key: Any, topic: str) -> tu
     if schema is None and isinstance(key, dict):
         return rule.fields or tuple(key)
     if len(rule.fields) != 1:
-        raise DataError(f"keys of {topic} are plain values: pk.fields must name the one column that takes them")
+        raise DataError(
+            f"keys of {topic} are plain values: pk.fields must name the one column that takes them"
+        )
     return rule.fields
 
 
@@ -142,11 +146,15 @@ def _field(schema: Schema, name: str, topic: str) -> Field:
 class _Plan:
     """How a record becomes a row: key columns first, then the value's."""
 
-    def __init__(self, columns: Sequence[Column], key: tuple[str, ...], taken: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, columns: Sequence[Column], key: tuple[str, ...], taken: Sequence[tuple[str, str]]
+    ) -> None:
         self.columns = tuple(columns)
         self.key = key
         self.key_places = tuple(i for i, each in enumerate(self.columns) if each.name in key)
-        self._taken = tuple((kind, name, each.convert) for (kind, name), each in zip(taken, columns, strict=True))
+        self._taken = tuple(
+            (kind, name, each.convert) for (kind, name), each in zip(taken, columns, strict=True)
+        )
 
     def values(self, record: SinkRecord, value: dict[str, Any]) -> tuple[Any, ...]:
         row = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
 from ottla.client.values import TopicPartition
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.settings import BOOLEAN, HIGH, INT, LIST, LOW, PASSWORD, Setting
@@ -12,8 +13,8 @@ from ottla.connect.sql.dialects import POSITIONS, Dialect, dialect
 from ottla.connect.sql.rows import Group, KeyRule, grouped
 
 CONNECTION = (
-    Setting("connection.url", doc="jdbc:postgresql://HOST:PORT/DATABASE, jdbc:mariadb:, jdbc:sqlite:PATH, jdbc:duckdb:PATH",
-            importance=HIGH),
+    Setting("connection.url", importance=HIGH,
+            doc="jdbc:postgresql://HOST:PORT/DATABASE, jdbc:mariadb://..., jdbc:sqlite:PATH, jdbc:duckdb:PATH"),
     Setting("connection.user", default=None, doc="user of the database", importance=HIGH),
     Setting("connection.password", PASSWORD, None, "its password", HIGH),
 )  # fmt: skip
@@ -31,7 +32,7 @@ class SqlSink(Sink):
         Setting("auto.create", BOOLEAN, False, "create tables that are missing"),
         Setting("auto.evolve", BOOLEAN, False, "add columns that are missing"),
         Setting("delete.enabled", BOOLEAN, False, "a null value deletes the row; needs pk.mode=record_key", HIGH),
-        Setting("batch.size", INT, 3000, "accepted for compatibility: a step's records are written together", LOW, least=1),
+        Setting("batch.size", INT, 3000, "not used: a step's records are written together", LOW, least=1),
     )  # fmt: skip
 
     def __init__(self, config: Config) -> None:
@@ -157,13 +158,17 @@ class SqlSink(Sink):
     def _connect(self) -> Dialect:
         url = self.config["connection.url"]
         try:
-            database = dialect(url, self.config["connection.user"], self.config.password("connection.password"))
+            database = dialect(
+                url, self.config["connection.user"], self.config.password("connection.password")
+            )
         except ConfigError:
             raise
         except ImportError as error:
             raise ConfigError(f"the driver for {url.split('?')[0]} is not installed: {error}") from error
         except Exception as error:
-            raise RetriableError(f"cannot connect to {url.split('?')[0]}: {' '.join(str(error).split())}") from error
+            raise RetriableError(
+                f"cannot connect to {url.split('?')[0]}: {' '.join(str(error).split())}"
+            ) from error
         if database.columns_of(POSITIONS) is None:
             database.create_positions()
         return database

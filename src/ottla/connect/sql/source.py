@@ -17,6 +17,12 @@ from ottla.connect.sql.reading import query_schema, table_schema, value_of
 from ottla.connect.sql.sink import CONNECTION
 
 _EPOCH = datetime(1970, 1, 1)
+_CLOCKS = {
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+    "mariadb": "UTC_TIMESTAMP(6)",
+    "duckdb": "CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP)",
+    "postgresql": "now() AT TIME ZONE 'UTC'",
+}
 
 
 class SqlSource(Source):
@@ -30,7 +36,7 @@ class SqlSource(Source):
         Setting("topic.prefix", doc="rows go to PREFIX + table; of a query, to PREFIX", importance=HIGH),
         Setting("poll.interval.ms", INT, 5000, "how often a table is asked for new rows", least=1),
         Setting("batch.max.rows", INT, 10_000, "rows of one batch", least=1),
-        Setting("timestamp.delay.interval.ms", LONG, 0, "how old a row must be: for transactions that commit late", least=0),
+        Setting("timestamp.delay.interval.ms", LONG, 0, "how old a row must be", least=0),
     )  # fmt: skip
 
     def __init__(self, config: Config) -> None:
@@ -62,8 +68,12 @@ class SqlSource(Source):
         if time.monotonic() - self._empty_at.get(table, -1e9) < self.config["poll.interval.ms"] / 1000:
             return None
         with self._guarded() as database:
-            batch = self._bulk(database, table, offset) if self.config["mode"] == "bulk" else self._new(
-                database, table, offset or {}, min(limit.records, self.config["batch.max.rows"])
+            batch = (
+                self._bulk(database, table, offset)
+                if self.config["mode"] == "bulk"
+                else self._new(
+                    database, table, offset or {}, min(limit.records, self.config["batch.max.rows"])
+                )
             )
         if batch is None or self.config["mode"] == "bulk":
             self._empty_at[table] = time.monotonic()
@@ -108,7 +118,13 @@ class SqlSource(Source):
         kept = [row for row in rows if row[self._time] < last]
         if kept:
             return schema, kept
-        return self._rows(database, table, f" WHERE {database.quoted(self._time)} = {database.mark}", [self._bound(last)], "")
+        return self._rows(
+            database,
+            table,
+            f" WHERE {database.quoted(self._time)} = {database.mark}",
+            [self._bound(last)],
+            "",
+        )
 
     def _conditions(self, database: Dialect, offset: Json) -> tuple[str, list[Any]]:
         mark, number, when = database.mark, database.quoted(self._number), database.quoted(self._time)
@@ -133,8 +149,7 @@ class SqlSource(Source):
 
     def _now(self, database: Dialect) -> datetime:
         """The database's clock, in UTC."""
-        text = {"sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')", "mariadb": "UTC_TIMESTAMP(6)",
-                "duckdb": "CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP)"}.get(database.name, "now() AT TIME ZONE 'UTC'")  # fmt: skip
+        text = _CLOCKS[database.name]
         value = database.execute(f"SELECT {text}")[0][0]
         return datetime.fromisoformat(value) if isinstance(value, str) else value
 
@@ -182,7 +197,8 @@ class SqlSource(Source):
         topic = self.config["topic.prefix"] + table.rpartition(".")[2]
         fields = [(each.name, each.schema) for each in schema.fields]
         return [
-            SourceRecord(topic, {name: value_of(each, row.get(name)) for name, each in fields}, schema) for row in rows
+            SourceRecord(topic, {name: value_of(each, row.get(name)) for name, each in fields}, schema)
+            for row in rows
         ]
 
     @contextmanager
@@ -191,7 +207,9 @@ class SqlSource(Source):
         shown = url.split("?")[0]
         try:
             if self._database is None:
-                self._database = dialect(url, self.config["connection.user"], self.config.password("connection.password"))
+                self._database = dialect(
+                    url, self.config["connection.user"], self.config.password("connection.password")
+                )
             yield self._database
         except ConnectError:
             raise
