@@ -40,6 +40,15 @@ class JsonConverter:
         self._written: dict[int, tuple[Schema, str]] = {}
         self._parse_schema = lru_cache(size)(self._parse_schema_text)
 
+    @property
+    def has_schemas(self) -> bool:
+        return self._schemas
+
+    @property
+    def has_numbers(self) -> bool:
+        """Decimals are numbers, not texts of bytes."""
+        return self._numeric
+
     # -- to JSON -----------------------------------------------------------------------------------
 
     def from_value(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

@@ -66,7 +66,7 @@ def quoted(schema: str, table: str) -> str:
 
 def types(connection: Connection) -> dict[int, Type]:
     rows = connection.execute(_TYPES).fetchall()
-    return {row[0]: Type(*row[:6], labels=tuple(row[6])) for row in rows}
+    return {row[0]: Type._make((*row[:6], tuple(row[6]))) for row in rows}
 
 
 def table(connection: Connection, schema: str, name: str) -> Table | None:

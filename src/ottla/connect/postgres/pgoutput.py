@@ -95,6 +95,7 @@ class Other(NamedTuple):
 
 
 CHANGES = frozenset((b"I", b"U", b"D", b"T"))
+CHANGE_KINDS = frozenset(b"IUDT")
 PASSED: Final = Other(
     "a change that was written before"
 )  # stands for it in the count of a transaction's changes
