@@ -1,4 +1,4 @@
-"""Our events beside Debezium's, field by field, with schemas and headers; docs/connect-postgres.md has the differences."""
+"""Our events beside Debezium's, field by field, with schemas and headers."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_both_ways_give_the_same_bytes(postgres: Postgres, with_schemas, more):
     offset = fast.read({}, None, Limit()).offset
     debezium.change(postgres, name)
     postgres.execute(
-        "INSERT INTO clinic.everything (id, words, loose, moment, zone_moment) VALUES (77, E'\\u0001 \"\\\\ \\u2028', 'NaN',"
-        " '0044-03-15 BC', '12345-01-01 00:00+00')",
+        "INSERT INTO clinic.everything (id, words, loose, moment, zone_moment) VALUES (77,"
+        " E'\\u0001 \"\\\\ \\u2028', 'NaN', '0044-03-15 BC', '12345-01-01 00:00+00')",
         database=name,
     )
     ours, other = fast.read({}, offset, Limit()), slow.read({}, offset, Limit())
