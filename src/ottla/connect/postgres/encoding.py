@@ -99,7 +99,9 @@ def _source_template(names: Mapping[str, str]) -> Callable[[int, int, str, int],
             case _:
                 shown = "null"
         parts.append(f'"{field.name}":{shown}')
-    return _compiled("t, x, c, p", [f"return f'''{{{{{','.join(parts)}}}}}'''"], {})
+    lines = [f"return f'''{{{{{','.join(parts)}}}}}'''"]
+    function: Callable[[int, int, str, int], str] = _compiled("t, x, c, p", lines, {})
+    return function
 
 
 def _literal(text: str) -> str:
@@ -141,7 +143,8 @@ def _row_function(
     places = {column.name: column.place for column in table.columns}
     key = ",".join(f"{_literal(quoted(name))}:{{v{places[name]}}}" for name in table.key_names)
     lines.append(f"return f'''{{{{{shown}}}}}''', f'''{{{{{key}}}}}''', at")
-    return _compiled("d, at", lines, names)
+    function: Callable[[bytes, int], Encoded] = _compiled("d, at", lines, names)
+    return function
 
 
 def _written(column: RowColumn, place: int, converter: JsonConverter, names: dict[str, Any]) -> str:
