@@ -224,6 +224,22 @@ def test_a_setting_that_is_a_secret_itself_is_hidden_by_validate(
     assert shown["value"] == "[hidden]" and "open-sesame" not in json.dumps(told)
 
 
+def test_validate_lists_the_settings_of_transforms(standalone: Callable[..., Standalone]) -> None:
+    package = "org.apache.kafka.connect.transforms."
+    config = {
+        **sink("Collecting")["sink"], "transforms": "route,mask", "transforms.route.type": f"{package}RegexRouter",
+        "transforms.route.replacement": "x", "transforms.mask.type": f"{package}MaskField$Value",
+        "transforms.mask.fields": "name", "transforms.mask.predicate": "nobody",
+    }  # fmt: skip
+    told = standalone().herder.validate(dict(config))
+    values = {each["value"]["name"]: each["value"] for each in told["configs"]}
+    assert values["transforms.mask.fields"]["value"] == "name"
+    assert values["transforms.route.regex"]["errors"] == [
+        'Missing required configuration "transforms.route.regex" which has no default value.'
+    ]
+    assert "Transforms: mask" in told["groups"]
+
+
 def test_nothing_is_left_running(broker: Broker, standalone: Callable[..., Standalone]) -> None:
     broker.create_topic("in", partitions=1)
     worker = standalone(sink("Collecting"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def wait_for(look: Callable[[], Any], timeout_s: float = 60, every_s: float = 0.02) -> Any:
+def wait_for(look: Callable[[], Any], timeout_s: float = 120, every_s: float = 0.02) -> Any:
     """The first true answer of `look`."""
     deadline = time.monotonic() + timeout_s
     while not (found := look()):

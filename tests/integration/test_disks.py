@@ -9,7 +9,7 @@ import pytest
 
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
-from ottla.server.gauges import health
+from ottla.server.metrics.health import readiness
 from ottla.server.node import Node
 from ottla.storage.memory import MemoryDisk
 from tests.integration.nodes import BROKER, SETTINGS, TOPIC, broker, connected, power_cut, run, running, until
@@ -60,7 +60,7 @@ def test_a_failing_folder_takes_only_its_own_partitions_offline(operation):
             folders = await client.folders()
             assert folders["memory-0"][0] == 0
             assert folders["memory-1"] == (STORAGE_ERROR, {})
-            assert not health(node)[0]
+            assert "offline log folders" in readiness(node).reasons[0]
             await client.create("u", partitions=2)  # new ones go where they can live
             assert set(homes(node, "u").values()) == {"memory-0"}
 

@@ -59,8 +59,15 @@ NOT_FOR_A_BROKER = {
     "ottla.coordination.transactions.machine",
     *("ottla.coordination.transactions.records", "ottla.coordination.transactions.settings"),
     # for later
-    *("ottla.server.gauges", "ottla.server.http", "ottla.storage.cleaner", "ottla.storage.compaction"),
+    *(
+        "ottla.server.metrics",
+        "ottla.server.http",
+        "ottla.broker.coordinators.lag",
+        "ottla.storage.cleaner",
+        "ottla.storage.compaction",
+    ),
     *("ottla.storage.move", "ottla.storage.rewrite"),
+    *("ottla.cli.container", "ottla.server.staging"),
     # for others
     *("ottla.cli.kafka_options", "ottla.client", "ottla.homecare", "ottla.spark", "ottla.wire.columns"),
 }

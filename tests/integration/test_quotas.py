@@ -133,7 +133,9 @@ def test_an_address_over_its_connection_rate_is_turned_away_for_a_while(broker):
             connect(broker)
         with Raw(broker.bootstrap) as late:
             late.send("metadata", 9, {"topics": []})
-            for _ in range(3):  # answered behind the accept: the clock moves when the broker has judged the connection
+            for _ in range(
+                3
+            ):  # answered behind the accept: the clock moves when the broker has judged the connection
                 raw.call("metadata", 9, {"topics": []})
             broker.advance(501)
             assert late.is_closed_by_server()

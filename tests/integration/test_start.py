@@ -172,13 +172,15 @@ def test_metrics_and_health_over_http():
             'ottla_request_memory_bytes{lane="peers"} 0',
             "ottla_file_handles_limit",
             "ottla_file_handles_budget",
-            "ottla_log_end_offset",
         ):
             assert name in text
         names = [row.split("{")[0].split()[0] for row in text.splitlines() if not row.startswith("#")]
         assert all(name.replace("_", "").isalnum() for name in names)
-        with urllib.request.urlopen(f"{base}/health") as answer:
-            assert (answer.status, answer.read()) == (200, b"ok\n")
+        with urllib.request.urlopen(f"{base}/metrics/partitions") as answer:
+            assert 'kafka_log_log_logendoffset{topic="t",partition="' in answer.read().decode()
+        for path in ("/health", "/health/live", "/health/ready"):
+            with urllib.request.urlopen(base + path) as answer:
+                assert (answer.status, answer.read()) == (200, b"ok\n")
         for path, status in (("/else", 404), ("/metrics", 405)):
             request = urllib.request.Request(base + path, method="GET" if status == 404 else "POST")
             with pytest.raises(urllib.error.HTTPError) as refused:

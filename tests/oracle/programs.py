@@ -35,10 +35,24 @@ def command(name: str, *arguments: str, libraries: str | None = None) -> list[st
 
 @cache
 def newest_client() -> str:
-    """The class path of the newest Java client (newest/pom.xml); Maven copies it once."""
-    pom = Path(__file__).with_name("newest") / "pom.xml"
+    """The class path of the newest Java client (newest/pom.xml)."""
+    return _libraries("newest")
+
+
+def streams_command(*arguments: str) -> list[str]:
+    """What starts streams/StreamsOracle.java: Kafka Streams in its TopologyTestDriver, without a broker."""
+    libraries = _libraries("streams")
+    classes = _compiled(Path(__file__).with_name("streams"), libraries)
+    java = [_tool("java") or "java", *_JVM]
+    return [*java, "-cp", f"{classes}:{libraries}", "StreamsOracle", *arguments]
+
+
+@cache
+def _libraries(name: str) -> str:
+    """The class path that a folder's pom.xml asks for; Maven copies it once."""
+    pom = Path(__file__).with_name(name) / "pom.xml"
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
-    folder = _CACHE / f"newest-{digest}"
+    folder = _CACHE / f"{name}-{digest}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent))
@@ -113,14 +127,18 @@ def _class_path() -> str:
 
 @cache
 def _classes() -> Path:
+    return _compiled(_SOURCES, _class_path())
+
+
+def _compiled(sources_folder: Path, class_path: str) -> Path:
     """Compiled into a folder named after the sources, so that it is done once and never stale."""
-    sources = sorted(_SOURCES.glob("*.java"))
+    sources = sorted(sources_folder.glob("*.java"))
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = _CACHE / f"programs-{digest}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent))
-        subprocess.run([_tool("javac"), "-cp", _class_path(), "-d", made, *sources], check=True)
+        subprocess.run([_tool("javac"), "-cp", class_path, "-d", made, *sources], check=True)
         _take_place(made, folder)
     return folder
 

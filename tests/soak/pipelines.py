@@ -2,9 +2,9 @@
 
     python -m tests.soak.pipelines [--kills 50] [--seed N] [--kafka]
 
-A producer writes words; a pipeline of two stages counts them. Workers, the driver with its JVM and the broker get
-SIGKILL at random moments; workers also kill themselves before, inside and after commits; state files and the number of
-Spark tasks change between starts.
+A producer writes words; a pipeline of two stages counts them, on two executors. Workers, executors, the driver with its
+JVM and the broker get SIGKILL at random moments; workers also kill themselves before, inside and after commits; state
+files and the number of Spark tasks change between starts.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tests.oracle.ottla import Ottla
 from tests.soak.kills import make_topic, read_all
 from tests.soak.pipeline_driver import COUNTS, NAME, WORDS
 from tests.soak.processes import descendants, kill
+from tests.spark.standalone import standalone
 
 _ROOT = Path(__file__).parents[2]
 _STUCK_S = 300
@@ -87,8 +88,9 @@ class Load(threading.Thread):
 class Driver:
     """The process of the query, and all that it starts."""
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        command = [sys.executable, "-m", "tests.soak.pipeline_driver", bootstrap, str(folder), str(_CHANCE)]
+    def __init__(self, bootstrap: str, folder: Path, master: str) -> None:
+        program = [sys.executable, "-m", "tests.soak.pipeline_driver"]
+        command = [*program, bootstrap, str(folder), str(_CHANCE), master]
         environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
         self.log = folder / "driver.log"
         with self.log.open("ab") as log:
@@ -99,10 +101,12 @@ class Driver:
             kill(pid)
         self.process.wait()
 
-    def kill_worker(self, chance: random.Random) -> None:
-        workers = [pid for pid in descendants(self.process.pid) if b"-m\0ottla.spark.daemon" in _command(pid)]
-        if workers:
-            kill(chance.choice(workers))
+
+def kill_one(what: bytes, chance: random.Random) -> None:
+    """One of the processes below this one whose command line has these words."""
+    running = [pid for pid in descendants(os.getpid()) if what in _command(pid)]
+    if running:
+        kill(chance.choice(running))
 
 
 def run(
@@ -114,18 +118,18 @@ def run(
     """`kills` of each kind."""
     chance, report = random.Random(seed), Report()
     folder = Path(tempfile.mkdtemp(prefix="ottla-pipeline-soak-"))
-    with server() as broker:
+    with standalone(folder, "1g") as master, server() as broker:
         report.server = broker.name
         for topic in (WORDS, COUNTS):
             make_topic(broker.bootstrap, topic, 3)
         load = Load(broker.bootstrap, seed)
         load.start()
-        driver = Driver(broker.bootstrap, folder)
+        driver = Driver(broker.bootstrap, folder, master)
         try:
             for kind in _order(kills, chance):
                 _wait_for_progress(broker.bootstrap, driver)
                 time.sleep(chance.uniform(0, 1.5))
-                driver = _strike(kind, chance, report, broker, driver, folder)
+                driver = _strike(kind, chance, report, broker, driver, folder, master)
                 report.kills[kind] = report.kills.get(kind, 0) + 1
                 say(f"{kind} {report.kills[kind]}")
             load.finish()
@@ -142,17 +146,25 @@ def run(
 
 
 def _order(kills: int, chance: random.Random) -> list[str]:
-    order = [kind for kind in ("worker", "driver", "broker") for _ in range(kills)]
+    order = [kind for kind in ("worker", "executor", "driver", "broker") for _ in range(kills)]
     chance.shuffle(order)
     return order
 
 
 def _strike(
-    kind: str, chance: random.Random, report: Report, broker: Ottla | Oracle, driver: Driver, folder: Path
+    kind: str,
+    chance: random.Random,
+    report: Report,
+    broker: Ottla | Oracle,
+    driver: Driver,
+    folder: Path,
+    master: str,
 ) -> Driver:
     match kind:
         case "worker":
-            driver.kill_worker(chance)
+            kill_one(b"-m\0ottla.spark.daemon", chance)
+        case "executor":
+            kill_one(b"CoarseGrainedExecutorBackend", chance)
         case "broker":
             broker.kill()
             broker.restart()
@@ -161,7 +173,7 @@ def _strike(
             if chance.random() < 0.3:
                 shutil.rmtree(folder / "state", ignore_errors=True)
                 report.lost_files += 1
-            return Driver(broker.bootstrap, folder)
+            return Driver(broker.bootstrap, folder, master)
     return driver
 
 

@@ -216,7 +216,7 @@ def test_a_value_of_another_kind_is_told() -> None:
 
 
 def clicks(final: bool, grace: float = 0) -> App:
-    app = App("app")
+    app = App("app", clock="wall")
     counts = (
         app.stream("clicks", value=string).group_by_key().window(tumbling(seconds=10, grace=grace)).count("n")
     )

@@ -1,6 +1,7 @@
 """The parts of a broker, made and joined: handlers get them by their types, in a `Context`."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.cluster.channel import ControllerChannel
@@ -35,6 +36,7 @@ from ottla.wire.compression import Scratch
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
@@ -65,6 +67,7 @@ class Broker:
         self._heavy_work, self._pattern_work = heavy_work, heavy_work.lane(1)
         self.scratch = Scratch()
         image, others = controller.image, peers or NoPeers()
+        self._peers: Peers = others
         self.throttles = Throttles(self.node_id, image, config)
         self.settings = Settings(
             config, image, replicas.on_config, housekeeping.on_config, self.throttles.on_config
@@ -88,6 +91,14 @@ class Broker:
         )
         self._is_joined = False
         replicas.watch(self._on_partition)
+        image.watch(metrics.on_record)
+
+    @cached_property
+    def end_offsets(self) -> "EndOffsets":
+        """Imported with the first scrape."""
+        from ottla.broker.coordinators.lag import EndOffsets
+
+        return EndOffsets(self.node_id, self.image, self.clock, self._peers, self.replicas)
 
     @property
     def image(self) -> Image:

@@ -1,8 +1,10 @@
-"""Counters of what the broker does. Plain numbers on the hot path; Prometheus' text when asked."""
+"""Counters of what the broker does. Plain numbers on the hot path; text is made of them when asked."""
 
 from collections import Counter
 
-from ottla.broker.routes import ROUTES, Handler
+from ottla.broker.requests.times import ApiTimes
+from ottla.broker.routes import Handler
+from ottla.metadata.records import RECOVERING, PartitionChanged, Record
 from ottla.wire.frames import RequestHeader
 from ottla.wire.schema import Message
 
@@ -13,7 +15,13 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()  # (API key, version)
         self.request_bytes: Counter[int] = Counter()
+        self.errors: Counter[tuple[int, int]] = Counter()  # (API key, error code), of whole responses
+        self.times: dict[int, ApiTimes] = {}
+        self.throttled_ms: Counter[int] = Counter()  # by API key
+        self.throttles: Counter[int] = Counter()
         self.counts: Counter[str] = Counter()
+        self.unclean_elections = 0
+        self._recovering: set[tuple[bytes, int]] = set()
 
     def on_request(self, header: RequestHeader, request: Message, handler: Handler) -> Handler:
         self.requests[header.api_key, header.api_version] += 1
@@ -21,15 +29,26 @@ class Metrics:
 
     def on_answer(self, header: RequestHeader, response: Message | None, frame_bytes: int) -> None:
         self.request_bytes[header.api_key] += frame_bytes
+        code = getattr(response, "error_code", 0)
+        if code:
+            self.errors[header.api_key, code] += 1
 
-    def lines(self) -> list[str]:
-        lines = ["# TYPE ottla_requests_total counter"]
-        for (key, version), count in sorted(self.requests.items()):
-            name = ROUTES[key].api.name
-            lines.append(f'ottla_requests_total{{api="{name}",version="{version}"}} {count}')
-        lines.append("# TYPE ottla_request_bytes_total counter")
-        for key, count in sorted(self.request_bytes.items()):
-            lines.append(f'ottla_request_bytes_total{{api="{ROUTES[key].api.name}"}} {count}')
-        for name, count in sorted(self.counts.items()):
-            lines += [f"# TYPE {name} counter", f"{name} {count}"]
-        return lines
+    def times_of(self, api_key: int) -> ApiTimes:
+        times = self.times.get(api_key)
+        if times is None:
+            times = self.times[api_key] = ApiTimes()
+        return times
+
+    def on_throttled(self, api_key: int, milliseconds: int) -> None:
+        self.throttled_ms[api_key] += milliseconds
+        self.throttles[api_key] += 1
+
+    def on_record(self, record: Record) -> None:
+        """Of the metadata log: an unclean election leaves its partition recovering."""
+        if isinstance(record, PartitionChanged):
+            key = record.topic_id, record.partition
+            if record.recovery_state != RECOVERING:
+                self._recovering.discard(key)
+            elif key not in self._recovering:
+                self._recovering.add(key)
+                self.unclean_elections += 1

@@ -28,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--format", help=LETTERS.replace("%", "%%"))
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object a line")
+    parser.add_argument(
+        "--decode", metavar="URL", help="decode values by the schemas of this registry, to JSON"
+    )
     parser.add_argument("-g", "--group", help="read as a member of this group, and commit")
     parser.add_argument(
         "-r", "--regex", action="store_true", help="the topic is a regular expression (groups)"
@@ -55,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         isolation_level="read_committed" if arguments.read_committed else None,
         auto_offset_reset="latest" if wanted.start == ranges.END else "earliest",
     )
+    if arguments.decode:
+        settings["value.deserializer"] = _decoder(arguments.decode)
     render = _renderer(arguments)
     with Consumer(settings) as consumer:
         if arguments.group:
@@ -70,6 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             sys.stdout.buffer.flush()
     return 0
+
+
+def _decoder(url: str) -> Callable[[bytes], bytes]:
+    from ottla.serialization.decoding import AnyDeserializer, text
+    from ottla.serialization.registry_client import RegistryClient
+
+    decode = AnyDeserializer(RegistryClient(url))
+    return lambda data: text(decode(data))
 
 
 def _assign(

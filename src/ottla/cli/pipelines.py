@@ -20,13 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "-w", "--watch", type=float, nargs="?", const=1.0, metavar="SECONDS", help="again and again (1)"
     )
-    reset = add_command(
+    resetting = add_command(
         commands,
         "reset",
         "forget positions and state of a pipeline that does not run (dry run unless --execute)",
     )
-    reset.add_argument("name")
-    reset.add_argument("--execute", action="store_true", help="do it")
+    resetting.add_argument("name")
+    resetting.add_argument("--execute", action="store_true", help="do it")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.command == "list":
             show(arguments, ("PIPELINE",), [(name,) for name in status.names(admin)])
         elif arguments.command == "reset":
-            _reset(admin, arguments)
+            reset(admin, arguments.name, execute=arguments.execute)
         else:
             _status(admin, arguments)
     return 0
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _status(admin: Admin, arguments: argparse.Namespace) -> None:
     while True:
-        show(arguments, COLUMNS, [_row(task) for task in status.status(admin, arguments.name)])
+        show(arguments, COLUMNS, [row(task) for task in status.status(admin, arguments.name)])
         if arguments.watch is None:
             return
         time.sleep(arguments.watch)
         print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
 
 
-def _row(task: status.TaskStatus) -> tuple[object, ...]:
+def row(task: status.TaskStatus) -> tuple[object, ...]:
     figures = task.commit.figures
     ago = f"{time.time() - figures.at_ms / 1000:,.0f} s ago" if figures.at_ms else None
     return (
@@ -58,14 +58,14 @@ def _row(task: status.TaskStatus) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
-    tasks = status.status(admin, arguments.name)
-    if not arguments.execute:
+def reset(admin: Admin, name: str, *, execute: bool) -> None:
+    tasks = status.status(admin, name)
+    if not execute:
         print(
-            f"would delete the positions of {len(tasks)} stream tasks and the internal topics of {arguments.name}; "
+            f"would delete the positions of {len(tasks)} stream tasks and the internal topics of {name}; "
             "--execute does it. Files in its state_dir are of no use then"
         )
         return
-    for topic in status.reset(admin, arguments.name):
+    for topic in status.reset(admin, name):
         print(f"deleted {topic}")
-    print(f"{arguments.name} begins from the start")
+    print(f"{name} begins from the start")

@@ -28,6 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", choices=["text", "json"], default="text", help="json: what consume --json prints"
     )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="values are JSON and are written with this schema (.avsc: Avro, .json: JSON Schema)",
+    )
+    parser.add_argument(
+        "--registry", metavar="URL", help="where the schema is registered (http://127.0.0.1:8081)"
+    )
     parser.add_argument("--whole-files", action="store_true", help="each file is one record")
     parser.add_argument("-k", "--key", help="one key for all records")
     parser.add_argument("-p", "--partition", type=int, help="one partition for all records")
@@ -47,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format and arguments.key_delimiter:
         raise UsageError("-f says how keys and values are parted; leave -K out")
     headers = tuple(_header(each) for each in arguments.header)
+    if arguments.schema:
+        settings["value.serializer"] = _with_schema(arguments)
     outcome = _Outcome(arguments)
     with Producer(settings) as producer:
         transactional = producer.settings.transactional_id is not None
@@ -80,6 +90,22 @@ def run(arguments: argparse.Namespace) -> int:
     if outcome.error is not None:
         raise outcome.error
     return 0
+
+
+def _with_schema(arguments: argparse.Namespace) -> Callable[[bytes | None], bytes | None]:
+    """From a line of JSON to a value with its schema's id."""
+    from ottla.serialization import AvroSerializer, JsonSchemaSerializer, RegistryClient
+
+    if not arguments.topic:
+        raise UsageError("--schema needs the topic: it is part of the schema's subject")
+    registry = RegistryClient(arguments.registry or "http://127.0.0.1:8081")
+    kind = JsonSchemaSerializer if arguments.schema.endswith(".json") else AvroSerializer
+    serializer = kind(registry, Path(arguments.schema).read_text(), topic=arguments.topic)
+
+    def serialize(line: bytes | None) -> bytes | None:
+        return None if line is None else serializer(json.loads(line))
+
+    return serialize
 
 
 def _at_rate(records: "Iterator[Parsed]", rate: float) -> "Iterator[Parsed]":

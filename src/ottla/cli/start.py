@@ -4,21 +4,19 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
+from ottla.server.control import Control
 from ottla.wire.kernel import COMPILED
-
-if TYPE_CHECKING:
-    from ottla.server.http import HttpServer
-    from ottla.server.node import Node
 
 log = logging.getLogger("ottla.server")
 
@@ -42,10 +40,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="no warning if other machines get in without a login"
     )
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve /metrics and /health on this port")
+    parser.add_argument(
+        "--http",
+        type=_http_address,
+        metavar="[HOST:]PORT",
+        help="serve /metrics and /health here (host: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
+    )
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
+
+
+def _http_address(text: str) -> tuple[str, int]:
+    """Loopback unless told otherwise, wherever clients connect: the pages ask for no login."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not [HOST:]PORT; 9464 or 0.0.0.0:9464 would do")
+    return host.strip("[]") or DEFAULT_HOST, int(port)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,8 +90,12 @@ def _tell_of_slowness() -> None:
 
 
 def configured(arguments: argparse.Namespace) -> Config:
-    """`--set` wins over the other options, these over the file, and that over the defaults."""
+    """`--set` wins over the other options, these over variables, these over the file, and that over the defaults."""
     settings = _read_file(arguments.config) if arguments.config else {}
+    if arguments.environment:
+        from ottla.cli.container import take_environment
+
+        settings = take_environment(arguments, settings)
     if arguments.host is not None or arguments.port is not None or "listeners" not in settings:
         host = DEFAULT_HOST if arguments.host is None else arguments.host
         port = DEFAULT_PORT if arguments.port is None else arguments.port
@@ -121,6 +141,9 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    if arguments.http is not None:
+        host, port = arguments.http
+        print(f"http {host}:{await node.serve_pages(host, port)}", file=sys.stderr, flush=True)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,20 +154,28 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
     node.give_memory_back()
-    pages = None if arguments.http is None else await serve_pages(node, arguments)
+    control = None if arguments.memory else Control(node)
+    if control is not None:
+        await control.start()
     print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
+    tell_service_manager("READY=1")
+    if arguments.environment:
+        from ottla.cli.container import create_topics
+
+        creating = asyncio.ensure_future(create_topics(node, arguments.topics))
+        stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
-    if pages is not None:
-        await pages.stop()
+    tell_service_manager("STOPPING=1")
+    if control is not None:
+        await control.stop()
     await node.stop()
 
 
-async def serve_pages(node: "Node", arguments: argparse.Namespace) -> "HttpServer":
-    from ottla.server.gauges import health, metrics_text
-    from ottla.server.http import HttpServer
-
-    pages = HttpServer(lambda: metrics_text(node), lambda: health(node))
-    host = arguments.host or DEFAULT_HOST
-    await pages.start(host, arguments.http)
-    print(f"http {host}:{pages.port}", file=sys.stderr, flush=True)
-    return pages
+def tell_service_manager(state: str) -> None:
+    """As systemd wants it from a service of Type=notify: a datagram to the socket that it named."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        sender.sendall(state.encode())

@@ -1,1 +1,1 @@
-"""Topics, settings and positions from one cluster to another."""
+"""Topics, settings and positions of groups from one cluster to another, exactly once. See docs/mirror.md."""

@@ -12,16 +12,29 @@ if TYPE_CHECKING:
     from ottla.pipelines.topology import TaskId
 
 
+WALL_MARK = "wall:"
+
+
 class Step:
     """One transaction of one stream task, seen from its operator."""
 
     def __init__(
-        self, task: "TaskId", stores: "Mapping[str, KeyedStore]", outputs: frozenset[str], time_ms: int
+        self,
+        task: "TaskId",
+        stores: "Mapping[str, KeyedStore]",
+        outputs: frozenset[str],
+        time_ms: int,
+        wall_ms: int = 0,
+        marks: "Mapping[str, int] | None" = None,
     ) -> None:
         self.task = task
         self.stores = stores
         self.before_ms = time_ms  # the time when the step began
         self.time_ms = time_ms  # of the stream task; moved before `advance` is called
+        self.wall_ms = wall_ms
+        # A few numbers that are committed with the positions and come back with the next step, in whatever process.
+        # One whose name begins with WALL_MARK is a time: the stage is stepped then although nothing came.
+        self.marks: dict[str, int] = dict(marks or {})
         self.shown: dict[str, int] = {}
         self._outputs = outputs
         self.emitted: list[tuple[str, pa.RecordBatch]] = []

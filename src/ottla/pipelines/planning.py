@@ -68,6 +68,8 @@ class Planner:
         allowed = self._allowed(stage, ends, seen, frozen)
         news = any(end > before.offsets[where] for where, end in ends.items())
         due = allowed is not None and allowed >= before.time_ms + stage.tick_ms
+        wall_ms = before.next_wall_ms()
+        due = due or (wall_ms is not None and wall_ms <= (seen if frozen is None else frozen).now_ms)
         return Work(task, ends, allowed) if news or due else None
 
     def _allowed(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.pipelines.errors import PipelineError, StateLost
+from ottla.pipelines.operators import WALL_MARK
 from ottla.pipelines.topology import TaskId
 
 FORMAT = 1
@@ -50,11 +51,22 @@ class Commit:
     time_ms: int = -1
     figures: Figures = Figures()
     task: str = ""
+    marks: Mapping[str, int] = field(default_factory=dict)  # what the operator keeps from step to step
+
+    def next_wall_ms(self) -> int | None:
+        """When the stage is to be stepped although nothing came."""
+        return min((at for name, at in self.marks.items() if name.startswith(WALL_MARK)), default=None)
 
     def to_metadata(self) -> str:
         """Figures are left out where they would not fit: a position that cannot be committed helps nobody."""
         text = self._text(self.figures)
-        return text if len(text) <= METADATA_MAX else self._text(Figures(records=self.figures.records))
+        text = text if len(text) <= METADATA_MAX else self._text(Figures(records=self.figures.records))
+        if len(text) > METADATA_MAX and self.marks:
+            raise PipelineError(
+                f"{self.task} keeps {len(self.marks)} marks between its steps, more than fit into a position's "
+                f"metadata ({METADATA_MAX} bytes): split the stage"
+            )
+        return text
 
     def _text(self, figures: Figures) -> str:
         told: dict[str, Any] = {
@@ -65,6 +77,8 @@ class Commit:
             "time": self.time_ms,
             "shown": [getattr(figures, name) for name in FIGURES],
         }
+        if self.marks:
+            told["marks"] = dict(self.marks)
         return json.dumps(told, separators=(",", ":"))
 
     def to_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -108,6 +122,7 @@ def parse(task: str, offsets: Mapping[TopicPartition, int], text: str) -> Commit
             told["time"],
             _figures(told["shown"]),
             told["task"],
+            told.get("marks", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(

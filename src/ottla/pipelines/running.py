@@ -16,6 +16,7 @@ from ottla.pipelines.state.spec import StoreChanged
 from ottla.pipelines.topology import Pipeline
 from ottla.spark.plain import reason
 
+_LOOK_S = 0.5  # how soon a stop is seen
 log = logging.getLogger(__name__)
 # What no new start can mend.
 _FINAL = (errors.BadTopology, errors.StateLost, errors.TakenOver, StoreChanged)
@@ -91,12 +92,23 @@ def start(
     return Running(pipeline, writer.start(), stop_file)
 
 
-def run(pipeline: Pipeline, spark: Any = None, *, restarts_max: int = 20, **options: Any) -> None:
-    """Starts it, and again when it fails for a reason that may pass; returns when it has ended."""
+def run(
+    pipeline: Pipeline,
+    spark: Any = None,
+    *,
+    restarts_max: int = 20,
+    stop: threading.Event | None = None,
+    **options: Any,
+) -> None:
+    """Starts it, and again when it fails for a reason that may pass; returns when it has ended, or when `stop` was
+    set and the micro-batch under way is done."""
     for restart in range(restarts_max + 1):
         running = start(pipeline, spark, **options)
         try:
-            running.wait()
+            while not running.wait(_LOOK_S):
+                if stop is not None and stop.is_set():
+                    running.stop()
+                    return
             return
         except _FINAL:
             raise

@@ -107,14 +107,14 @@ class StreamTask:
                 for where, end in work.ends.items()
                 if end > before.offsets[where]
             }
-            if not ranges and (work.allowed_ms is None or work.allowed_ms <= before.time_ms):
+            if not ranges and not self._is_due(before, work.allowed_ms):
                 return before
             begun = time.monotonic()
             restored = self._restore(before)
             self._ours = None
             rows, read, whole = self._read(ranges)
             self._files.begin()
-            step = self._run(rows, before.time_ms, work.allowed_ms if whole else None)
+            step = self._run(rows, before, work.allowed_ms if whole else None)
             ends = self._write(step, before)
             after = Commit(
                 {**before.offsets, **read},
@@ -123,12 +123,20 @@ class StreamTask:
                 step.time_ms,
                 self._figures(before.figures, rows, step, restored, begun),
                 str(self.task),
+                step.marks,
             )
             self._log.commit(after.to_offsets(), member)
             # Only now: a state that is called clean before its transaction has ended may never have been.
             self._files.commit(after.token, {name: end.offset for name, end in ends.items()})
             self._ours = after.token
             return after
+
+    def _is_due(self, before: Commit, allowed_ms: int | None) -> bool:
+        """Whether time alone is a reason for a step."""
+        wall_ms = before.next_wall_ms()
+        return (allowed_ms is not None and allowed_ms > before.time_ms) or (
+            wall_ms is not None and wall_ms <= _now_ms()
+        )
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -218,10 +226,11 @@ class StreamTask:
         ends = {where: reached[where.topic] for where in ranges if where.topic in reached}
         return Taken(_joined(batches, schema), ends, False)
 
-    def _run(self, rows: pa.RecordBatch, time_ms: int, allowed_ms: int | None) -> Step:
+    def _run(self, rows: pa.RecordBatch, before: Commit, allowed_ms: int | None) -> Step:
         if self._operator is None:
             self._operator = self._stage.operator()
-        step = Step(self.task, self._files.stores, frozenset(self._stage.outputs), time_ms)
+        time_ms, outputs = before.time_ms, frozenset(self._stage.outputs)
+        step = Step(self.task, self._files.stores, outputs, time_ms, _now_ms(), before.marks)
         if rows.num_rows:
             self._operator.process(rows, step)
         step.time_ms = max(time_ms, self._newest(rows), time_ms if allowed_ms is None else allowed_ms)

@@ -244,6 +244,7 @@ class Fetcher:
                     if throttle is not None:
                         throttle.take(len(data.records), now_ms)
                     log.append_replicated(data.records, now_ms=now_ms)
+                    partition.traffic.replication_bytes_in += len(data.records)
                 partition.on_replicated(data.high_watermark, data.log_start_offset, now_ms)
         except CorruptBatch as error:
             self._report(f"{partition.name}: {self.leader_id} sent a damaged batch: {error}")

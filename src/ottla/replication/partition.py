@@ -7,6 +7,7 @@ from ottla import errors
 from ottla.metadata.image import Partition as State
 from ottla.ports import Buffer
 from ottla.replication.replica import Replica
+from ottla.replication.traffic import Traffic
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Appended, Log, Origin
 from ottla.storage.validation import Accepted
@@ -29,11 +30,13 @@ class Partition:
         state: State,
         log: Log | None,
         on_flush_due: Callable[["Partition"], None] = lambda partition: None,
+        traffic: Traffic | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._on_flush_due = on_flush_due
         self.state = state
         self.log = log
+        self.traffic = traffic or Traffic()  # of its topic
         self.committed = Waiters()  # for the high watermark
         self.stable = Waiters()  # for the last stable offset
         self.written = Waiters()  # for the end of the log: followers
@@ -138,6 +141,10 @@ class Partition:
         if acks == ACKS_ALL:
             self.check_enough_replicas(log)
         appended = log.append(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin)
+        if not appended.duplicate:
+            traffic = self.traffic
+            traffic.messages_in += appended.next_offset - appended.base_offset
+            traffic.bytes_in += len(batch.batch if type(batch) is Accepted else batch)
         if log.flush_due(now_ms):
             self._on_flush_due(self)
         self.on_written(log)

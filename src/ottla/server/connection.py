@@ -36,6 +36,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_waiting = False  # for such memory
         self._is_deferred = False  # to the next turn of the loop
         self._unmuting: TimerHandle | None = None  # while its quota is used up
+        self._arrived_ms = 0.0  # the oldest request that is not begun, by the stopwatch
         self._reading = True
         self._writable = True
         self._transport: asyncio.Transport
@@ -94,6 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(self._head)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if not self._arrived_ms:
+            self._arrived_ms = self._listener.clock.stopwatch_ms()
         if self._lease is not None:
             self._lease.received += nbytes
         else:
@@ -132,8 +135,9 @@ class Connection(asyncio.BufferedProtocol):
         while self._may_begin():
             frame = self._next_frame()
             if frame is None:
+                self._arrived_ms = 0.0
                 break
-            self._pipeline.on_frame(frame)
+            self._pipeline.on_frame(frame, self._arrived_ms)
             del frame  # or the next one would be received while this one's memory is held
         # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
         held = self._end - self._start

@@ -1,10 +1,14 @@
 """How late the event loop is: the one number that says whether something blocked it."""
 
+import time
+
+from ottla.exposition import Histogram
 from ottla.ports import Clock, TimerHandle
 
 INTERVAL_MS = 50
 LATE_MS = 50
 WINDOW = 1200  # samples: the last minute
+IDLE_SAMPLES = 20  # over which the idle share is averaged: a second
 
 
 class LagProbe:
@@ -15,6 +19,10 @@ class LagProbe:
         self._samples: list[int] = []
         self._due_ms = 0
         self._timer: TimerHandle | None = None
+        self.times = Histogram()
+        self.idle_ratio = 1.0  # of the last second: time in which the loop's thread did not compute
+        self._measured = (0.0, 0.0)  # when, and the thread's processor time then
+        self._until_measured = 0
 
     def start(self) -> None:
         self._due_ms = self._clock.monotonic_ms() + INTERVAL_MS
@@ -34,7 +42,19 @@ class LagProbe:
         return max(self._samples, default=0)
 
     def _on_timer(self) -> None:
-        self._samples.append(max(0, self._clock.monotonic_ms() - self._due_ms))
+        late_ms = max(0, self._clock.monotonic_ms() - self._due_ms)
+        self._samples.append(late_ms)
+        self.times.add(late_ms * 1000)
+        self._until_measured -= 1
+        if self._until_measured <= 0:
+            self._until_measured = IDLE_SAMPLES
+            self._measure()
         if len(self._samples) > WINDOW:
             del self._samples[: -WINDOW // 2]
         self.start()
+
+    def _measure(self) -> None:
+        (before, used_before), now, used = self._measured, time.monotonic(), time.thread_time()
+        self._measured = now, used
+        if before and now > before:
+            self.idle_ratio = min(max(1 - (used - used_before) / (now - before), 0.0), 1.0)

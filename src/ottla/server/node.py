@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.assembly import METADATA_FOLDER, Assembly
 from ottla.broker.broker import Broker
@@ -46,6 +46,7 @@ from ottla.storage.folder import LogFolder
 if TYPE_CHECKING:
     from ottla.broker.permits.access import Access
     from ottla.server.gate import Gate
+    from ottla.server.http import HttpServer
     from ottla.server.links import Link
     from ottla.server.peers import BrokerPeers
     from ottla.server.watch import PeerWatch
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     MakePeers = Callable[[int, Image, Link], BrokerPeers]
 
 log = logging.getLogger("ottla.server")
+
+T = TypeVar("T")
 
 
 class Node:
@@ -77,6 +80,8 @@ class Node:
         self.peers: BrokerPeers | None = None
         self._watch: PeerWatch | None = None
         self._is_joined = False  # until then other brokers are not watched
+        self.is_stopping = False
+        self._pages: HttpServer | None = None
         self._disks = disks
         self._make_clock, self._make_jobs, self._observe = make_clock, make_jobs, observe
         self._make_peers = make_peers
@@ -85,6 +90,11 @@ class Node:
         self.listeners: list[Listener] = []
         self.broker: Broker
         self.clock: LoopClock
+
+    @property
+    def is_bound(self) -> bool:
+        """It has its ports: everything that pages tell of is there."""
+        return hasattr(self, "endpoints")
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -249,6 +259,16 @@ class Node:
 
         return Gate(settings, self.broker.image, self.broker.tokens)
 
+    async def serve_pages(self, host: str, port: int) -> int:
+        """Metrics and health over HTTP, until the broker stops; may be called before `start`. The port."""
+        from ottla.server.http import HttpServer
+        from ottla.server.metrics.pages import Pages
+
+        if self._pages is None:
+            self._pages = HttpServer(Pages(self))
+            await self._pages.start(host, port)
+        return self._pages.port
+
     def give_memory_back(self) -> None:
         """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
         Trimmer(self.clock, self._jobs, self._drop_buffers).start()
@@ -261,6 +281,7 @@ class Node:
 
     async def stop(self) -> None:
         """Clean: leaders move away, everything is flushed, and the next start need not check it."""
+        self.is_stopping = True
         if self.is_clustered and self.config.controlled_shutdown_enable:
             await self.membership.leave()
         await self._stop_serving()
@@ -278,6 +299,7 @@ class Node:
         self._release()
 
     async def _stop_serving(self) -> None:
+        self.is_stopping = True
         self.membership.close()
         if self._watch is not None:
             self._watch.close()
@@ -286,6 +308,8 @@ class Node:
         self.broker.close()
         if self.peers is not None:
             await self.peers.close()
+        if self._pages is not None:
+            await self._pages.stop()
 
     def _release(self) -> None:
         self._jobs.close()
@@ -296,14 +320,18 @@ class Node:
 
     # -- threads ---------------------------------------------------------------------------------
 
-    async def _run(self, job: Callable[[], object]) -> object:
-        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    async def aside(self, job: Callable[[], T]) -> T:
+        """In a thread."""
+        return await self._run(job)
+
+    async def _run(self, job: Callable[[], T]) -> T:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def finished(result: object) -> None:
             if isinstance(result, Exception):
                 done.set_exception(result)
             else:
-                done.set_result(result)
+                done.set_result(result)  # type: ignore[arg-type]
 
         self._jobs.submit(job, finished)
         return await done

@@ -22,7 +22,7 @@ _SOURCE = (
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders", "columns", "valueFormat",
-    "valueSchema", "valueMode", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "path",
+    "valueSchema", "valueMode", "registry", "valueSubject", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "path",
     # Of Spark's own source. Our client asks again until kafka.default.api.timeout.ms instead of a number of times.
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
@@ -43,7 +43,18 @@ _DECIDED_BY_SPARK = {
 _KEY_STORE = "Java key stores cannot be read: convert it to PEM files"
 _KEY_STORE_FILES = (".jks", ".keystore", ".truststore", ".p12", ".pfx", ".bcfks")
 
+REGISTRY_FORMATS = {"avro": "AVRO", "json-schema": "JSON"}
+
 Specified = dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Values carry ids of a registry's schemas; `subject` has the one to read them with."""
+
+    url: str
+    subject: str
+    schema_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = COLUMNS[:-1]
     value_schema: str | None = None
+    registered: "Registered | None" = None
     fail_fast: bool = False
     group: str | None = None
     group_prefix: str = "spark-ottla"
@@ -98,6 +110,7 @@ class ReadOptions:
             _warn_of_streams(options)
         headers = options.boolean("includeHeaders", False)
         client = options.client(ConsumerSettings)
+        registered = _registered(options)
         return cls(
             client=client,
             **_topics(options),
@@ -109,7 +122,8 @@ class ReadOptions:
             max_records=options.number("maxRecordsPerPartition", at_least=1),
             fail_on_data_loss=options.boolean("failOnDataLoss", True),
             columns=_columns(options.text("columns"), headers),
-            value_schema=_value_schema(options),
+            value_schema=None if registered is not None else _value_schema(options),
+            registered=registered,
             fail_fast=options.one_of("valueMode", "permissive", "failfast") == "failfast",
             group=client.get("group.id"),
             group_prefix=options.text("groupIdPrefix") or "spark-ottla",
@@ -322,6 +336,23 @@ def _columns(given: str | None, headers: bool) -> tuple[str, ...]:
     if not wanted or len(set(wanted)) != len(wanted):
         raise OptionError(f"columns is {given!r}; name each column once")
     return tuple(known[each] for each in wanted)
+
+
+def _registered(options: _Options) -> Registered | None:
+    form = options.text("valueFormat")
+    url, subject = options.text("registry"), options.text("valueSubject")
+    if form not in REGISTRY_FORMATS:
+        if url is not None or subject is not None:
+            raise OptionError(f"registry and valueSubject need valueFormat={' or '.join(REGISTRY_FORMATS)}")
+        return None
+    if url is None:
+        raise OptionError(f"valueFormat={form} needs registry, for example http://localhost:8081")
+    if options.text("valueSchema") is not None:
+        raise OptionError(f"valueFormat={form} takes its schema from the registry; leave out valueSchema")
+    topics = [topic.strip() for topic in (options.text("subscribe") or "").split(",") if topic.strip()]
+    if subject is None and len(topics) != 1:
+        raise OptionError("with several topics, valueSubject has to name the schema's subject")
+    return Registered(url, subject or f"{topics[0]}-value", REGISTRY_FORMATS[form])
 
 
 def _value_schema(options: _Options) -> str | None:

@@ -30,7 +30,13 @@ _ALLOWED = {
 
 def schema_text(options: ReadOptions) -> str:
     """What is read, in Spark's own words; Spark itself parses it."""
-    types = {**_TYPES, **({"value": options.value_schema} if options.value_schema else {})}
+    value = options.value_schema
+    if options.registered is not None:
+        from ottla.spark.registry_values import struct_text
+
+        of = options.registered
+        value, _ = struct_text(of.url, of.subject, of.schema_type)
+    types = {**_TYPES, **({"value": value} if value else {})}
     return ", ".join(f"`{name}` {types[name]}" for name in options.columns)
 
 
@@ -38,7 +44,7 @@ def check_own(schema: Any, options: ReadOptions) -> None:
     """The source decides on its schema, as Spark's own does; `.schema(...)` would only rename or lose columns."""
     asked = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
     own = {name: _TYPES[name].lower().replace(" ", "") for name in options.columns}
-    if options.value_schema and "value" in asked:
+    if (options.value_schema or options.registered) and "value" in asked:
         own["value"] = asked["value"]
     if asked != own:
         raise SchemaError(

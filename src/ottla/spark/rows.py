@@ -1,13 +1,16 @@
 """What the client has decoded, as Spark expects it: the selected columns, and values decoded by a schema."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.spark.json_values import JsonValues
-from ottla.spark.options import ReadOptions
+from ottla.spark.options import ReadOptions, Registered
+
+if TYPE_CHECKING:
+    from ottla.spark.registry_values import RegistryValues
 
 Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -15,12 +18,15 @@ Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
 def shape(options: ReadOptions, schema: Any) -> Shape:
     """From what the client decodes to exactly what Spark expects."""
     columns = list(options.columns)
-    values: JsonValues | None = None
-    if options.value_schema and "value" in columns:
+    values: JsonValues | RegistryValues | None = None
+    if (options.value_schema or options.registered) and "value" in columns:
         from pyspark.sql.pandas.types import to_arrow_type
 
         kind = to_arrow_type(schema["value"].dataType, timezone="UTC")
-        values = JsonValues(kind, fail_fast=options.fail_fast)
+        if options.registered is None:
+            values = JsonValues(kind, fail_fast=options.fail_fast)
+        else:
+            values = _registered(options.registered, kind, options.fail_fast)
 
     def shaped(rows: pa.RecordBatch) -> pa.RecordBatch:
         picked = rows.select(columns)
@@ -29,6 +35,13 @@ def shape(options: ReadOptions, schema: Any) -> Shape:
         return picked if values is None else _with(picked, "value", values.decode(rows))
 
     return shaped
+
+
+def _registered(of: Registered, kind: Any, fail_fast: bool) -> "RegistryValues":
+    from ottla.spark.registry_values import RegistryValues, struct_text
+
+    _, reader = struct_text(of.url, of.subject, of.schema_type)
+    return RegistryValues(kind, of.url, of.schema_type, reader, fail_fast=fail_fast)
 
 
 def _with(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

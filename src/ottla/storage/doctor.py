@@ -97,9 +97,9 @@ def _check_checkpoint(disk: Disk, name: str, ends: dict[TopicPartition, int]) ->
         return
     for (topic, partition), offset in offsets.items():
         end = ends.get((topic, partition))
-        if end is None:
+        if end is None and offset:  # an empty partition has no folder before its first record
             yield Finding(name, f"{topic}-{partition} is not in this folder", offset=offset)
-        elif offset > end:
+        elif end is not None and offset > end:
             yield Finding(name, f"{topic}-{partition} ends before that, at {end}", offset=offset)
 
 

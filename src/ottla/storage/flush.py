@@ -66,10 +66,10 @@ class Durability:
     __slots__ = (
         "_disk",
         "_folder",
-        "_generation",
         "_names_changed",
         "_unflushed_since_ms",
         "_unsynced",
+        "generation",
         "point",
     )
 
@@ -80,7 +80,7 @@ class Durability:
         self._names_changed = True
         self._unsynced: list[str] = []
         self._unflushed_since_ms: int | None = None
-        self._generation = 0  # a truncation during a flush makes its result worthless
+        self.generation = 0  # a truncation during a flush makes its result worthless
 
     def on_append(self, now_ms: int) -> None:
         if self._unflushed_since_ms is None:
@@ -101,7 +101,7 @@ class Durability:
 
     def on_truncated(self, end_offset: int) -> None:
         self.point = min(self.point, end_offset)
-        self._generation += 1
+        self.generation += 1
         self._names_changed = True
 
     def is_due(self, end_offset: int, active_base_offset: int, config: LogConfig, now_ms: int) -> bool:
@@ -132,7 +132,7 @@ class Durability:
             kinds = SEGMENT_KINDS if segment.is_sealed else (LOG,)
             paths.extend(segment.path(kind) for kind in kinds)
         flush = Flush(
-            self._disk, self._folder, end_offset, self._generation, writes, paths, self._names_changed
+            self._disk, self._folder, end_offset, self.generation, writes, paths, self._names_changed
         )
         self._unsynced, self._names_changed, self._unflushed_since_ms = [], False, None
         return flush
@@ -143,5 +143,5 @@ class Durability:
         self._unflushed_since_ms = self._unflushed_since_ms or now_ms
 
     def on_flushed(self, flush: Flush) -> None:
-        if flush.generation == self._generation:
+        if flush.generation == self.generation:
             self.point = max(self.point, flush.up_to)

@@ -5,9 +5,12 @@ from typing import Any
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Pipeline
 from ottla.streams import nodes
+from ottla.streams.compiling import stages
+from ottla.streams.describing import describe
 from ottla.streams.dsl import Builder, Stream, Table
 from ottla.streams.errors import BadTopology
 from ottla.streams.graph import Graph
+from ottla.streams.guarding import chosen
 from ottla.streams.serdes import Serde, bytes_, string
 
 
@@ -16,6 +19,10 @@ class App:
 
     Time is that of the records, as in Kafka Streams. With `clock="wall"` it also moves while nothing comes, to the
     wall clock minus `lateness_ms`, so that windows close; records that come even later are late then.
+
+    `errors`: what becomes of a record that cannot be read, processed or written: "fail" (the default) stops the
+    application, "skip" leaves it out and counts it. With `errors_dead_letter_queue_topic_name="..."` it is left out
+    and goes to that topic.
     """
 
     def __init__(
@@ -25,11 +32,13 @@ class App:
         *,
         clock: str = "events",
         lateness_ms: int = 10_000,
+        errors: str | None = None,
         **client: Any,
     ) -> None:
         self.name = name
         self._timing = {"clock": clock, "lateness_ms": lateness_ms}
         self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
+        self._policy = chosen(errors, self._client)
         self._builder = Builder(name, Graph())
 
     def stream(self, topic: str, key: Serde = string, value: Serde = bytes_) -> Stream:
@@ -43,13 +52,21 @@ class App:
         number = self._builder.graph.add("KTABLE-SOURCE", node, [source], [store])
         return Table(self._builder, number, key, value, number, store.name, value, store.name)
 
+    def use(self, **client: Any) -> None:
+        """Other settings of clients, under Kafka's names."""
+        self._client.update(client)
+
     def pipeline(self, **options: Any) -> Pipeline:
         """What `ottla.pipelines` runs; `options` are those of `Pipeline`."""
         graph = self._builder.graph
         if not graph.nodes:
             raise BadTopology(f"app {self.name} reads nothing; begin with app.stream(...) or app.table(...)")
         return Pipeline(
-            self.name, graph.stages(**self._timing), self._client, tuple(graph.repartitions), **options
+            self.name,
+            stages(graph, self._policy, **self._timing),
+            self._client,
+            tuple(graph.repartitions),
+            **options,
         )
 
     def run(self, spark: Any = None, *, state_dir: str | None = None, **options: Any) -> None:
@@ -58,29 +75,30 @@ class App:
 
         pipelines.run(self.pipeline(state_dir=state_dir), spark, **options)
 
+    def store(self, name: str, bootstrap: str | None = None) -> Any:
+        """Rows of a store, read from its changelog and followed: from any process, whether the app runs or not."""
+        from ottla.streams.queries import Follower
+        from ottla.streams.views import stored, view
+
+        graph = self._builder.graph
+        stored(graph, name)  # a name that the app does not have is told before anything is asked for
+        spec = next(each for placed in graph.nodes for each in placed.stores if each.name == name)
+        client = {**self._client, **({"bootstrap.servers": bootstrap} if bootstrap else {})}
+        follower = Follower(client, spec, f"{self.name}-{name}-changelog")
+        return view(graph, name, follower.look, follower.lock)
+
     def describe(self) -> str:
         """The topology in the words of Kafka Streams."""
-        lines = ["Topologies:"]
-        children: dict[int, list[str]] = {}
-        for placed in self._builder.graph.nodes:
-            for parent in placed.parents:
-                children.setdefault(parent, []).append(placed.name)
-        parents = {placed.number: placed.name for placed in self._builder.graph.nodes}
-        for index, part in enumerate(self._builder.graph.parts()):
-            lines.append(f"   Sub-topology: {index}")
-            for placed in part:
-                kind, told = _told(placed)
-                lines.append(f"    {kind}: {placed.name} ({told})")
-                if kind != "Sink":
-                    lines.append(f"      --> {', '.join(children.get(placed.number, [])) or 'none'}")
-                if placed.parents:
-                    lines.append(f"      <-- {', '.join(parents[parent] for parent in placed.parents)}")
-        return "\n".join(lines)
+        return describe(self._builder.graph)
 
+    def mermaid(self) -> str:
+        """The topology as a picture for Markdown."""
+        from ottla.streams.picturing import mermaid
 
-def _told(placed: Any) -> tuple[str, str]:
-    if isinstance(placed.node, nodes.Source):
-        return "Source", f"topics: [{placed.node.name}]"
-    if isinstance(placed.node, nodes.Sink):
-        return "Sink", f"topic: {placed.node.topic}"
-    return "Processor", f"stores: [{', '.join(store.name for store in placed.stores)}]"
+        return mermaid(self._builder.graph)
+
+    def svg(self) -> str:
+        """The topology as a picture."""
+        from ottla.streams.picturing import svg
+
+        return svg(self._builder.graph)

@@ -1,19 +1,41 @@
 """`TestDriver`: an application without broker, JVM or Spark. Each record is a step; time moves when it is told to."""
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Step
 from ottla.pipelines.state.store import KeyedStore
-from ottla.pipelines.topology import Stage, TaskId, upstream_first
+from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_first
 from ottla.streams import nodes
 from ottla.streams.app import App
 from ottla.streams.errors import BadTopology
-from ottla.streams.serdes import Serde, objects
+from ottla.streams.guarding import MARK
+from ottla.streams.serdes import Serde, bytes_, milliseconds, objects
+from ottla.streams.views import view
 from ottla.wire import columns
+
+Headers = list[tuple[str, bytes | None]]
+
+
+# The columns of a single record that are always the same: most steps have one.
+_ZERO = pa.array(np.zeros(1, np.int32))
+_FIRST = pa.array(np.zeros(1, np.int64))
+_NO_HEADERS = pa.array([[]], columns.HEADERS)
+
+
+class Written(NamedTuple):
+    """A record as it would lie in its topic."""
+
+    key: bytes | None
+    value: bytes | None
+    time_ms: int
+    headers: Headers | None = None
 
 
 class TestDriver:
@@ -23,11 +45,13 @@ class TestDriver:
 
     def __init__(self, app: App, time_ms: int = 0) -> None:
         self._pipeline = app.pipeline()
-        self._nodes = app._builder.graph.nodes
+        self._graph = app._builder.graph
+        self._dead_letters = app._policy.outputs
         self._tasks = [_Task(stage) for stage in upstream_first(self._pipeline)]
-        self._written: dict[str, list[tuple[Any, Any, int]]] = {}
-        self._waiting: list[tuple[str, pa.RecordBatch]] = []
-        self._next_ms = time_ms
+        self._readers = _readers(self._pipeline, self._tasks)
+        self._written: dict[str, list[Written]] = {}
+        self._waiting: deque[tuple[str, pa.RecordBatch]] = deque()
+        self.now_ms = time_ms
 
     def __enter__(self) -> "TestDriver":
         return self
@@ -38,76 +62,97 @@ class TestDriver:
         pass
 
     def input(self, topic: str) -> "Input":
-        for placed in self._nodes:
+        for placed in self._graph.nodes:
             if isinstance(placed.node, nodes.Source) and placed.node.name == topic:
                 return Input(self, topic, placed.node.key, placed.node.value)
         raise BadTopology(f"the app does not read {topic}")
 
     def output(self, topic: str) -> "Output":
-        for placed in self._nodes:
+        if topic in self._dead_letters:
+            return Output(self._written.setdefault(topic, []), bytes_, bytes_)
+        for placed in self._graph.nodes:
             if isinstance(placed.node, nodes.Sink) and placed.node.topic == topic:
                 return Output(self._written.setdefault(topic, []), placed.node.key, placed.node.value)
         raise BadTopology(f"the app does not write to {topic}")
 
-    def store(self, name: str) -> "Store":
-        for placed in self._nodes:
-            for spec in placed.stores:
-                if spec.name == name:
-                    store = next(task.stores[name] for task in self._tasks if name in task.stores)
-                    return Store(store, placed.node)
+    def written(self, topic: str) -> list[Written]:
+        """The bytes that went to a topic, internal ones and changelogs included."""
+        return self._written.get(topic, [])
+
+    def store(self, name: str) -> Any:
+        """Read access: by key; of windows and sessions also by time."""
+        for task in self._tasks:
+            if name in task.stores:
+                return view(self._graph, name, partial(task.stores.__getitem__, name))
         raise BadTopology(f"the app has no store {name}")
 
-    def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
-        """Moves the wall clock, and with it every stage."""
-        self._next_ms += int(seconds * 1000) + ms
+    def errors(self) -> dict[str, int]:
+        """How many records were skipped, by what failed: deserialization, processing, production."""
+        counts: dict[str, int] = {}
         for task in self._tasks:
-            self._take(task, task.step(None, self._next_ms))
-        self._drain()
+            for mark, count in task.marks.items():
+                if mark.startswith(MARK):
+                    kind = mark.removeprefix(MARK)
+                    counts[kind] = counts.get(kind, 0) + count
+        return counts
 
-    def _feed(self, topic: str, rows: pa.RecordBatch) -> None:
+    def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
+        """Moves the wall clock: it is time for what was scheduled by it. With `App(clock="wall")` stages move too, so
+        that windows close."""
+        self.now_ms += int(seconds * 1000) + ms
+        for task in self._tasks:
+            self._take(task, task.step(None, self.now_ms))
+            self._drain()
+
+    def feed(self, topic: str, rows: pa.RecordBatch) -> None:
+        """Rows in the schema of a fetch, as one step."""
         self._waiting.append((topic, rows))
         self._drain()
 
     def _drain(self) -> None:
         """Until nothing is on its way through internal topics."""
         while self._waiting:
-            topic, rows = self._waiting.pop(0)
-            for task in self._tasks:
-                names = {self._pipeline.topic(name): name for name in task.stage.inputs}
-                if topic in names:
-                    self._take(task, task.step(rows, None))
+            topic, rows = self._waiting.popleft()
+            task = self._readers.get(topic)
+            if task is not None:
+                self._take(task, task.step(rows, self.now_ms))
 
     def _take(self, task: "_Task", step: Step) -> None:
         for output, rows in step.emitted:
-            name = self._pipeline.topic(output)
-            if name != output:
-                self._waiting.append((name, _read(name, rows)))
-                continue
-            cells = (
-                rows.column("key").to_pylist(),
-                rows.column("value").to_pylist(),
-                rows.column("timestamp").to_pylist(),
-            )
-            self._written.setdefault(name, []).extend(zip(*cells, strict=True))
+            topic = self._pipeline.topic(output)
+            self._written.setdefault(topic, []).extend(_written(rows))
+            if topic in self._readers and topic != output:
+                self._waiting.append((topic, _read(topic, rows)))
+        for name, changes in task.changes.items():
+            self._written.setdefault(self._pipeline.changelog(name), []).extend(_written(changes))
 
 
 class _Task:
+    """What a stream task does in a step, without a log."""
+
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.stores: dict[str, KeyedStore] = {spec.name: KeyedStore(spec) for spec in stage.stores}
+        self.changes: dict[str, pa.RecordBatch] = {}
+        self._id = TaskId(stage.name, 0)
+        self._outputs = frozenset(stage.outputs)
         self._operator = stage.operator()
         self._time_ms = -1
+        self.marks: dict[str, int] = {}
 
-    def step(self, rows: pa.RecordBatch | None, wall_ms: int | None) -> Step:
-        step = Step(TaskId(self.stage.name, 0), self.stores, frozenset(self.stage.outputs), self._time_ms)
+    def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
+        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self.marks)
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
-            newest = max(rows.column("timestamp").cast(pa.int64()).to_pylist()) // 1000
-        self._time_ms = step.time_ms = max(self._time_ms, newest, -1 if wall_ms is None else wall_ms)
+            newest = int(milliseconds(rows.column("timestamp")).max())
+        elif self.stage.clock == WALL:
+            newest = wall_ms
+        self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
-        for store in self.stores.values():
-            store.changes(max(0, self._time_ms))
+        self.marks = step.marks
+        changes = {name: store.changes(max(0, self._time_ms)) for name, store in self.stores.items()}
+        self.changes = {name: changed for name, changed in changes.items() if changed.num_rows}
         return step
 
 
@@ -117,80 +162,107 @@ class Input:
     def __init__(self, driver: TestDriver, topic: str, key: Serde, value: Serde) -> None:
         self._driver, self._topic, self._key, self._value = driver, topic, key, value
 
-    def pipe(self, value: Any, key: Any = None, at: int | None = None) -> None:
+    def pipe(
+        self, value: Any, key: Any = None, at: int | None = None, headers: Headers | None = None
+    ) -> None:
         """`at` is the record's time in milliseconds; without it, that of the driver."""
-        stamp = self._driver._next_ms if at is None else at
-        columns_ = [self._key.encode([key]), self._value.encode([value]), pa.array([stamp], pa.int64())]
-        rows = pa.RecordBatch.from_arrays(columns_, names=["key", "value", "timestamp"])
-        self._driver._feed(self._topic, _read(self._topic, rows))
+        self.pipe_bytes(self._key.encode([key]), self._value.encode([value]), at, headers)
+
+    def pipe_bytes(self, key: Any, value: Any, at: int | None = None, headers: Headers | None = None) -> None:
+        """A record as others may have written it: what no serde would."""
+        keys, values = (
+            cell if isinstance(cell, pa.Array) else pa.array([cell], pa.binary()) for cell in (key, value)
+        )
+        stamps = np.array([self._driver.now_ms if at is None else at], np.int64)
+        self._driver.feed(self._topic, _fetched(self._topic, keys, values, stamps, [headers]))
+
+    def pipe_all(self, records: Iterable[tuple[Any, Any, int]]) -> None:
+        """Keys, values and times, one step each."""
+        for key, value, at in records:
+            self.pipe(value, key, at)
 
 
 class Output:
     """What was written to a topic."""
 
-    def __init__(self, cells: list[tuple[Any, Any, int]], key: Serde, value: Serde) -> None:
-        self._cells, self._key, self._value = cells, key, value
+    def __init__(self, written: list[Written], key: Serde, value: Serde) -> None:
+        self._written, self._key, self._value = written, key, value
 
     def records(self) -> list[tuple[Any, Any, int]]:
         """Key, value and time of all, in order."""
-        keys, values = ([cells[i] for cells in self._cells] for i in (0, 1))
-        decoded = (
-            objects(s.decode(pa.array(c, pa.binary()))) for s, c in ((self._key, keys), (self._value, values))
+        keys, values = (
+            objects(serde.decode(pa.array([record[place] for record in self._written], pa.binary())))
+            for place, serde in enumerate((self._key, self._value))
         )
-        return list(zip(*decoded, [at for _, _, at in self._cells], strict=True))
+        return list(zip(keys, values, [record.time_ms for record in self._written], strict=True))
 
     def values(self) -> list[Any]:
         return [value for _, value, _ in self.records()]
 
+    def headers(self) -> list[Headers]:
+        return [record.headers or [] for record in self._written]
+
     def table(self) -> dict[Any, Any]:
         """The latest value of each key; a record without value deletes."""
-        found: dict[Any, Any] = {}
+        rows: dict[Any, Any] = {}
         for key, value, _ in self.records():
             if value is None:
-                found.pop(key, None)
+                rows.pop(key, None)
             else:
-                found[key] = value
-        return found
+                rows[key] = value
+        return rows
 
 
-class Store(Mapping[Any, Any]):
-    """The rows of a store, as the app's serdes give them."""
+def _readers(pipeline: Pipeline, tasks: list[_Task]) -> dict[str, _Task]:
+    """The stage that reads a topic: there is one at most."""
+    return {pipeline.topic(name): task for task in tasks for name in task.stage.inputs}
 
-    def __init__(self, store: KeyedStore, node: Any) -> None:
-        self._store, self._node = store, node
 
-    def __getitem__(self, key: Any) -> Any:
-        row = int(self._store.find(self._node.key.encode([key]))[0])
-        if row < 0:
-            raise KeyError(key)
-        if isinstance(self._node, nodes.Count):
-            return int(self._store["n"][row])
-        return objects(self._node.value.decode(self._store.values([row])))[0]
+def _written(rows: pa.RecordBatch) -> list[Written]:
+    names = rows.schema.names
+    stamps = rows.column("timestamp")
+    times = stamps.to_pylist() if pa.types.is_integer(stamps.type) else milliseconds(stamps).tolist()
+    headers = [_pairs(cell) for cell in rows.column("headers").to_pylist()] if "headers" in names else None
+    keys = rows.column("key").to_pylist() if "key" in names else [None] * rows.num_rows
+    cells = zip(keys, rows.column("value").to_pylist(), times, strict=True)
+    return [Written(*cell, headers[at] if headers else None) for at, cell in enumerate(cells)]
 
-    def __iter__(self) -> Iterator[Any]:
-        rows = self._store.alive().nonzero()[0]
-        return iter(objects(self._node.key.decode(self._store.keys(rows))))
 
-    def __len__(self) -> int:
-        return len(self._store)
+def _pairs(cell: list[dict[str, Any]] | None) -> Headers | None:
+    return None if cell is None else [(header["key"], header["value"]) for header in cell]
 
 
 def _read(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     """As it comes from the topic."""
-    count = rows.num_rows
-    stamps = pa.array([at * 1000 for at in rows.column("timestamp").to_pylist()], pa.int64()).cast(
-        columns.TIMESTAMP
+    headers = (
+        [_pairs(cell) for cell in rows.column("headers").to_pylist()]
+        if "headers" in rows.schema.names
+        else None
     )
-    zeros = pa.array([0] * count, pa.int32())
-    return pa.RecordBatch.from_arrays(
-        [
-            rows.column("key"),
-            rows.column("value"),
-            pa.array([topic] * count, pa.string()),
-            zeros,
-            pa.array(range(count), pa.int64()),
-            stamps,
-            zeros,
-        ],
-        schema=columns.SCHEMA,
-    )
+    stamps = rows.column("timestamp").to_numpy()
+    return _fetched(topic, rows.column("key"), rows.column("value"), stamps, headers)
+
+
+def _fetched(
+    topic: str, keys: pa.Array, values: pa.Array, stamps_ms: Any, headers: list[Headers | None] | None
+) -> pa.RecordBatch:
+    count = len(keys)
+    zeros = _ZERO if count == 1 else pa.array(np.zeros(count, np.int32))
+    cells = _NO_HEADERS
+    if count > 1 or (headers and headers[0]):
+        cells = pa.array([_structs(cell or []) for cell in headers or [[]] * count], columns.HEADERS)
+    arrays = [
+        keys,
+        values,
+        pa.array([topic] * count, pa.string()),
+        zeros,
+        _FIRST if count == 1 else pa.array(np.arange(count)),
+        pa.array(stamps_ms * 1000).view(columns.TIMESTAMP),
+        zeros,
+        cells,
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
+
+
+def _structs(headers: Headers) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in headers]

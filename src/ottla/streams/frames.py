@@ -17,6 +17,11 @@ class Frame:
     values: Column
     times: Any  # int64, milliseconds
     olds: Column | None = None
+    headers: Column | None = (
+        None  # of each record a list of pairs, or Arrow's lists of structs; None: there are none
+    )
+    targets: list[str | None] | None = None  # which child of a processor is meant
+    origins: Any = None  # places among the records that were read, if somebody asks which record failed
 
     def __len__(self) -> int:
         return len(self.times)
@@ -26,11 +31,31 @@ class Frame:
 
     def take(self, places: Any) -> "Frame":
         olds = None if self.olds is None else pick(self.olds, places)
-        return Frame(pick(self.keys, places), pick(self.values, places), self.times[places], olds)
+        headers = None if self.headers is None else pick(self.headers, places)
+        targets = None if self.targets is None else pick(self.targets, places)
+        keys, values = pick(self.keys, places), pick(self.values, places)
+        origins = None if self.origins is None else self.origins[places]
+        return Frame(keys, values, self.times[places], olds, headers, targets, origins)
+
+    def with_origins(self, origins: Any) -> "Frame":
+        return replace(self, origins=origins)
+
+    def header_pairs(self) -> list[list[tuple[str, bytes | None]]]:
+        """Names and bytes, of each record."""
+        if self.headers is None:
+            return [[] for _ in range(len(self))]
+        if isinstance(self.headers, list):
+            return self.headers
+        cells = self.headers.to_pylist()
+        return [[(header["key"], header["value"]) for header in cell or ()] for cell in cells]
+
+    def untargeted(self) -> "Frame":
+        return replace(self, targets=None)
 
     def where(self, wanted: Any) -> "Frame":
         """The records for which a list or array of truth values says so."""
-        return self.take(np.flatnonzero(np.asarray(wanted, bool)))
+        truth = np.asarray(wanted, bool)
+        return self if truth.all() else self.take(np.flatnonzero(truth))
 
     def with_values(self, values: Column) -> "Frame":
         return replace(self, values=values)
@@ -51,6 +76,24 @@ def merged(frames: Sequence[Frame]) -> Frame:
     found = [frame for frame in frames if len(frame)]
     if len(found) < 2:
         return found[0] if found else EMPTY
+    whole = concatenated(found)
+    return whole.take(np.argsort(whole.times, kind="stable"))
+
+
+def concatenated(frames: Sequence[Frame]) -> Frame:
+    """All records, one frame after the other."""
+    found = [frame for frame in frames if len(frame)]
+    if len(found) < 2:
+        return found[0] if found else EMPTY
+    headers = targets = olds = origins = None
+    if any(frame.headers is not None for frame in found):
+        headers = [cell for frame in found for cell in frame.header_pairs()]
+    if any(frame.targets is not None for frame in found):
+        targets = [target for frame in found for target in frame.targets or [None] * len(frame)]
+    if all(frame.olds is not None for frame in found):
+        olds = joined([frame.olds for frame in found])
+    if all(frame.origins is not None for frame in found):
+        origins = np.concatenate([frame.origins for frame in found])
+    keys, values = joined([frame.keys for frame in found]), joined([frame.values for frame in found])
     times = np.concatenate([frame.times for frame in found])
-    whole = Frame(joined([f.keys for f in found]), joined([f.values for f in found]), times)
-    return whole.take(np.argsort(times, kind="stable"))
+    return Frame(keys, values, times, olds, headers, targets, origins)

@@ -2,17 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-from ottla.pipelines.operators import Operator, Step
 from ottla.pipelines.state.spec import StoreSpec
-from ottla.pipelines.topology import Repartition, Stage
+from ottla.pipelines.topology import Repartition
 from ottla.streams.errors import BadTopology
-from ottla.streams.frames import EMPTY, Frame, merged
-from ottla.streams.nodes import Node, Sink, Source
+from ottla.streams.nodes import Node
 
 
 @dataclass(frozen=True)
@@ -62,71 +56,3 @@ class Graph:
             [self.nodes[number] for number, of in enumerate(part_of) if of == part]
             for part in sorted(set(part_of))
         ]
-
-    def stages(self, **timing: object) -> tuple[Stage, ...]:
-        """For a pipeline."""
-        return tuple(_stage(index, part, timing) for index, part in enumerate(self.parts()))
-
-
-def _stage(index: int, part: list[Placed], timing: dict[str, object]) -> Stage:
-    inputs = [placed.node.topic for placed in part if isinstance(placed.node, Source)]
-    outputs = [placed.node.topic for placed in part if isinstance(placed.node, Sink)]
-    return Stage(
-        str(index),
-        tuple(dict.fromkeys(inputs)),
-        _Making(tuple(part)),
-        tuple(store for placed in part for store in placed.stores),
-        tuple(dict.fromkeys(outputs)),
-        **timing,  # type: ignore[arg-type]
-    )
-
-
-@dataclass(frozen=True)
-class _Making:
-    part: tuple[Placed, ...]
-
-    def __call__(self) -> "Flow":
-        return Flow(self.part)
-
-
-class Flow(Operator):
-    """A sub-topology at work. Records of several topics go through it in their merged order, run by run."""
-
-    def __init__(self, part: Iterable[Placed]) -> None:
-        self._part = tuple(part)
-
-    def process(self, rows: pa.RecordBatch, step: Step) -> None:
-        for topic, run in runs(rows):
-            self._run(topic, run, step)
-            # The next records meet the time that these have brought.
-            newest = pc.max(run.column("timestamp").cast(pa.int64())).as_py() // 1000
-            step.time_ms = max(step.time_ms, newest)
-
-    def advance(self, step: Step) -> None:
-        frames: dict[int, Frame] = {}
-        for placed in self._part:
-            given = merged([frames[parent] for parent in placed.parents])
-            made = placed.node.run(given, step) if len(given) else EMPTY
-            frames[placed.number] = merged([made, placed.node.on_time(step)])
-
-    def _run(self, topic: str, rows: pa.RecordBatch, step: Step) -> None:
-        frames: dict[int, Frame] = {}
-        for placed in self._part:
-            node = placed.node
-            if isinstance(node, Source):
-                frames[placed.number] = node.read(rows) if node.name == topic else EMPTY
-            else:
-                given = merged([frames[parent] for parent in placed.parents])
-                frames[placed.number] = node.run(given, step) if len(given) else EMPTY
-
-
-def runs(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Neighbours of one topic."""
-    topics = rows.column("topic")
-    if not rows.num_rows:
-        return []
-    if len(pc.unique(topics)) == 1:
-        return [(topics[0].as_py(), rows)]
-    names = topics.to_pylist()
-    edges = [0, *(at for at in range(1, len(names)) if names[at] != names[at - 1]), len(names)]
-    return [(names[a], rows.slice(a, b - a)) for a, b in pairwise(edges)]

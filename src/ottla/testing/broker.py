@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla import errors
 from ottla.errors import ProtocolError
@@ -18,6 +18,9 @@ from ottla.testing.settings import texts_of
 from ottla.testing.topics import create_topic, delete_topic
 from ottla.testing.waits import Waits
 
+if TYPE_CHECKING:
+    from ottla.testing.registry import BrokerRegistry
+
 Duration = timedelta | float  # a plain number is milliseconds
 ErrorLike = str | int | ProtocolError | type[ProtocolError]
 
@@ -30,7 +33,36 @@ class Broker(Waits, Host):
 
     `security` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; `users` are names and passwords, for PLAIN and SCRAM;
     with `authorizer=True` nobody but the user `admin` may do anything until `allow`.
+
+    With `registry=True` a schema registry comes with it: `broker.registry` is its address.
     """
+
+    _registry: "BrokerRegistry | None" = None
+
+    def start(self) -> Self:
+        super().start()
+        if self._wants_registry:
+            from ottla.testing.registry import BrokerRegistry
+
+            try:
+                self._registry = BrokerRegistry(self.client_settings())
+            except BaseException:
+                self.stop()
+                raise
+        return self
+
+    def stop(self) -> None:
+        if self._registry is not None:
+            self._registry.stop()
+            self._registry = None
+        super().stop()
+
+    @property
+    def registry(self) -> str:
+        """The address of the schema registry."""
+        if self._registry is None:
+            raise RuntimeError("there is no schema registry: start the broker with Broker(registry=True)")
+        return self._registry.address
 
     # -- topics ------------------------------------------------------------------------------------------
 

@@ -45,11 +45,13 @@ class Host:
         security: str = "PLAINTEXT",
         users: Mapping[str, str] | None = None,
         authorizer: bool = False,
+        registry: bool = False,
         **more: Any,
     ) -> None:
         self._host, self._wanted_port = host, port
         self._security, self._users, self._has_authorizer = security, dict(users or {}), authorizer
         self._settings = {**(settings or {}), **more}
+        self._wants_registry = registry
         self._folder = None if data is None else os.fspath(data)
         self._disk = None if data is not None else MemoryDisk(now_ms=self._now_ms)
         self._faults, self._seen, self._news = Faults(), Seen(), News()
@@ -131,6 +133,11 @@ class Host:
         """HOST:PORT, for `bootstrap.servers`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self.port}"
+
+    @property
+    def http(self) -> str:
+        """HOST:PORT of `/metrics`, `/metrics/partitions` and `/health`, served from the first question on."""
+        return f"127.0.0.1:{self._run(self._running().serve_pages('127.0.0.1', 0))}"
 
     @property
     def port(self) -> int:

@@ -194,9 +194,18 @@ def restamp(
 
 
 def stamp_producer(
-    batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int
+    batch: bytearray | memoryview,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool | None = None,
 ) -> None:
-    """Who sends it, and under which sequence; and the CRC over that."""
+    """Who sends it, under which sequence and (unless None) whether in a transaction; and the CRC over that."""
+    if transactional is not None:
+        (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+        attributes = attributes | TRANSACTIONAL if transactional else attributes & ~TRANSACTIONAL
+        _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes)
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _seal(batch, 0, len(batch))
 

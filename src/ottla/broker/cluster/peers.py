@@ -22,6 +22,7 @@ class Lane(Enum):
     FORWARD = "forward"
     MARKERS = "markers"
     VERIFY = "verify"
+    OFFSETS = "offsets"
 
 
 class Call(Protocol):

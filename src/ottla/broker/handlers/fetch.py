@@ -317,6 +317,8 @@ async def _read(
 ) -> PartitionData:
     """The first partition with records gives at least one batch, however large."""
     wanted, log, throttle = readable.wanted, readable.log, readable.throttle
+    if not reader.is_follower:
+        readable.partition.traffic.fetches += 1
     if not readable.is_as_it_was():  # others had their turn since it was looked at
         raise errors.NotLeaderOrFollower()
     data = _empty(log, wanted, reader)
@@ -330,6 +332,10 @@ async def _read(
     if at_once < most and len(taken.data) < most:
         taken = await _read_on(readable, taken, most, end, context)
     data.records = taken.data
+    if reader.is_follower:
+        readable.partition.traffic.replication_bytes_out += len(taken.data)
+    else:
+        readable.partition.traffic.bytes_out += len(taken.data)
     if throttle is not None:
         throttle.take(len(taken.data), now_ms)
     if reader.read_committed:
@@ -393,6 +399,7 @@ def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> Pa
         current_leader=NO_LEADER,
         snapshot_id=NO_SNAPSHOT,
     )
+    context.replicas.traffic_of(wanted.topic).failed_fetches += 1
     if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):
         leader, epoch = current_leader(context, wanted.topic, wanted.partition)
         data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)

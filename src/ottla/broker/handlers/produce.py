@@ -138,6 +138,7 @@ class _Appending:
         self._unpacked_at_once = 0
         try:
             partition, log = self._leader(topic, data)
+            partition.traffic.produces += 1
             log_start_offset = log.log_start_offset
             accepted = self._accept_at_once(records, log)
             if accepted is None:
@@ -147,6 +148,7 @@ class _Appending:
         except Exception as failure:
             error = protocol_error(failure, f"produce to partition {data.index} of {topic.name}")
             response = self._failed(data.index, error, topic)
+            self._context.replicas.traffic_of(topic.name or topic.topic_id).failed_produces += 1
             if _is_checked_by_the_log(error):
                 response.log_start_offset = log_start_offset
             pending = _Pending(response)

@@ -18,6 +18,7 @@ from ottla.metadata.records import (
 )
 from ottla.ports import Clock, Jobs
 from ottla.replication.partition import Partition
+from ottla.replication.traffic import Traffic
 from ottla.storage.folder import LogFolder, Opening, duplicates
 from ottla.storage.folder_names import partition_folder
 from ottla.storage.log import Location, Log
@@ -50,6 +51,9 @@ class Replicas:
         self._watchers: list[Watcher] = []
         self._by_topic: dict[bytes, set[Key]] = {}
         self._home: dict[Key, LogFolder] = {}
+        self.traffic: dict[str, Traffic] = {}  # by topic
+        self.other_traffic = Traffic()  # of topics that are not here, or not any more
+        self.isr_shrinks = self.isr_expands = 0  # of partitions that this broker leads
 
     def watch(self, watcher: Watcher) -> None:
         """It hears of those that are here at once."""
@@ -69,6 +73,12 @@ class Replicas:
                 raise UnknownTopicOrPartition()
             raise NotLeaderOrFollower()
         return partition
+
+    def traffic_of(self, topic: str | bytes) -> Traffic:
+        """By name or id; requests for topics that are not here are counted together."""
+        known = self._image.topics_by_id.get(topic) if isinstance(topic, bytes) else None
+        name = known.name if known is not None else topic
+        return self.traffic.get(name, self.other_traffic) if isinstance(name, str) else self.other_traffic
 
     def is_offline(self, topic: str, index: int) -> bool:
         partition = self.partitions.get((topic, index))
@@ -159,6 +169,7 @@ class Replicas:
             case TopicDeleted():
                 for key in sorted(self._by_topic.pop(record.topic_id, set())):
                     self._remove(key)
+                    self.other_traffic.add(self.traffic.pop(key[0], Traffic()))
             case ConfigSet(resource_type=kind, resource_name=name):
                 if kind == TOPIC_RESOURCE:
                     changed = self._image.topics.get(name)
@@ -177,7 +188,11 @@ class Replicas:
                 self._remove(key)
             return
         partition = self._ensure(state)
+        before = partition.state.isr
         partition.on_state(self._as_joined(state))
+        if partition.is_leader:
+            self.isr_shrinks += len(state.isr) < len(before)
+            self.isr_expands += len(state.isr) > len(before)
         self._tell(key, partition)
 
     def _ensure(self, state: State) -> Partition:
@@ -206,7 +221,8 @@ class Replicas:
         key = state.topic, state.index
         if opened is not None:
             opened.topic_id = state.topic_id
-        partition = Partition(self._node_id, self._as_joined(state), opened, self._flush)
+        traffic = self.traffic.setdefault(state.topic, Traffic())
+        partition = Partition(self._node_id, self._as_joined(state), opened, self._flush, traffic)
         self.partitions[key] = partition
         self._by_topic.setdefault(state.topic_id, set()).add(key)
         self._tell(key, partition)

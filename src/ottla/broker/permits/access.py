@@ -36,6 +36,7 @@ class Access:
         self.authorizer = authorizer
         self._remembers = isinstance(authorizer, StandardAuthorizer)
         self._rules = object()  # stands for the rules as they are now
+        self.denied = 0  # questions, for metrics
 
     def on_rules_changed(self) -> None:
         self._rules = object()
@@ -64,6 +65,7 @@ class Access:
         )
         allowed = self.authorizer.allows(question)
         _note(question, allowed)
+        self.denied += not allowed
         return allowed
 
     def allows_any(self, client: Client, operation: int, resource_type: int) -> bool:

@@ -12,6 +12,7 @@ from ottla.broker.requests.memory import Memory, forget_records
 from ottla.broker.requests.pipeline import Slot
 from ottla.broker.requests.refusals import CloseConnection, protocol_error, refusal, refusal_of_parts
 from ottla.broker.requests.responses import encode, encode_in_steps, work_units
+from ottla.broker.requests.times import Times
 from ottla.broker.routes import Handler, Route
 from ottla.broker.waits import Running, Turn, Wait
 from ottla.errors import ProtocolError, UnknownServerError
@@ -55,6 +56,7 @@ class Exchange:
         "_shared",
         "_size",
         "_throttle_ms",
+        "_times",
         "_usage",
         "client",
         "header",
@@ -77,6 +79,10 @@ class Exchange:
         self._is_parked = client.is_peer  # or need not be
         self._usage: Usage | None = None
         self._throttle_ms = 0
+        broker = shared.broker
+        self._times = slot.times = Times(
+            broker.metrics.times_of(header.api_key), broker.clock.stopwatch_ms, slot.arrived_ms
+        )
 
     def run(self, handler: Handler, request: Message, size: int, place: Place | None = None) -> None:
         """`size` is what the request takes while it waits; `place` is that of one with very many elements."""
@@ -115,6 +121,7 @@ class Exchange:
     def _waiting(self, wait: Wait[Any]) -> None:
         if isinstance(wait, Turn):
             return  # it only lets others go first
+        self._times.on_waiting()
         if self._place is not None:
             self._place.give_back()
         if self._is_parked:
@@ -128,6 +135,7 @@ class Exchange:
     # -- its answer ------------------------------------------------------------------------------
 
     def _finished(self, response: Message | None, error: BaseException | None) -> None:
+        self._times.on_done()
         if isinstance(error, CloseConnection):
             self.give_up(str(error))
             return
@@ -186,7 +194,7 @@ class Exchange:
             broker.clock.monotonic_ms(),
         )
         if paid_ms:
-            broker.metrics.counts["ottla_throttled_ms_total"] += paid_ms
+            broker.metrics.on_throttled(self.header.api_key, paid_ms)
         return paid_ms
 
     # -- failures --------------------------------------------------------------------------------

@@ -6,10 +6,13 @@ it only waits (acks=all), and the next one may start.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.waits import Running
 from ottla.ports import Buffer
+
+if TYPE_CHECKING:
+    from ottla.broker.requests.times import Times
 
 Buffers = list[Buffer]
 
@@ -17,10 +20,12 @@ Buffers = list[Buffer]
 class Slot:
     """A place in the queue of answers. `buffers` is None while it is awaited, empty when there is none."""
 
-    __slots__ = ("_pipeline", "buffers", "holds", "on_over", "running")
+    __slots__ = ("_pipeline", "arrived_ms", "buffers", "holds", "on_over", "running", "times")
 
-    def __init__(self, pipeline: "Pipeline") -> None:
+    def __init__(self, pipeline: "Pipeline", arrived_ms: float) -> None:
         self._pipeline = pipeline
+        self.arrived_ms = arrived_ms  # the request, by the stopwatch; 0: nobody looked
+        self.times: Times | None = None
         self.buffers: Buffers | None = None
         self.holds = True
         self.on_over: Callable[[], None] | None = None  # it is answered, or given up
@@ -81,8 +86,8 @@ class Pipeline:
     def idle(self) -> bool:
         return not self._slots
 
-    def on_frame(self, frame: Buffer) -> None:
-        slot = Slot(self)
+    def on_frame(self, frame: Buffer, arrived_ms: float = 0.0) -> None:
+        slot = Slot(self, arrived_ms)
         self._slots.append(slot)
         self._begin(frame, slot)
 
@@ -94,9 +99,16 @@ class Pipeline:
         slots = self._slots
         was_full = len(slots) >= self._in_flight_max
         while slots and slots[0].buffers is not None and not self._closed:
-            buffers = slots.popleft().buffers
+            slot = slots.popleft()
+            buffers, times = slot.buffers, slot.times
+            if times is None:
+                if buffers:
+                    self._write(buffers)
+                continue
+            times.on_sending()
             if buffers:
                 self._write(buffers)
+            times.on_sent()
         if was_full and self.ready and not self._closed:
             self._on_ready()
 

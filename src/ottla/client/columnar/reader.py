@@ -70,6 +70,18 @@ class ColumnarReader:
         Gaps (compaction, transactions) are nothing special. Records that should be there and are gone raise
         `DataLost`, or are logged and passed over if that is to be tolerated.
         """
+        wanted = {each.where: each for each in ranges}
+        for chunks in self.read_chunks(
+            wanted.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
+        ):
+            rows = self._decode(chunks, wanted, headers)
+            if rows.num_rows:
+                yield rows
+
+    def read_chunks(
+        self, ranges: Iterable[Range], *, tolerate_loss: bool = False, idle_timeout_ms: int = 120_000
+    ) -> Iterator[list[Chunk]]:
+        """The same as the brokers sent it: whole batches, also those that begin before a range or end behind it."""
         left = {each.where: each for each in ranges if each.end > each.start}
         left = self._engine.run(self._begin(left, tolerate_loss))
         heard = time.monotonic()
@@ -78,12 +90,10 @@ class ColumnarReader:
                 chunks = self._engine.run(self._take(left, tolerate_loss))
                 if chunks:
                     heard = time.monotonic()
-                    rows = self._decode(chunks, left, headers)
                     for chunk in chunks:
-                        if chunk.end()[0] >= left[chunk.partition].end:
+                        if chunk.partition in left and chunk.end()[0] >= left[chunk.partition].end:
                             left.pop(chunk.partition)
-                    if rows.num_rows:
-                        yield rows
+                    yield chunks
                 elif (time.monotonic() - heard) * 1000 > idle_timeout_ms:
                     raise TimedOut(f"nothing came for {idle_timeout_ms} ms of {_told(left.values())}")
         finally:

@@ -28,6 +28,9 @@ _NOT_AN_ENVELOPE = (
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
 _SPECIAL = r'[\x00-\x1f"\\]'  # what JSON writes with a backslash
+_CONTROL = r"[\x00-\x1f]"
+_ESCAPED = (("\\", "\\\\"), ('"', '\\"'), ("\t", "\\t"))
+_STRING_HEAD = '{"schema":{"type":"string","optional":false},"payload":"'
 
 
 class JsonConverter:
@@ -246,18 +249,29 @@ class JsonConverter:
     # -- columns -----------------------------------------------------------------------------------
 
     def from_column(self, topic: str, values: Any) -> Any:
-        """Columns of strings without nulls. Where a text needs a backslash, its column goes record by record."""
+        """Columns of strings without nulls, unless one has a control character that needs more than a backslash."""
         if not pa.types.is_string(values.type) or values.null_count:
             return None
-        if pc.any(pc.match_substring_regex(values, _SPECIAL)).as_py():
+        for plain, escaped in _ESCAPED:
+            values = pc.replace_substring(values, plain, escaped)
+        if pc.any(pc.match_substring_regex(values, _CONTROL)).as_py():
             return None
-        head, tail = '"', '"'
-        if self._schemas:
-            head, tail = '{"schema":{"type":"string","optional":false},"payload":"', '"}'
+        head, tail = (_STRING_HEAD, '"}') if self._schemas else ('"', '"')
         return pc.binary_join_element_wise(head, values, tail, "").cast(pa.binary())
 
     def to_column(self, topic: str, data: Any) -> Any:
-        return None
+        """Columns that `from_column` would write, without anything to unescape."""
+        if data.null_count or not len(data):
+            return None
+        try:
+            texts = data.cast(pa.string())
+        except pa.ArrowInvalid:
+            return None
+        head, tail = (_STRING_HEAD, '"}') if self._schemas else ('"', '"')
+        inner = pc.utf8_slice_codeunits(texts, len(head), -len(tail))
+        fits = pc.and_(pc.starts_with(texts, head), pc.ends_with(texts, tail))
+        special = pc.match_substring_regex(inner, _SPECIAL)
+        return inner if pc.all(pc.and_not(fits, special)).as_py() else None
 
 
 def _exact(text: str) -> Any:

@@ -36,7 +36,7 @@ class FileSink(Sink):
         self._known = self._beside()
         state = os.fstat(file.fileno())
         if self._known.get("inode") != state.st_ino:
-            # A new file, or not ours yet: positions of another say nothing about it, the group's do. What it holds stays;
+            # A new file, or not ours yet: positions of another say nothing about it. What it holds stays;
             # the length must be known before anything is written, or a first step that dies could not be undone.
             self._known = {"length": state.st_size, "inode": state.st_ino, "positions": {}}
             self._write_beside(self._known)

@@ -21,6 +21,7 @@ from ottla.connect.tasks.topics import TopicCreation
 from ottla.errors import OttlaError
 
 TRANSACTION_TIMEOUT_MS = 60_000
+_STEP_S = 10.0  # a transaction that stays open for longer holds up readers of the topic
 _PRODUCER = {
     "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
     "linger.ms": 0,
@@ -47,6 +48,7 @@ class SourceLane:
         self._topics = TopicCreation(config, spec.client("admin"))
         self._owner: TransactionOwner | None = None
         self._ours: dict[str, Json | None] = {}  # offsets, if the last step was ours and is committed
+        self._turn = -1
         self._told: set[str] = set()  # topics that the status topic knows of
 
     def step(self, partitions: Sequence[Json], limit: Limit, *, retried: bool = False) -> Stepped:
@@ -75,8 +77,9 @@ class SourceLane:
         moved: list[tuple[Json, Json]] = []
         count = size = 0
         handling = self._conversion.handling
-        for partition in partitions:
-            if count >= limit.records or size >= limit.bytes:
+        begun = time.monotonic()
+        for partition in self._in_turn(partitions):
+            if count >= limit.records or size >= limit.bytes or time.monotonic() - begun > _STEP_S:
                 break
             rest = Limit(limit.records - count, limit.bytes - size)
             batch = handling.retried(self._source.read, partition, self._ours[canonical(partition)], rest)
@@ -95,6 +98,11 @@ class SourceLane:
         self._ours.update({canonical(partition): offset for partition, offset in moved})
         self._source.committed(moved)
         return Stepped(count, len(moved))
+
+    def _in_turn(self, partitions: Sequence[Json]) -> Sequence[Json]:
+        """Another one is first each time: a busy partition must not starve those behind it."""
+        self._turn = (self._turn + 1) % max(1, len(partitions))
+        return [*partitions[self._turn :], *partitions[: self._turn]]
 
     def _stand(self, partitions: Sequence[Json], retried: bool) -> None:
         """The committed offsets. If the last step was this process's, nobody else need be fenced: somebody who took

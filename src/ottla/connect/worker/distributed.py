@@ -95,8 +95,12 @@ class Distributed:
         self._runner.close()
 
     def _become_active(self) -> None:
+        try:
+            self._active = _Active(self.settings, self._runner, self._worker_id)
+        except OttlaError as error:
+            log.warning("this worker is to be active and cannot yet: %s", error)
+            return
         log.info("this worker is active now: %s", self.url)
-        self._active = _Active(self.settings, self._runner, self._worker_id)
         self._switch.serve(app(self._active.herder))
 
     def _stand_by(self) -> None:

@@ -220,7 +220,15 @@ class Herder:
             self.state.apply(key, value)
 
     def _reconcile(self, name: str, *, again: bool = False) -> None:
-        """Brings a connector to its target state."""
+        """Brings a connector to its target state. One that cannot be, of a class of Java's say, is shown as failed."""
+        try:
+            self._bring(name, again)
+        except Exception as error:
+            log.warning("connector %s cannot start: %s", name, error)
+            trace = f"{type(error).__name__}: {error}"
+            self.statuses.set_connector(name, Status("FAILED", self._worker_id, trace))
+
+    def _bring(self, name: str, again: bool) -> None:
         target = self.state.target(name)
         if again or target != STARTED:
             self._halt(name)
@@ -235,15 +243,8 @@ class Herder:
 
     def _start(self, name: str) -> None:
         spec = self._spec(name)
-        try:
-            spec.check()
-            count = self._plan_tasks(name, task_count)
-        except Exception as error:
-            log.exception("connector %s cannot start", name)
-            self.statuses.set_connector(
-                name, Status("FAILED", self._worker_id, f"{type(error).__name__}: {error}")
-            )
-            return
+        spec.check()
+        count = self._plan_tasks(name, task_count)
         running = Supervision(spec, count, self._runner, self.statuses, self._worker_id, self._pauses)
         self._running[name] = running
         running.start()

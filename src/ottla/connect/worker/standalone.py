@@ -36,7 +36,7 @@ class Standalone:
         self.herder = Herder(settings, self._runner, statuses, lambda records: None, f"{host}:{port}")
         for name, config in connectors.items():
             try:
-                self.herder.create(name, dict(config))
+                self.herder.create(name, {**config, "name": name})
             except Refusal as refusal:
                 raise ConnectError(f"connector {name}: {refusal.message}") from refusal
         self._server.start(app(self.herder))

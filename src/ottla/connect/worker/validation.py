@@ -8,7 +8,19 @@ from ottla.connect import plugins, secrets
 from ottla.connect.converters import HEADER_ONLY, JSON, NAMES, converter
 from ottla.connect.definitions import SINK_SETTINGS, SOURCE_SETTINGS
 from ottla.connect.errors import ConfigError, ConnectError
-from ottla.connect.settings import HIDDEN, NO_DEFAULT, PASSWORD, Setting, merged, problems
+from ottla.connect.settings import (
+    BOOLEAN,
+    CLASS,
+    HIDDEN,
+    HIGH,
+    MEDIUM,
+    NO_DEFAULT,
+    PASSWORD,
+    STRING,
+    Setting,
+    merged,
+    problems,
+)
 from ottla.connect.settings import Config as Parsed
 from ottla.connect.spi import Plugin
 from ottla.connect.store.statuses import VERSION
@@ -52,7 +64,7 @@ def infos(config: Config, worker: Mapping[str, Any] | None = None) -> dict[str, 
     plugin = plugin_of(config)
     made = plugin.load()
     common = SOURCE_SETTINGS if plugin.kind == "source" else SINK_SETTINGS
-    settings = merged(common, made.settings)
+    settings = merged(common, made.settings, _of_transforms(config))
     values: dict[str, tuple[Any, list[str]]] = {}
     plain, unresolved = _resolved(config)
     for setting in settings:
@@ -189,6 +201,30 @@ def _check_converter(side: str, plain: Config, values: dict[str, tuple[Any, list
         values[f"{side}.converter"][1].append(
             f"Invalid value {wanted} for configuration {side}.converter: {error}"
         )
+
+
+def _of_transforms(config: Config) -> list[Setting]:
+    """The settings of the transforms and predicates that the config names, under their full names."""
+    found: list[Setting] = []
+    for what, group in (("transforms", "Transforms"), ("predicates", "Predicates")):
+        for alias in filter(None, (each.strip() for each in (config.get(what) or "").split(","))):
+            prefix, shown = f"{what}.{alias}.", f"{group}: {alias}"
+            own = _other_settings(config.get(f"{prefix}type") or "") or ()
+            extra: tuple[Setting, ...] = (Setting("type", CLASS, doc="Class", importance=HIGH),)
+            if what == "transforms":
+                extra += (
+                    Setting(
+                        "predicate", STRING, None, "Only for records that this predicate is true for", MEDIUM
+                    ),
+                    Setting("negate", BOOLEAN, "false", "Only for those that it is not true for", MEDIUM),
+                )
+            found += [
+                replace(
+                    each, name=prefix + each.name, group=shown, display=each.display or each.name, order=order
+                )
+                for order, each in enumerate((*extra, *own))
+            ]
+    return found
 
 
 def _groups(settings: Iterable[Setting]) -> list[str]:

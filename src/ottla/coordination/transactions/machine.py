@@ -97,7 +97,7 @@ class TransactionMachine:
             self._sweep(now_ms),
             Effects(timers=(Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms),)),
         ]
-        for transaction in self._busy_ones():
+        for transaction in self.busy_ones():
             if transaction.is_prepared:
                 parts.append(self._markers.begin(transaction))
             else:
@@ -371,7 +371,7 @@ class TransactionMachine:
     def _sweep(self, now_ms: int) -> Effects:
         """Starts anew what got stuck when the log refused it (too few replicas, say). Logs nothing itself."""
         timers = [Timer(SWEEP_TIMER, self._settings.sweep_interval_ms)]
-        for transaction in self._busy_ones():
+        for transaction in self.busy_ones():
             if transaction.is_prepared:
                 if self._markers.is_waiting(transaction.transactional_id):
                     timers.append(Timer(retry_timer(transaction.transactional_id), 0))
@@ -379,7 +379,7 @@ class TransactionMachine:
                 timers.append(Timer(timeout_timer(transaction.transactional_id), 0))
         return Effects(timers=tuple(timers))
 
-    def _busy_ones(self) -> list[Transaction]:
+    def busy_ones(self) -> list[Transaction]:
         return [self.transactions[each] for each in sorted(self._busy)]
 
     def _known(self, transactional_id: str) -> Transaction:

@@ -93,6 +93,10 @@ class KeyedStore:
         """The variable column, as a binary array."""
         return self._variable().get(self._living(rows))
 
+    def encoded(self, rows: Any) -> Any:
+        """The values of rows as the changelog has them: all columns, as a binary array."""
+        return self._encode(self._living(rows))
+
     def put_values(self, rows: Any, values: Any) -> None:
         """Sets the variable column and touches the rows; of a row that is there twice the last value stays."""
         picked, cells = self._living(rows), _binary(values)
@@ -161,7 +165,7 @@ class KeyedStore:
         stamps = np.full(len(keys), timestamp_ms, np.int64)
         if self.spec.timestamped:
             stamps[len(gone) :] = self._times[rows]
-        times = pa.array(stamps * 1000).cast(CHANGES.types[2])
+        times = pa.array(stamps * 1000).view(CHANGES.types[2])
         return pa.RecordBatch.from_arrays([keys, values, times], schema=CHANGES)
 
     def apply(self, keys: Any, values: Any, times: Ints | None = None) -> None:

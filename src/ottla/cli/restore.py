@@ -1,0 +1,28 @@
+"""`ottla restore BACKUP --data DIR`: folders that a broker starts from; `--check` looks at the backup alone."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ottla.backup.restoring import problems, restore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("backup", type=Path, metavar="BACKUP", help="what `ottla backup` made")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--data", metavar="DIR,...", help="log folders to make; they must be new or empty")
+    what.add_argument("--check", action="store_true", help="read all of the backup and compare checksums")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.check:
+        found = list(problems(arguments.backup))
+        for problem in found:
+            print(problem, file=sys.stderr)
+        print(f"{arguments.backup}: {len(found) or 'no'} problems")
+        return 1 if found else 0
+    folders = [each.strip() for each in arguments.data.split(",")]
+    manifest = restore(arguments.backup, folders)
+    print(f"{arguments.data}: as of {manifest.taken_at}, {manifest.size_bytes >> 20} MiB")
+    print(f"check it with: ottla doctor --deep --data {folders[0]}")
+    return 0

@@ -1,0 +1,118 @@
+"""Whole batches that somebody else made, written as they are: a new header, the records' bytes untouched."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ottla.client.core.chunks import Chunk as Chunk
+from ottla.client.core.deliveries import Batch
+from ottla.client.errors import BufferFull, ClientError
+from ottla.client.exactly_once.owner import TransactionOwner
+from ottla.client.values import TopicPartition
+from ottla.ports import Buffer
+from ottla.wire import batch as batches
+
+
+class OffsetsUnknown(ClientError):
+    """The broker did not say where records went, or somebody else wrote between them."""
+
+
+class Written(NamedTuple):
+    """Where a batch went, with what its writer attached to it."""
+
+    partition: TopicPartition
+    base_offset: int
+    count: int
+    attached: Any
+
+
+class _Count:
+    """Stands for records that nobody looks into."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def timestamp(self, index: int) -> int:
+        return -1
+
+    def release(self) -> None:
+        """Holds nothing."""
+
+
+class WholeBatch(Batch):
+    """A batch with consecutive offsets, encoded and compressed already."""
+
+    __slots__ = ("_encoded", "attached")
+
+    rows: Any
+
+    def __init__(
+        self, partition: TopicPartition, encoded: bytearray, count: int, created_ms: int, attached: Any
+    ) -> None:
+        super().__init__(partition, created_ms)
+        self.rows = _Count(count)
+        self._encoded = encoded
+        self.attached = attached
+
+    @property
+    def size(self) -> int:
+        return len(self._encoded)
+
+    def encode(self, codec: int, level: int | None, *, transactional: bool) -> Buffer:
+        batches.stamp_producer(
+            self._encoded,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            base_sequence=self.sequence,
+            transactional=transactional,
+        )
+        return self._encoded
+
+
+class BatchOwner(TransactionOwner):
+    """A `TransactionOwner` that also writes whole batches, and tells where each went."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        super().__init__(settings, **more)
+        self._sent: list[WholeBatch] = []
+
+    def write_batch(
+        self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any = None
+    ) -> None:
+        """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on."""
+        self._topic(partition.topic)  # known, so that the sender finds its leader
+        batch = WholeBatch(partition, encoded, count, int(self._runtime.now() * 1000), attached)
+        if not self._accumulator.add(batch, self.settings.max_block_ms):
+            limit = self.settings.max_block_ms
+            raise BufferFull(
+                f"the buffer stayed full for max.block.ms={limit}: the brokers are slower, or away"
+            )
+        self._sent.append(batch)
+        self._wake()
+
+    def take_written(self) -> list[Written]:
+        """Waits for all batches; where they went. Each lies in one piece, or this is an error."""
+        self.flush()
+        sent, self._sent = self._sent, []
+        return [_written(batch) for batch in sent]
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._sent.clear()
+
+    def _drop_gathered(self) -> None:
+        super()._drop_gathered()
+        self._sent = []
+
+
+def _written(batch: WholeBatch) -> Written:
+    count = len(batch.rows)
+    error = batch.error_of(0) or batch.error_of(count - 1)
+    if error is not None:
+        raise error
+    first, last = batch.metadata(0).offset, batch.metadata(count - 1).offset
+    if first < 0 or last - first != count - 1:
+        raise OffsetsUnknown(f"{batch.partition}: {count} records were written at {first} to {last}")
+    return Written(batch.partition, first, count, batch.attached)

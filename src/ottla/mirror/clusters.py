@@ -1,0 +1,131 @@
+"""The brokers behind a mirror task: a reader of the source, a transactional writer of the target."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar.ranges import Range
+from ottla.client.columnar.whole import BatchOwner, Chunk, Written
+from ottla.client.session import ZERO_ID, Cluster, Session
+from ottla.client.settings import ConsumerSettings
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.errors import OttlaError
+from ottla.mirror.link import Link
+
+# A mirror that died must not hold back readers of the target for long.
+TRANSACTION_TIMEOUT_MS = 60_000
+READ_TIMEOUT_MS = TRANSACTION_TIMEOUT_MS // 4  # the step's transaction is open while the source is silent
+_PRODUCER: dict[str, Any] = {
+    "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+    "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
+    "linger.ms": 0,
+    "buffer.memory": 64 * 1024 * 1024,
+    "max.request.size": 8 * 1024 * 1024,
+}
+
+
+class Topics:
+    """Ids of a cluster's topics, asked for when first needed and whenever a step begins."""
+
+    def __init__(self, session: Session, cluster: Cluster) -> None:
+        self._session, self._cluster = session, cluster
+
+    def id_of(self, topic: str) -> bytes:
+        known = self._cluster.image.topics.get(topic)
+        return known.id if known is not None else ZERO_ID
+
+    def refresh(self, topics: set[str]) -> None:
+        self._session.run(self._refresh(topics))
+
+    async def _refresh(self, topics: set[str]) -> None:
+        await self._cluster.retrying(lambda: self._cluster.refresh(topics), "topics could not be looked up")
+
+
+class SourceLog:
+    """One for each process and link."""
+
+    def __init__(self, link: Link) -> None:
+        self._reader = ColumnarReader(link.source_client)
+        self._session = Session("mirror source", ConsumerSettings.parse(link.source_client))
+        self._topics = Topics(self._session, self._session.cluster())
+
+    def read(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], *, tolerate: bool
+    ) -> Iterator[list[Chunk]]:
+        wanted = [
+            Range(*where, begin, end, self.topic_id(where.topic)) for where, (begin, end) in ranges.items()
+        ]
+        yield from self._reader.read_chunks(wanted, tolerate_loss=tolerate, idle_timeout_ms=READ_TIMEOUT_MS)
+
+    def topic_id(self, topic: str) -> bytes:
+        return self._topics.id_of(topic)
+
+    def refresh(self, topics: set[str]) -> None:
+        self._topics.refresh(topics)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._session.close()
+
+
+class TargetLog:
+    """One for each task: see `task.Target`."""
+
+    def __init__(self, link: Link, task: int) -> None:
+        self._link = link
+        self._settings = {
+            **_PRODUCER,
+            **link.target_client,
+            "transactional.id": link.transactional_id(task),
+        }
+        self._owner: BatchOwner | None = None
+        self._session = Session("mirror target", ConsumerSettings.parse(link.target_client))
+        self._topics = Topics(self._session, self._session.cluster())
+
+    def take_over(self) -> None:
+        if self._owner is None:
+            self._owner = BatchOwner(self._settings)
+        self._owner.take_over()
+
+    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return self._open.committed(self._link.group, partitions)
+
+    def write_batch(self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any) -> None:
+        self._open.write_batch(partition, encoded, count, attached)
+
+    def take_written(self) -> list[Written]:
+        return self._open.take_written()
+
+    def write_journal(self, records: list[tuple[bytes, bytes]]) -> None:
+        keys, values = [key for key, _ in records], [value for _, value in records]
+        arrays = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+        self._open.write(pa.RecordBatch.from_arrays(arrays, names=["key", "value"]), self._link.journal)
+
+    def topic_id(self, topic: str) -> bytes:
+        return self._topics.id_of(topic)
+
+    def refresh(self, topics: set[str]) -> None:
+        self._topics.refresh(topics)
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        self._open.commit(offsets, member)
+
+    def abort(self) -> None:
+        """As far as it works: the next owner aborts what stays open. This producer is not used again."""
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            with contextlib.suppress(OttlaError):
+                owner.abort()
+            owner.close(0)
+
+    def close(self) -> None:
+        self.abort()
+        self._session.close()
+
+    @property
+    def _open(self) -> BatchOwner:
+        assert self._owner is not None, "take_over first"
+        return self._owner

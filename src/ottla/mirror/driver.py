@@ -1,0 +1,359 @@
+"""The driver of a link: alone in charge at the target, asks both clusters what to copy, carries positions over."""
+
+import logging
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+
+from ottla import errors
+from ottla.client import Producer
+from ottla.client.admin import Admin
+from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar.ranges import Range
+from ottla.client.session import EARLIEST, LATEST, ZERO_ID, Session, commit, committed, list_offsets
+from ottla.client.settings import ConsumerSettings
+from ottla.client.static_member import StaticMember
+from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import OttlaError
+from ottla.mirror import formats, journal, positions
+from ottla.mirror.errors import PositionLost, SourceChanged, TakenOver
+from ottla.mirror.groups import GroupKeeper
+from ottla.mirror.journal import Journal
+from ottla.mirror.link import Link
+from ottla.mirror.naming import HEARTBEATS, checkpoints_topic, offset_syncs_topic
+from ottla.mirror.positions import Position
+from ottla.mirror.task import Work
+from ottla.mirror.throttle import Throttle
+from ottla.mirror.topics import Pair, TopicKeeper
+from ottla.spark.news import News
+
+log = logging.getLogger(__name__)
+_REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
+_WAIT_S = 0.2
+_PRUNE_S = 60.0
+
+
+class Driver:
+    """Blocking. `start` first; then `plan` as often as wanted, and `keep` after each round."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._member = StaticMember(link.target_client, link.group, link.group)
+        self._here = Session("mirror driver", ConsumerSettings.parse(link.source_client))
+        self._there = Session("mirror driver", ConsumerSettings.parse(link.target_client))
+        self._source, self._target = self._here.cluster(), self._there.cluster()
+        self._news = News(self._here.cluster(), read_committed=True)
+        self._source_admin, self._target_admin = Admin(link.source_client), Admin(link.target_client)
+        self._topics = TopicKeeper(link, self._source_admin, self._target_admin)
+        self._groups = GroupKeeper(link, self._source_admin, self._target_admin)
+        self._reader = ColumnarReader(link.target_client)
+        self._producers: dict[str, Producer] = {}
+        self._journal, self._journal_at = Journal(), 0
+        self._due: dict[str, float] = {}
+        self._synced: dict[TopicPartition, int] = {}
+        self._throttle = Throttle(link.throttle_bytes)
+        self._pairs: dict[str, Pair] = {}
+        self._frozen: dict[TopicPartition, int] | None = None
+        self.positions: dict[TopicPartition, Position] = {}
+        self.ends: dict[TopicPartition, int] = {}
+
+    # -- what callers do ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Takes the link over from an earlier driver, and makes what a new one needs."""
+        self._topics.ensure_internal(self._target_admin, self.link.journal, journal.CONFIGS)
+        if self.link.emit_heartbeats:
+            self._topics.ensure_internal(self._source_admin, HEARTBEATS)
+            self._topics.ensure_internal(self._target_admin, HEARTBEATS)
+        if self.link.emit_checkpoints:
+            self._topics.ensure_internal(self._target_admin, checkpoints_topic(self.link.source))
+        if self.link.emit_offset_syncs:
+            self._topics.ensure_internal(*self._offset_syncs())
+        self._member.join({self.link.journal})
+        self._end_orphans()
+        self._refresh_topics()
+        self._read_journal()
+
+    def member(self) -> GroupMetadata:
+        try:
+            return self._member.metadata()
+        except _REPLACED as error:
+            raise TakenOver(f"another driver runs mirror {self.link.name} now: {error}") from error
+
+    def freeze(self) -> None:
+        """From now on only what is there by now is copied."""
+        self._refresh_topics()
+        self._frozen = self._offsets(LATEST, stable=True)
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._frozen is not None
+
+    def plan(self) -> list[Work]:
+        """What there is to copy, by task; nothing while the link is paused or has used up its share."""
+        self.member()
+        if self._is_due("topics", self.link.refresh_topics_s) and not self.is_frozen:
+            self._refresh_topics()
+        self.look()
+        allowed = self._throttle.allowed(
+            sum(each.bytes for each in self.positions.values()), self._journal.control.throttle_bytes
+        )
+        if self._journal.control.paused or allowed == 0:
+            return []
+        wanted: dict[int, dict[TopicPartition, int]] = {}
+        for where, position in self.positions.items():
+            end = (
+                self.ends[where]
+                if self._frozen is None
+                else min(self.ends[where], self._frozen.get(where, 0))
+            )
+            if end > position.source:
+                wanted.setdefault(task_of(where, self.link.tasks), {})[where] = end
+        size = self.link.bytes_max if allowed is None else max(1, allowed // max(1, len(wanted)))
+        return [Work(task, ends, min(size, self.link.bytes_max)) for task, ends in sorted(wanted.items())]
+
+    def wait(self) -> None:
+        """Returns when there is more at the source than at the last look, or after a second."""
+        if self._journal.control.paused or self._throttle.is_exhausted or not self.ends:
+            time.sleep(_WAIT_S)
+        else:
+            self._here.run(self._news.wait(self.ends))
+
+    def keep(self, *, whole: bool = False) -> None:
+        """Groups, checkpoints, heartbeats, offset syncs, deletions: each when it is due, or all (`whole`)."""
+        self._read_journal()
+        if whole:
+            self._due.clear()
+        if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
+            self._emit_heartbeats()
+        if self._is_due("groups", self.link.sync_groups_s):
+            self.look()
+            self._sync_groups()
+            self._emit_offset_syncs()
+        if self._is_due("prune", _PRUNE_S):
+            self._prune()
+
+    def look(self) -> None:
+        """Positions first: whatever they name lies before the ends."""
+        self.positions = self._positions()
+        self.ends = self._offsets(LATEST, stable=True)
+        for where, position in self.positions.items():
+            if self.ends[where] < position.source:
+                raise SourceChanged(
+                    f"{where} of {self.link.source} ends at {self.ends[where]}, but {position.source} was copied: "
+                    "it was cut or re-created. Compare both sides, then delete the copy to copy it again"
+                )
+
+    def behind(self) -> int:
+        return sum(max(0, self.ends[where] - each.source) for where, each in self.positions.items())
+
+    def behind_frozen(self) -> int:
+        """Records that were there at `freeze` and are not copied."""
+        frozen = self._frozen or {}
+        return sum(
+            max(0, end - self.positions[where].source)
+            for where, end in frozen.items()
+            if where in self.positions
+        )
+
+    def translate(self, where: TopicPartition, offset: int) -> int | None:
+        """The target's position of a source's. One that is not copied yet counts as the end of what is."""
+        pair, position = self._pairs.get(where.topic), self.positions.get(where)
+        if pair is None or position is None:
+            return None
+        known = self._journal.maps.get((where, pair.target.id))
+        if offset >= position.source or known is None:
+            return position.target if position.records or offset >= position.source else None
+        return known.translate(offset)
+
+    def close(self) -> None:
+        for producer in self._producers.values():
+            producer.close(5)
+        self._member.close()
+        self._reader.close()
+        for session in (self._here, self._there):
+            session.close()
+        self._source_admin.close()
+        self._target_admin.close()
+
+    # -- topics and positions ----------------------------------------------------------------------
+
+    def _refresh_topics(self) -> None:
+        before = dict(self._pairs)
+        self._pairs = {pair.source.name: pair for pair in self._topics.refresh()}
+        if self.link.sync_topic_deletes:
+            copied = {name: self.link.remote(name) for name in self._copied_topics() | set(before)}
+            self._topics.delete_gone({name: copy for name, copy in copied.items() if name not in self._pairs})
+        self._begin_new()
+
+    def _copied_topics(self) -> set[str]:
+        """Source topics that the journal has runs of."""
+        return {where.topic for where, _ in self._journal.maps}
+
+    def _partitions(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(pair.source.name, index)
+            for pair in self._pairs.values()
+            for index in pair.source.partitions
+            if index in pair.target.partitions
+        ]
+
+    def _positions(self) -> dict[TopicPartition, Position]:
+        places = {self._remote(where): where for where in self._partitions()}
+        found = self._there.run(committed(self._target, self.link.group, list(places)))
+        return {places[place]: positions.read(place, told) for place, told in found.items()}
+
+    def _begin_new(self) -> None:
+        """Every partition has a position before its first step, so a missing one is known to be lost."""
+        known = self._positions()
+        new = [where for where in self._partitions() if where not in known]
+        if not new:
+            return
+        places = dict.fromkeys((self._remote(where) for where in new), LATEST)
+        filled = [
+            str(p) for p, told in self._there.run(list_offsets(self._target, places)).items() if told.offset
+        ]
+        if filled:
+            raise PositionLost(
+                f"{', '.join(filled)} at {self.link.target} has records, but group {self.link.group} has no position "
+                "for it: somebody else wrote there, or the position has expired. Delete the topic to copy it again, "
+                "or choose other names (replication.policy.class)"
+            )
+        at = EARLIEST if self.link.start == "earliest" else LATEST
+        begins = self._here.run(list_offsets(self._source, dict.fromkeys(new, at)))
+        ids = {name: pair.source.id for name, pair in self._pairs.items()}
+        offsets = {
+            self._remote(where): Position(
+                begins[where].offset, 0, "" if ids[where.topic] == ZERO_ID else ids[where.topic].hex()
+            ).to_offset()
+            for where in new
+        }
+        self._there.run(commit(self._target, self.member(), offsets))
+
+    def _offsets(self, at: int, *, stable: bool = False) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(self._partitions(), at)
+        if not asked:
+            return {}
+        found = self._here.run(list_offsets(self._source, asked, committed_only=stable))
+        return {where: told.offset for where, told in found.items()}
+
+    def _remote(self, where: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.link.remote(where.topic), where.partition)
+
+    def _end_orphans(self) -> None:
+        """Transactions of tasks that this layout no longer has: nobody else would abort them before they time out."""
+        prefix = f"{self.link.group}."
+        for left in self._target_admin.list_transactions(states=["Ongoing"]):
+            number = left.transactional_id.removeprefix(prefix)
+            if (
+                left.transactional_id.startswith(prefix)
+                and number.isdigit()
+                and int(number) >= self.link.tasks
+            ):
+                with Producer(self.link.target_client, transactional_id=left.transactional_id) as producer:
+                    producer.init_transactions()
+
+    # -- the journal -------------------------------------------------------------------------------
+
+    def _read_journal(self) -> None:
+        where = TopicPartition(self.link.journal, 0)
+        told = self._there.run(list_offsets(self._target, {where: LATEST}, committed_only=True))
+        end = told[where].offset
+        if self._journal_at == 0:
+            begin = self._there.run(list_offsets(self._target, {where: EARLIEST}))
+            self._journal_at = begin[where].offset
+        if end > self._journal_at:
+            for rows in self._reader.read([Range(*where, self._journal_at, end)]):
+                for key, value in zip(
+                    rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True
+                ):
+                    self._journal.apply(key, value)
+            self._journal_at = end
+
+    def _prune(self) -> None:
+        """Forgets runs below the source's log start, and of copies that are gone; deletes records if that is chosen."""
+        begins = self._offsets(EARLIEST)
+        if self.link.sync_record_deletes:
+            self._delete_records(begins)
+        ids = {name: pair.target.id for name, pair in self._pairs.items()}
+        tombstones: list[bytes] = []
+        for (where, topic_id), known in list(self._journal.maps.items()):
+            if ids.get(where.topic, topic_id) != topic_id:
+                gone = known.sources()
+                del self._journal.maps[where, topic_id]
+            elif where in begins:
+                before = list(known.sources())
+                known.forget_below(begins[where])
+                gone = before[: len(before) - len(known)]
+            else:
+                continue
+            tombstones += [journal.run_key(journal.RunKey(where, topic_id, source)) for source in gone]
+        self._send("target", self.link.journal, [(key, None) for key in tombstones])
+
+    def _delete_records(self, begins: Mapping[TopicPartition, int]) -> None:
+        wanted = {}
+        for where, begin in begins.items():
+            position = self.positions.get(where)
+            known = self._journal.maps.get((where, self._pairs[where.topic].target.id))
+            if position is None or known is None or begin == 0:
+                continue
+            offset = self.translate(where, begin)
+            if offset is not None and offset > 0:
+                wanted[self._remote(where)] = offset
+        try:
+            if wanted:
+                self._target_admin.delete_records(wanted)
+        except OttlaError as error:
+            log.warning("records could not be deleted at %s: %s", self.link.target, error)
+
+    # -- MirrorMaker's topics ----------------------------------------------------------------------
+
+    def _sync_groups(self) -> None:
+        checkpoints = self._groups.sync(self.translate)
+        if self.link.emit_checkpoints:
+            self._send("target", checkpoints_topic(self.link.source), checkpoints)
+
+    def _emit_heartbeats(self) -> None:
+        """As MirrorMaker: at the target for this link, at the source for the way back, where this link copies it."""
+        now_ms = int(time.time() * 1000)
+        self._send("target", HEARTBEATS, [formats.heartbeat(self.link.source, self.link.target, now_ms)])
+        self._send("source", HEARTBEATS, [formats.heartbeat(self.link.target, self.link.source, now_ms)])
+
+    def _emit_offset_syncs(self) -> None:
+        if not self.link.emit_offset_syncs:
+            return
+        news = []
+        for (where, topic_id), known in self._journal.maps.items():
+            pair, last = self._pairs.get(where.topic), known.last()
+            if pair is None or pair.target.id != topic_id or last is None:
+                continue
+            if self._synced.get(where) != last.source:
+                self._synced[where] = last.source
+                news.append(formats.offset_sync(where, last.source, last.target))
+        _, topic = self._offset_syncs()
+        self._send(self.link.offset_syncs_at, topic, news)
+
+    def _offset_syncs(self) -> tuple[Admin, str]:
+        if self.link.offset_syncs_at == "source":
+            return self._source_admin, offset_syncs_topic(self.link.target)
+        return self._target_admin, offset_syncs_topic(self.link.source)
+
+    def _send(self, side: str, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Without a transaction: what is lost or repeated here is said again with the next round."""
+        for key, value in records:
+            if side not in self._producers:
+                client = self.link.source_client if side == "source" else self.link.target_client
+                self._producers[side] = Producer(client)
+            self._producers[side].send(topic, value, key, partition=0)
+
+    def _is_due(self, what: str, interval_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + interval_s
+        return True
+
+
+def task_of(where: TopicPartition, tasks: int) -> int:
+    """The same as long as the number of tasks stays, and even within a topic."""
+    return (zlib.crc32(where.topic.encode()) + where.partition) % max(1, tasks)

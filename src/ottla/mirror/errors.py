@@ -1,0 +1,23 @@
+"""What stops a mirror, each with a sentence that says what to do."""
+
+from ottla.errors import OttlaError
+
+
+class MirrorError(OttlaError):
+    """A mirror cannot go on."""
+
+
+class BadLink(MirrorError):
+    """The settings of a link contradict each other or promise what is not kept."""
+
+
+class PositionLost(MirrorError):
+    """The target has records, but nobody knows up to where the source was copied."""
+
+
+class SourceChanged(MirrorError):
+    """The source topic is not the one that was copied: re-created, cut, or expired before it was copied."""
+
+
+class TakenOver(MirrorError):
+    """Another driver runs this mirror now."""

@@ -1,0 +1,104 @@
+"""Runs a link in this process, with a thread for each task: for tests, and where there is no Spark."""
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.errors import OttlaError, ProtocolError
+from ottla.mirror.driver import Driver
+from ottla.mirror.errors import MirrorError
+from ottla.mirror.link import Link
+from ottla.mirror.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+class LocalRunner:
+    """`run` copies until it is stopped; `run_once` what is there now."""
+
+    def __init__(self, link: Link) -> None:
+        self.driver = Driver(link)
+        self._link = link
+        self._workers: dict[int, Worker] = {}
+        self._pool = ThreadPoolExecutor(max_workers=max(1, link.tasks), thread_name_prefix="mirror")
+        self._stopped = threading.Event()
+        self._retried = True  # the first step takes over
+
+    def start(self) -> None:
+        self.driver.start()
+
+    def round(self) -> int:
+        """One step of every task that has something to do; how many had."""
+        works = self.driver.plan()
+        member = self.driver.member()
+        retried, self._retried = self._retried, True
+        steps = [
+            self._pool.submit(self._worker(work.task).run, work, member, retried=retried) for work in works
+        ]
+        failures = [error for step in steps if (error := step.exception()) is not None]
+        if failures:
+            raise failures[0]
+        self._retried = False
+        self.driver.keep()
+        return len(works)
+
+    def run_once(self) -> None:
+        self.driver.freeze()
+        while self.round() or (self.driver.behind_frozen() and not self._stopped.is_set()):
+            pass
+        self.driver.keep(whole=True)
+
+    def run(self) -> None:
+        while not self._stopped.is_set():
+            if not self.round():
+                self.driver.wait()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        for worker in self._workers.values():
+            worker.close()
+        self.driver.close()
+
+    def _worker(self, task: int) -> Worker:
+        if task not in self._workers:
+            self._workers[task] = Worker(self._link, task)
+        return self._workers[task]
+
+
+def run(
+    link: Link, *, once: bool = False, restarts_max: int = 1_000, stopped: threading.Event | None = None
+) -> None:
+    """Runs a link here, and again when it fails for a reason that may pass."""
+    stopped = stopped or threading.Event()
+    for restart in range(restarts_max + 1):
+        runner = LocalRunner(link)
+        runner._stopped = stopped
+        try:
+            runner.start()
+            runner.run_once() if once else runner.run()
+            return
+        except OttlaError as error:
+            if isinstance(error, MirrorError) or not _may_pass(error) or restart == restarts_max:
+                raise
+            pause_s = min(10.0, 0.2 * 2 ** min(restart, 8))
+            log.warning("mirror %s failed and is started again in %.1f s: %s", link.name, pause_s, error)
+            time.sleep(pause_s)
+        finally:
+            runner.close()
+
+
+def _may_pass(error: OttlaError) -> bool:
+    """What a dead broker, a cut connection or a fenced producer leaves behind. A refusal stays one."""
+    from ottla.client.errors import ClientError
+
+    fenced = type(error).__name__ in (
+        "ProducerFenced",
+        "InvalidProducerEpoch",
+        "InvalidTxnState",
+        "FencedInstanceId",
+    )
+    return fenced or isinstance(error, ClientError) or (isinstance(error, ProtocolError) and error.retriable)

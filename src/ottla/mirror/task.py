@@ -1,0 +1,218 @@
+"""A mirror task: copies committed records of its partitions, one transaction a step, from wherever the target stands.
+
+Nothing here knows of micro-batches or of Spark: the caller of `step` says how far to read. Safety rests on the target
+alone: the transactional id has one owner, and positions travel in the transaction of the records.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from ottla.client.columnar.whole import Chunk, Written
+from ottla.client.errors import TimedOut
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.mirror import journal, positions
+from ottla.mirror.errors import PositionLost, SourceChanged
+from ottla.mirror.link import Link
+from ottla.mirror.passing import batches_of
+from ottla.mirror.positions import Position
+from ottla.mirror.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a task is to do: how far to copy each partition of the source, and how many bytes at most."""
+
+    task: int
+    ends: Mapping[TopicPartition, int]
+    bytes_max: int
+
+
+class Source(Protocol):
+    def read(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], *, tolerate: bool
+    ) -> Iterator[list[Chunk]]:
+        """Fetched batches of the ranges; those of one partition in order."""
+
+    def topic_id(self, topic: str) -> bytes: ...
+
+
+class Target(Protocol):
+    def take_over(self) -> None:
+        """Aborts what an earlier owner of the transactional id left open, and fences it."""
+
+    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Once no open transaction can change it."""
+
+    def write_batch(
+        self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any
+    ) -> None: ...
+
+    def take_written(self) -> list[Written]:
+        """Waits for the acknowledgements; where each batch went."""
+
+    def write_journal(self, records: list[tuple[bytes, bytes]]) -> None: ...
+
+    def topic_id(self, topic: str) -> bytes: ...
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        """Positions into the transaction, then its end; then the next one begins."""
+
+    def abort(self) -> None:
+        """As far as it works. `take_over` is needed before anything else."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a step has copied of one partition."""
+
+    position: Position
+    runs: list[Run] = field(default_factory=list)
+
+
+class MirrorTask:
+    """Lives as long as its process. A step that fails leaves nothing that the next one trusts."""
+
+    def __init__(self, link: Link, source: Source, target: Target) -> None:
+        self._link, self._source, self._target = link, source, target
+        self._known: dict[TopicPartition, Position] = {}  # what this process has committed last
+        self._owns = False
+
+    def step(
+        self, work: Work, member: GroupMetadata, *, retried: bool = False
+    ) -> dict[TopicPartition, Position]:
+        """Copies up to `work.ends`, exactly once; the positions that stand now, by source partition."""
+        try:
+            return self._step(work, member, retried)
+        except BaseException:
+            self._owns = False
+            self._known.clear()
+            self._target.abort()
+            raise
+
+    def _step(self, work: Work, member: GroupMetadata, retried: bool) -> dict[TopicPartition, Position]:
+        stand = self._stand(work, retried)
+        ranges = {
+            where: (stand[where].source, end) for where, end in work.ends.items() if end > stand[where].source
+        }
+        if not ranges:
+            return stand
+        self._check_lives({where: stand[where] for where in ranges})
+        copied = self._copy(ranges, stand, work.bytes_max)
+        if not copied:
+            return stand
+        self._collect(copied)
+        after = {where: progress.position for where, progress in copied.items()}
+        self._target.commit({self._remote(where): each.to_offset() for where, each in after.items()}, member)
+        self._known.update(after)
+        self._owns = True
+        return {**stand, **after}
+
+    # -- before ------------------------------------------------------------------------------------
+
+    def _stand(self, work: Work, retried: bool) -> dict[TopicPartition, Position]:
+        """The committed positions. Where they are not what this process left, somebody else has been here: fence."""
+        if retried or not self._owns:
+            self._target.take_over()
+            self._owns = True
+            return self._committed(work)
+        stand = self._committed(work)
+        if any(self._known.get(where, stand[where]).source != stand[where].source for where in stand):
+            self._target.take_over()
+            stand = self._committed(work)
+        return stand
+
+    def _committed(self, work: Work) -> dict[TopicPartition, Position]:
+        places = {where: self._remote(where) for where in work.ends}
+        found = self._target.committed(list(places.values()))
+        missing = [str(place) for place in places.values() if place not in found]
+        if missing:
+            raise PositionLost(
+                f"group {self._link.group} has no position for {', '.join(missing)}: it was deleted or has expired. "
+                "Delete the topic at the target to copy it again"
+            )
+        return {where: positions.read(place, found[place]) for where, place in places.items()}
+
+    def _check_lives(self, stand: Mapping[TopicPartition, Position]) -> None:
+        for where, position in stand.items():
+            now = self._source.topic_id(where.topic).hex()
+            if position.topic_id and now != position.topic_id:
+                raise SourceChanged(
+                    f"topic {where.topic} was deleted and re-created at {self._link.source}. Delete "
+                    f"{self._link.remote(where.topic)} at {self._link.target} to copy the new one"
+                )
+
+    def _remote(self, where: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._link.remote(where.topic), where.partition)
+
+    # -- the work ----------------------------------------------------------------------------------
+
+    def _copy(
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        stand: Mapping[TopicPartition, Position],
+        bytes_max: int,
+    ) -> dict[TopicPartition, _Progress]:
+        """Reads and writes until the ranges are done or the step is large enough. Reading runs ahead of writing."""
+        copied: dict[TopicPartition, _Progress] = {}
+        size = 0
+        fetched = self._source.read(ranges, tolerate=self._link.tolerate_loss)
+        try:
+            for chunks in fetched:
+                for chunk in chunks:
+                    where = chunk.partition
+                    progress = copied.setdefault(where, _Progress(stand[where]))
+                    progress.position = self._pass(chunk, where, progress.position)
+                    size += len(chunk.data)
+                if size >= bytes_max:
+                    break
+        except TimedOut:
+            if not copied:
+                raise  # the source is away. What was copied before is committed: readers must not wait for the rest
+        finally:
+            fetched.close()  # type: ignore[attr-defined]
+        return copied
+
+    def _pass(self, chunk: Chunk, where: TopicPartition, before: Position) -> Position:
+        records, timestamp_ms = 0, before.timestamp_ms
+        remote = self._remote(where)
+        for batch in batches_of(chunk, before.source):
+            self._target.write_batch(remote, batch.data, batch.count, (where, batch.runs))
+            records += batch.count
+        for header, _ in chunk.batches():
+            timestamp_ms = max(timestamp_ms, header.max_timestamp)
+        end, epoch = chunk.end()
+        skipped = max(0, chunk.fetch_offset - before.source)
+        return replace(
+            before,
+            source=max(end, before.source),
+            epoch=epoch if epoch >= 0 else before.epoch,
+            topic_id=self._source.topic_id(where.topic).hex(),
+            records=before.records + records,
+            bytes=before.bytes + len(chunk.data),
+            timestamp_ms=timestamp_ms,
+            skipped=before.skipped + skipped,
+        )
+
+    def _collect(self, copied: Mapping[TopicPartition, _Progress]) -> None:
+        """Where everything went, into the journal and the positions."""
+        ends: dict[TopicPartition, int] = {}
+        for written in self._target.take_written():
+            where, runs = written.attached
+            progress = copied[where]
+            progress.runs += [Run(run.source, written.base_offset + run.target, run.length) for run in runs]
+            ends[where] = written.base_offset + written.count
+        records = [
+            record
+            for where, progress in copied.items()
+            for record in journal.run_records(
+                where, self._target.topic_id(self._link.remote(where.topic)), progress.runs
+            )
+        ]
+        if records:
+            self._target.write_journal(records)
+        now_ms = int(time.time() * 1000)
+        for where, progress in copied.items():
+            end = ends.get(where, progress.position.target)
+            progress.position = replace(progress.position, target=end, at_ms=now_ms)

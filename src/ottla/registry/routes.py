@@ -1,0 +1,96 @@
+"""Paths to questions and changes: the REST API, without HTTP around it.
+
+A path is split before it is decoded: a subject may have a slash in it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from ottla.registry import answers
+from ottla.registry.answers import Store
+from ottla.registry.errors import RegistryError
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str  # as it came, still encoded
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "").lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        text = self.query.get(name, "")
+        return int(text) if re.fullmatch(r"-?\d{1,10}", text) else default
+
+
+Handler = Callable[..., Any]
+# Segments in braces are given to the handler, decoded, in order.
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/", answers.root),
+    ("GET", "/subjects", answers.subjects),
+    ("POST", "/subjects/{}", answers.lookup),
+    ("DELETE", "/subjects/{}", answers.delete_subject),
+    ("GET", "/subjects/{}/versions", answers.versions),
+    ("POST", "/subjects/{}/versions", answers.register),
+    ("GET", "/subjects/{}/versions/{}", answers.version),
+    ("DELETE", "/subjects/{}/versions/{}", answers.delete_version),
+    ("GET", "/subjects/{}/versions/{}/schema", answers.version_schema),
+    ("GET", "/subjects/{}/versions/{}/referencedby", answers.referenced_by),
+    ("GET", "/subjects/{}/metadata", answers.latest_with_metadata),
+    ("GET", "/schemas", answers.schemas),
+    ("GET", "/schemas/types", answers.types),
+    ("GET", "/schemas/ids/{}", answers.schema_by_id),
+    ("GET", "/schemas/ids/{}/schema", answers.schema_text_by_id),
+    ("GET", "/schemas/ids/{}/subjects", answers.subjects_by_id),
+    ("GET", "/schemas/ids/{}/versions", answers.versions_by_id),
+    ("GET", "/schemas/guids/{}", answers.schema_by_guid),
+    ("GET", "/schemas/guids/{}/ids", answers.ids_by_guid),
+    ("POST", "/compatibility/subjects/{}/versions", answers.compatible_with_all),
+    ("POST", "/compatibility/subjects/{}/versions/{}", answers.compatible_with),
+    ("GET", "/config", answers.config),
+    ("PUT", "/config", answers.set_config),
+    ("DELETE", "/config", answers.delete_config),
+    ("GET", "/config/{}", answers.config),
+    ("PUT", "/config/{}", answers.set_config),
+    ("DELETE", "/config/{}", answers.delete_config),
+    ("GET", "/mode", answers.mode),
+    ("PUT", "/mode", answers.set_mode),
+    ("DELETE", "/mode", answers.delete_mode),
+    ("GET", "/mode/{}", answers.mode),
+    ("PUT", "/mode/{}", answers.set_mode),
+    ("DELETE", "/mode/{}", answers.delete_mode),
+    ("GET", "/contexts", answers.contexts),
+    ("GET", "/v1/metadata/id", answers.cluster),
+    ("GET", "/v1/metadata/version", answers.software),
+)
+
+
+def answer(store: Store, request: Request) -> Any:
+    """What the request gets; raises what it is refused with."""
+    segments = [segment for segment in request.path.split("/") if segment]
+    allowed = set()
+    for method, pattern, handler in ROUTES:
+        values = _matched(pattern, segments)
+        if values is not None:
+            if method == request.method:
+                return handler(store, request, *values)
+            allowed.add(method)
+    if allowed:
+        raise RegistryError(405, 405, "HTTP 405 Method Not Allowed")
+    raise RegistryError(404, 404, "HTTP 404 Not Found")
+
+
+def _matched(pattern: str, segments: list[str]) -> list[str] | None:
+    wanted = [segment for segment in pattern.split("/") if segment]
+    if len(wanted) != len(segments):
+        return None
+    pairs = list(zip(wanted, segments, strict=True))
+    if any(want not in ("{}", segment) for want, segment in pairs):
+        return None
+    return [unquote(segment) for want, segment in pairs if want == "{}"]

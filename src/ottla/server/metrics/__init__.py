@@ -1,0 +1,1 @@
+"""The pages of a broker: metrics for Prometheus, and its health."""

@@ -1,0 +1,66 @@
+"""`process`: a processor and its stores become nodes of the topology."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ottla.streams.errors import BadTopology
+from ottla.streams.graph import Graph
+from ottla.streams.nodes.processor import Child, Process
+from ottla.streams.processors import StoreDefinition
+from ottla.streams.serdes import Serde
+
+if TYPE_CHECKING:
+    from ottla.streams.dsl.stream import Stream
+
+
+def added_process(
+    stream: "Stream",
+    processor: Callable[[], Any],
+    stores: Iterable[StoreDefinition | str],
+    outputs: tuple[str, ...],
+    key: Serde,
+    value: Serde,
+    name: str | None,
+    *,
+    keeps_keys: bool,
+) -> Any:
+    """The stream behind the processor, or one for each of its outputs."""
+    graph = stream.builder.graph
+    owners = {spec.name: placed for placed in graph.nodes for spec in placed.stores}
+    definitions = [_definition(graph, store) for store in stores]
+    shared = [owners[each.name].number for each in definitions if each.name in owners]
+    chosen = name or f"KSTREAM-PROCESS{'VALUES' if keeps_keys else 'OR'}-{len(graph.nodes):010}"
+    node = Process(chosen, processor, tuple(definitions), outputs, keeps_keys)
+    kind = "KSTREAM-PROCESSVALUES" if keeps_keys else "KSTREAM-PROCESSOR"
+    own = [each.spec for each in definitions if each.name not in owners]
+    number = graph.add(kind, node, [stream.number], own, shared)
+    after = replace(stream, number=number, key=key, value=value, rekeyed=stream.rekeyed or not keeps_keys)
+    if not outputs:
+        return after
+    children = [graph.add("KSTREAM-CHILD", Child(output), [number]) for output in outputs]
+    return tuple(replace(after, number=child) for child in children)
+
+
+def _definition(graph: Graph, store: StoreDefinition | str) -> StoreDefinition:
+    if isinstance(store, StoreDefinition):
+        known = _known(graph).get(store.name, store)
+        if known != store:
+            raise BadTopology(
+                f"store {store.name} is described in two ways; processors that share it give the same one"
+            )
+        return store
+    if store not in _known(graph):
+        raise BadTopology(
+            f"no processor has a store {store} yet; give keyed_store({store!r}, ...) or window_store(...)"
+        )
+    return _known(graph)[store]
+
+
+def _known(graph: Graph) -> dict[str, StoreDefinition]:
+    return {
+        each.name: each
+        for placed in graph.nodes
+        if isinstance(placed.node, Process)
+        for each in placed.node.definitions
+    }

@@ -1,0 +1,1 @@
+"""Image, compose, manifests, installation, backup: each is run, not only read."""

@@ -1,0 +1,249 @@
+"""The pages of a broker: what they tell, in which form, and how long they hold up the loop."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla import errors
+from ottla.client import Consumer, Producer
+from ottla.exposition import CUT, GAUGE, LINES_AT_ONCE, Family, Histogram, labels, render
+from ottla.server.metrics import main_page, partitions_page
+from ottla.server.metrics.catalogue import PAGES
+from ottla.server.metrics.process import figures
+from ottla.server.node import memory_disk
+from ottla.testing import Broker, Cluster
+from tests.integration.nodes import broker as a_broker
+from tests.metrics.programs import get, needs_prometheus, promtool, samples
+from tests.oracle.ports import free_ports
+
+OTTLA = str(Path(sys.executable).with_name("ottla"))
+
+OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+
+
+@pytest.fixture(scope="module")
+def used():
+    """A broker with a topic of a hundred records, sixty of them committed by a group."""
+    with Broker(num_partitions=2) as broker:
+        broker.create_topic("orders", 2)
+        client = {"bootstrap.servers": broker.bootstrap}
+        with Producer(client) as producer:
+            for number in range(100):
+                producer.send("orders", b"x" * 50, partition=number % 2)
+            producer.flush()
+        settings = {
+            **client,
+            "group.id": 'a "group"',
+            "auto.offset.reset": "earliest",
+            "max.poll.records": 60,
+        }
+        with Consumer({**settings, "enable.auto.commit": False}) as consumer:
+            consumer.subscribe(["orders"])
+            broker.wait_until(lambda: len(consumer.poll(0.5)) == 60, 30, "60 records")
+            consumer.commit()
+        yield broker
+
+
+@pytest.mark.parametrize("path", PAGES)
+@needs_prometheus
+def test_promtool_has_nothing_to_say(used, path):
+    _, _, text = get(used.http, path)
+    checked = promtool("check", "metrics", text=text)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_every_family_of_the_catalogue_and_no_other(used, path):
+    _, kind, text = get(used.http, path)
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+    told = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    assert len(told) == len({name for name, _ in told})
+    telemetry = {name for name in PAGES[path] if name.startswith("ottla_client_telemetry")}
+    assert dict(told).keys() | telemetry == PAGES[path].keys()
+    families = {name.removesuffix(end) for name, _ in told for end in ("", "_total")}
+    for series in samples(text):
+        name = series.partition("{")[0]
+        assert name in dict(told) or re.sub("_(bucket|sum|count)$", "", name) in families
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_same_as_openmetrics(used, path):
+    _, kind, text = get(used.http, path, OPEN_METRICS)
+    assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert text.endswith("# EOF\n")
+    assert not re.search(r"^# TYPE \S+_total ", text, re.MULTILINE)
+
+
+def test_topics_groups_and_requests_are_counted(used):
+    found = samples(get(used.http, "/metrics")[2])
+    topic = 'kafka_server_brokertopicmetrics_{}_total{{topic="orders"}}'
+    assert found[topic.format("messagesin")] == 100
+    assert found[topic.format("bytesin")] > 5000
+    assert found[topic.format("bytesout")] > 3000
+    assert found['kafka_consumergroup_lag_sum{consumergroup="a \\"group\\"",topic="orders"}'] == 40
+    assert found['ottla_request_seconds_count{api="Produce"}'] >= 1
+    whole = found['ottla_request_seconds_sum{api="Fetch"}']
+    phases = sum(v for k, v in found.items() if k.startswith('ottla_request_phase_seconds_sum{api="Fetch"'))
+    assert phases == pytest.approx(whole, rel=0.05, abs=0.002)
+    counts = {v for k, v in found.items() if k.startswith('ottla_request_phase_seconds_count{api="Fetch"')}
+    assert counts == {found['ottla_request_seconds_count{api="Fetch"}']}
+
+
+def test_the_lag_of_each_partition_has_its_page(used):
+    found = samples(get(used.http, "/metrics/partitions")[2])
+    lags = [v for k, v in found.items() if k.startswith("kafka_consumergroup_lag{")]
+    assert len(lags) == 2
+    assert sum(lags) == 40
+    assert found['kafka_log_log_logendoffset{topic="orders",partition="0"}'] == 50
+
+
+def test_refused_writes_are_counted():
+    with Broker(auto_create_topics_enable=False) as broker:
+        broker.create_topic("orders", 1)
+        client = {"bootstrap.servers": broker.bootstrap, "enable.idempotence": False}
+        with Producer({**client, "max.request.size": 1 << 23}) as producer:
+            receipt = producer.send("orders", b"x" * (3 << 20))
+            with pytest.raises(errors.MessageTooLarge):
+                receipt.result(30)
+        found = samples(get(broker.http, "/metrics")[2])
+        assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="orders"}'] >= 1
+        assert found["kafka_server_brokertopicmetrics_failedproducerequests_total"] >= 1
+
+
+def test_lag_is_known_where_another_broker_leads_the_partition():
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("alone", 4, replication_factor=1)
+        client = {"bootstrap.servers": cluster.bootstrap}
+        for index in range(4):
+            for _ in range(index + 1):
+                cluster.send("alone", "v", partition=index)
+        with Consumer({**client, "group.id": "far", "auto.offset.reset": "earliest"}) as consumer:
+            consumer.subscribe(["alone"])
+            cluster.wait_until(
+                lambda: consumer.poll(0.5) or len(consumer.assignment()) == 4, 30, "partitions"
+            )
+            consumer.commit()
+        committed = cluster.group("far").offsets
+
+        def lags():
+            pages = [samples(get(broker.http, "/metrics/partitions")[2]) for broker in cluster]
+            return {
+                k: v for page in pages for k, v in page.items() if k.startswith("kafka_consumergroup_lag{")
+            }
+
+        # Half of them are led by the broker that does not coordinate the group: asked for in the background.
+        cluster.wait_until(lambda: len(lags()) == len(committed) == 4, 30, "the lag of all partitions")
+        for index in range(4):
+            text = labels(consumergroup="far", topic="alone", partition=index)
+            behind = index + 1 - committed["alone", index]
+            assert lags()[f"kafka_consumergroup_lag{text}"] == behind
+
+
+def test_a_step_of_a_page_is_short_however_many_partitions_there_are():
+    """In lines and partitions: how long these take depends on the machine (0.1 ms a step where it was measured)."""
+
+    async def scenario():
+        async with a_broker([memory_disk()]) as (node, client):
+            for number in range(10):
+                await client.create(f"topic-{number}", 100)
+            outside = main_page.Outside(figures(), {})
+            for families in (main_page.families(node, outside), partitions_page.families(node)):
+                steps = list(render(families))
+                assert len(steps) > 1000 / main_page.AT_ONCE
+                assert max(text.count("\n") for text in steps) <= LINES_AT_ONCE + 2
+
+    asyncio.run(scenario())
+
+
+def test_a_family_with_too_many_series_is_cut_and_the_page_says_so(monkeypatch):
+    monkeypatch.setattr("ottla.exposition.SERIES_MAX", 3)
+    family = Family("many", GAUGE, "help", ((f'{{n="{n}"}}', n) for n in range(10)))
+    found = samples("".join(render([family])))
+    assert len([series for series in found if series.startswith("many")]) == 3
+    assert found[CUT + '{family="many"}'] == 1
+
+
+def test_labels_are_escaped():
+    assert labels(topic='a"b\\c\nd') == '{topic="a\\"b\\\\c\\nd"}'
+
+
+def test_a_histogram_counts_what_was_left_out_in_its_first_bucket():
+    histogram = Histogram()
+    histogram.add(1000)
+    found = dict(histogram.samples('api="A"', count=10))
+    assert found['_bucket{api="A",le="0.000128"}'] == 9
+    assert found['_bucket{api="A",le="0.001024"}'] == 10
+    assert found['_bucket{api="A",le="+Inf"}'] == found['_count{api="A"}'] == 10
+    histogram.add(10**12)  # longer than the last bucket
+    assert dict(histogram.samples())['_bucket{le="33.554432"}'] == 1
+
+
+# -- health --------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_serves_is_live_and_ready(used):
+    assert get(used.http, "/health/live")[::2] == (200, "ok\n")
+    assert get(used.http, "/health/ready")[::2] == (200, "ok\n")
+    status, kind, text = get(used.http, "/health/ready", "application/json")
+    assert (status, kind, json.loads(text)) == (200, "application/json", {"status": "ok", "reasons": []})
+
+
+def test_there_are_no_other_pages(used):
+    status, _, text = get(used.http, "/metrics/else")
+    assert status == 404
+    assert "/metrics/partitions" in text
+
+
+def test_a_failed_log_folder_is_a_reason_to_be_neither_ready_nor_live():
+    with Broker() as broker:
+        broker.create_topic("t", 1)
+        address = broker.http
+        broker.break_disk("append")
+        with pytest.raises(errors.KafkaStorageError):
+            broker.send("t", "v")
+        broker.wait_until(lambda: get(address, "/health/ready")[0] == 503, 30, "the folder to be offline")
+        assert "offline log folders" in get(address, "/health/ready")[2]
+        assert "every log folder is offline" in get(address, "/health/live")[2]
+
+
+def test_the_restart_of_one_broker_leaves_the_others_ready():
+    with Cluster(brokers=3, min_insync_replicas=3) as cluster:
+        cluster.create_topic("t", 3)
+        others = [cluster[1], cluster[2]]
+        addresses = [broker.http for broker in others]
+        cluster.shut_down(3)
+        cluster.wait_for_isr("t", size=2)  # below min.insync.replicas: an alert, no reason to leave too
+        assert [get(address, "/health/ready")[0] for address in addresses] == [200, 200]
+        cluster.restart(3)
+        cluster.wait_until(lambda: get(cluster[3].http, "/health/ready")[0] == 200, 30, "it is back")
+        assert [get(address, "/health/ready")[0] for address in addresses] == [200, 200]
+
+
+def test_a_broker_that_waits_for_its_cluster_is_live_but_not_ready():
+    """ZooKeeper is nowhere. Once a broker has joined, losing ZooKeeper is no reason: all brokers would go at once."""
+    (nowhere,) = free_ports(1)
+    command = [
+        OTTLA,
+        "start",
+        "--memory",
+        "--port",
+        "0",
+        "--http",
+        "0",
+        "--zookeeper",
+        f"127.0.0.1:{nowhere}",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        address = next(line for line in process.stderr if line.startswith("http ")).split()[1]
+        try:
+            assert get(address, "/health/live")[::2] == (200, "ok\n")
+            status, _, text = get(address, "/health/ready")
+            assert (status, text.partition(":")[0]) == (503, "starting")
+            assert get(address, "/metrics")[0] == 503
+        finally:
+            process.terminate()

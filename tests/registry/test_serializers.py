@@ -1,0 +1,185 @@
+"""Values through topics: ours and Confluent's serializers read each other's."""
+
+import enum
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypedDict
+
+import protoxy
+import pytest
+from confluent_kafka.schema_registry import header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentAvroDeserializer
+from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentAvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer as ConfluentProtobufDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as ConfluentProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pool, message_factory
+
+from ottla import Consumer, Producer
+from ottla.serialization import (
+    AvroDeserializer,
+    AvroSerializer,
+    JsonSchemaDeserializer,
+    JsonSchemaSerializer,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+)
+from ottla.serialization.framing import BadValue, indexes_of, indexes_to_bytes
+
+ORDER = (
+    '{"type":"record","name":"Order","namespace":"shop","fields":'
+    '[{"name":"id","type":"string"},{"name":"n","type":"int"}]}'
+)
+VALUE = {"id": "7", "n": 3}
+JSON = (
+    '{"title":"Order","type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},'
+    '"required":["id"]}'
+)
+CONTEXT = SerializationContext("orders", MessageField.VALUE)
+
+
+class Ward(enum.Enum):
+    NORTH = 1
+    SOUTH = 2
+
+
+@dataclass
+class Visit:
+    patient: str
+    at: datetime
+    ward: Ward
+    tags: list[str]
+    note: str | None = None
+    minutes: int = 10
+
+
+class Reading(TypedDict):
+    device: str
+    pulse: int
+
+
+def order_class(folder):
+    """The class of a message in one of two .proto files, of which one imports the other."""
+    (folder / "item.proto").write_text('syntax = "proto3"; package shop; message Item { string sku = 1; }')
+    (folder / "order.proto").write_text(
+        'syntax = "proto3"; package shop; import "item.proto"; import "google/protobuf/timestamp.proto";'
+        "message Ignored {} message Order { message Line { Item item = 1; int32 n = 2; } repeated Line lines = 1;"
+        " google.protobuf.Timestamp at = 2; }"
+    )
+    pool = descriptor_pool.DescriptorPool()
+    for file in protoxy.compile([folder / "order.proto"], includes=[folder], include_source_info=False).file:
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+
+def test_ours_reads_what_confluents_avro_wrote_and_the_other_way_round(client, confluent):
+    theirs = ConfluentAvroSerializer(confluent, ORDER)(VALUE, CONTEXT)
+    assert AvroDeserializer(client)(theirs) == VALUE
+    ours = AvroSerializer(client, ORDER, topic="orders")(VALUE)
+    assert ours == theirs
+    assert ConfluentAvroDeserializer(confluent)(ours, CONTEXT) == VALUE
+
+
+def test_ours_reads_what_confluents_json_wrote_and_the_other_way_round(client, confluent):
+    theirs = JSONSerializer(JSON, confluent)(VALUE, CONTEXT)
+    assert JsonSchemaDeserializer(client)(theirs) == VALUE
+    ours = JsonSchemaSerializer(client, JSON, topic="orders")(VALUE)
+    assert JSONDeserializer(JSON, schema_registry_client=confluent)(ours, CONTEXT) == VALUE
+    assert ours[:5] == theirs[:5]
+
+
+def test_ours_reads_what_confluents_protobuf_wrote_and_the_other_way_round(client, confluent, tmp_path):
+    kind = order_class(tmp_path)
+    order = kind()
+    line = order.lines.add()
+    line.item.sku, line.n = "apple", 3
+    order.at.seconds = 1_700_000_000
+    theirs = ConfluentProtobufSerializer(kind, confluent, {"use.deprecated.format": False})(order, CONTEXT)
+    read = ProtobufDeserializer(client)(theirs)
+    assert read.lines[0].item.sku == "apple" and read.at.seconds == 1_700_000_000
+    ours = ProtobufSerializer(client, kind, topic="orders")(order)
+    assert ours == theirs
+    again = ConfluentProtobufDeserializer(kind, {"use.deprecated.format": False}, confluent)(ours, CONTEXT)
+    assert again == order
+    assert client.ask("GET", "/subjects") == ["item.proto", "orders-value"]
+    text = client.ask("GET", "/subjects/orders-value/versions/1")["schema"]
+    assert 'import "item.proto";' in text and "message Order" in text
+
+
+def test_guids_in_headers_are_read_and_written(client, confluent):
+    context = SerializationContext("orders", MessageField.VALUE, headers=[])
+    serializer = ConfluentAvroSerializer(
+        confluent, ORDER, conf={"schema.id.serializer": header_schema_id_serializer}
+    )
+    theirs = serializer(VALUE, context)
+    assert AvroDeserializer(client)(theirs, context) == VALUE
+    ours = AvroSerializer(client, ORDER, topic="orders", ids="header")
+    assert ours(VALUE) == theirs and ours.headers_of(VALUE) == context.headers
+
+
+def test_our_client_sends_dataclasses_and_reads_them(broker, client):
+    visit = Visit("ann", datetime(2026, 11, 17, tzinfo=UTC), Ward.SOUTH, ["first"])
+    serializer = AvroSerializer(client, Visit, topic="visits")
+    with Producer(bootstrap_servers=broker.bootstrap, value_serializer=serializer) as producer:
+        producer.send("visits", visit)
+    settings = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest"}
+    with Consumer(settings, value_deserializer=AvroDeserializer(client)) as consumer:
+        consumer.assign([("visits", 0)])
+        (record,) = consumer.poll(10.0)
+    assert record.value == {
+        "patient": "ann", "at": visit.at, "ward": "SOUTH", "tags": ["first"], "note": None, "minutes": 10,
+    }  # fmt: skip
+
+
+def test_typed_dicts_and_dataclasses_are_json_schemas_too(client):
+    reading = JsonSchemaSerializer(client, Reading, topic="readings")
+    assert JsonSchemaDeserializer(client)(reading({"device": "d", "pulse": 61})) == {
+        "device": "d",
+        "pulse": 61,
+    }
+    with pytest.raises(BadValue, match="pulse"):
+        reading({"device": "d", "pulse": "high"})
+    schema = client.ask("GET", "/subjects/readings-value/versions/1/schema")
+    assert schema["required"] == ["device", "pulse"]
+
+
+def test_a_value_that_does_not_fit_and_bytes_without_a_schema_are_refused_in_words(client):
+    with pytest.raises(BadValue, match="does not fit its Avro schema"):
+        AvroSerializer(client, ORDER, topic="orders")({"id": 7})
+    with pytest.raises(BadValue, match="written without a registry's serializer"):
+        AvroDeserializer(client)(b'{"id": 7}')
+    data = AvroSerializer(client, ORDER, topic="orders")(VALUE)
+    with pytest.raises(BadValue, match="is not what schema 1 says"):
+        AvroDeserializer(client)(data[:6])
+
+
+def test_a_reader_with_a_newer_schema_gets_its_defaults(client):
+    data = AvroSerializer(client, ORDER, topic="orders")(VALUE)
+    newer = ORDER.replace("]}", ',{"name":"note","type":"string","default":"none"}]}')
+    assert AvroDeserializer(client, newer)(data) == {**VALUE, "note": "none"}
+
+
+@pytest.mark.parametrize(
+    ("subjects", "expected"),
+    [("topic", "orders-value"), ("record", "shop.Order"), ("topic-record", "orders-shop.Order")],
+)
+def test_subjects_are_named_by_topic_by_record_or_by_both(client, subjects, expected):
+    AvroSerializer(client, ORDER, topic="orders", subjects=subjects)(VALUE)
+    assert client.subjects() == [expected]
+
+
+def test_schemas_with_references_are_resolved_on_both_sides(client):
+    client.register("item", '{"type":"record","name":"shop.Item","fields":[{"name":"sku","type":"string"}]}')
+    order = '{"type":"record","name":"Order","fields":[{"name":"item","type":"shop.Item"}]}'
+    client.register("orders-value", order, "AVRO", [{"name": "shop.Item", "subject": "item", "version": 1}])
+    serializer = AvroSerializer(client, order, topic="orders", use_latest=True)
+    value = {"item": {"sku": "apple"}}
+    assert AvroDeserializer(client)(serializer(value)) == value
+
+
+@pytest.mark.parametrize("path", [[0], [1], [0, 2], [3, 0, 300]])
+def test_paths_to_messages_survive(path):
+    data = b"x" + indexes_to_bytes(path) + b"rest"
+    indexes, begin = indexes_of(data, 1)
+    assert indexes == path and data[begin:] == b"rest"
