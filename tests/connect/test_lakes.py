@@ -19,6 +19,7 @@ from ottla.connect import schema as schemas
 from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.lakes.delta import DeltaSink
 from ottla.connect.lakes.files import FilesSink
+from ottla.connect.lakes.iceberg import IcebergSink
 from ottla.connect.lakes.rows import one_table
 from ottla.connect.schema import Schema
 from ottla.connect.spi import Config, Sink, SinkBatch, SinkRecord
@@ -57,6 +58,25 @@ class Delta:
         return DeltaTable(f"{self._root}/visits").to_pyarrow_table().to_pylist()
 
 
+class Iceberg:
+    def __init__(self, root: Path) -> None:
+        self._catalog = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db", "warehouse": f"file://{root}"}
+
+    def sink(self, **more: str) -> Sink:
+        settings = {
+            "name": "lake",
+            **{f"catalog.{name}": value for name, value in self._catalog.items()},
+            **more,
+        }
+        return IcebergSink(Config(settings, IcebergSink.settings))
+
+    def rows(self) -> list[dict[str, Any]]:
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog("ottla", **self._catalog)
+        return catalog.load_table("default.visits").scan().to_arrow().to_pylist()
+
+
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
@@ -66,8 +86,11 @@ def object_store() -> Iterator[str]:
     server.stop()
 
 
-@pytest.fixture(params=["folder", "s3", "delta"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Files | Delta:
+@pytest.fixture(params=["folder", "s3", "delta", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Files | Delta | Iceberg:
+    if request.param == "iceberg":
+        pytest.importorskip("pyiceberg")
+        return Iceberg(tmp_path)
     if request.param == "delta":
         pytest.importorskip("deltalake")
         return Delta(str(tmp_path))

@@ -310,3 +310,24 @@ def test_a_table_that_is_dropped_while_its_snapshot_waits_is_passed_over(clinic)
     clinic.run("DROP TABLE gone")
     capture.until_quiet()
     assert events(capture.records) == [("r", 1, "a")]
+
+
+class Hasty(PostgresSource):
+    """A planted bug: the slot moves on when changes are read, not when they are committed."""
+
+    def read(self, partition, offset, limit):
+        batch = super().read(partition, offset, limit)
+        if batch is not None:
+            super().committed([(partition, batch.offset)])
+        return batch
+
+
+def test_a_slot_that_moves_before_the_commit_is_caught(clinic):
+    capture = clinic.capture()
+    capture.until_quiet()
+    clinic.run("INSERT INTO visit VALUES (1, 'a')")
+    hasty = Hasty(capture.source.config)
+    assert hasty.read({}, capture.offset, Limit()) is not None  # and then the process dies
+    hasty.close()
+    with pytest.raises(ConfigError, match="changes are lost"):
+        PostgresSource(capture.source.config).read({}, capture.offset, Limit())

@@ -56,6 +56,7 @@ BUILT_IN = (
     ),
     _plugin(SINK, "ottla.connect.lakes.files:FilesSink", "ottla.connect.FilesSink", "files", "parquet", "s3"),
     _plugin(SINK, "ottla.connect.lakes.delta:DeltaSink", "ottla.connect.DeltaSink", "delta"),
+    _plugin(SINK, "ottla.connect.lakes.iceberg:IcebergSink", "ottla.connect.IcebergSink", "iceberg"),
     _plugin(SINK, "ottla.connect.http:HttpSink", "ottla.connect.HttpSink", "http"),
     _plugin(SOURCE, "ottla.connect.running.formats:SparkSource", "ottla.connect.SparkSource", "spark"),
     _plugin(SINK, "ottla.connect.running.formats:SparkSink", "ottla.connect.SparkSink"),
