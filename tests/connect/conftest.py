@@ -14,6 +14,9 @@ from ottla.connect.running.threads import ThreadRunner
 from ottla.connect.worker.settings import WorkerSettings
 from ottla.connect.worker.standalone import Standalone
 from ottla.testing import Broker
+from tests.connect.servers import mariadb, postgres
+
+__all__ = ["mariadb", "postgres"]  # fixtures
 
 
 @pytest.fixture

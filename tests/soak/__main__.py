@@ -68,6 +68,12 @@ def _pipelines(seed: int) -> Iterator[Any]:
         yield pipelines.run(50, seed, _say, server)
 
 
+def _cdc(seed: int) -> Iterator[Any]:
+    from tests.soak import cdc  # needs PostgreSQL and the extra postgres
+
+    yield cdc.run(1_000_000, 30, seed, _say)
+
+
 def _home_care(seed: int) -> Iterator[Any]:
     from tests.soak import homecare  # needs the extra spark
 
@@ -123,6 +129,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "secured": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say, secured=True)],
     "spark": lambda seed, _: _every_server(seed),
     "pipelines": lambda seed, _: _pipelines(seed),
+    "cdc": lambda seed, _: _cdc(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }

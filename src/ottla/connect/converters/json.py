@@ -41,6 +41,15 @@ class JsonConverter:
         self._writers: dict[int, tuple[Schema, Writer]] = {}
         self._reader = JsonReader(size, defaults=self._defaults)
 
+    @property
+    def has_schemas(self) -> bool:
+        return self._schemas
+
+    @property
+    def has_numbers(self) -> bool:
+        """Decimals are numbers, not texts of bytes."""
+        return self._numeric
+
     # -- to JSON -----------------------------------------------------------------------------------
 
     def from_value(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

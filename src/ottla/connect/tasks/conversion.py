@@ -47,6 +47,8 @@ class SourceConversion:
 
     def rows(self, batch: Batch) -> list[tuple[str, pa.RecordBatch]]:
         """By topic, each in order."""
+        if batch.encoded:
+            return [*batch.encoded, *self._from_records(batch.records)]
         if isinstance(batch.records, pa.RecordBatch):
             converted = self._columns(batch)
             if converted is not None:
