@@ -79,6 +79,10 @@ def _mirror(seed: int) -> Iterator[Any]:
     from tests.soak import mirror  # needs the extra arrow
 
     yield from mirror.every(10_000_000, 50, seed, _say)
+def _cdc(seed: int) -> Iterator[Any]:
+    from tests.soak import cdc  # needs PostgreSQL and the extra postgres
+
+    yield cdc.run(1_000_000, 30, seed, _say)
 
 
 def _home_care(seed: int) -> Iterator[Any]:
@@ -138,6 +142,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "pipelines": lambda seed, _: _pipelines(seed),
     "mirror": lambda seed, _: _mirror(seed),
     "stream-joins": lambda seed, _: _stream_joins(seed),
+    "cdc": lambda seed, _: _cdc(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }
