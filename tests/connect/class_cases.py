@@ -17,7 +17,7 @@ from typing import Any
 PACKAGE = "org.apache.kafka.connect.transforms."
 PRIMITIVES = ("int8", "int16", "int32", "int64", "float", "double", "boolean", "string", "bytes")
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-LOGICAL = {
+LOGICAL: dict[str, dict[str, Any]] = {
     "Decimal": {"type": "bytes", "parameters": {"scale": "2"}},
     "Date": {"type": "int32"},
     "Time": {"type": "int32"},

@@ -88,6 +88,8 @@ def test_a_worker_that_stands_by_forwards_and_takes_over(broker: Broker, tmp_pat
         wait_for(lambda: len(out(tmp_path)) >= 3)
         assert out(tmp_path) == ["one", "two", "three"]
         keys = {record.key.decode() for record in broker.records("connect-configs")}
+    last = {record.key.decode(): record.value for record in broker.records("connect-status")}
+    assert json.loads(last["status-task-source-0"])["state"] == "UNASSIGNED"
     assert {"connector-source", "task-source-0", "commit-source", "connector-sink"} <= keys
 
 

@@ -148,7 +148,7 @@ def test_generated_records_are_the_same_each_time(broker: Broker, spec_of: Calla
     config = {"fields": fields, "records": "2500", "value__converter": "JsonConverter", "key__field": "id"}
     spec = spec_of("datagen", **config)
     drain(spec, Limit(records=700))
-    drain(Spec("again", spec.config | {"topic": "again"}, spec.worker))
+    drain(Spec("again", {**spec.config, "topic": "again"}, spec.worker))
     assert values(broker) == values(broker, "again") and len(values(broker)) == 2500
     payload = json.loads(values(broker)[7])["payload"]
     assert (
@@ -163,7 +163,7 @@ class Death(BaseException):
     """What a kill looks like from the inside."""
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_records_come_exactly_once_though_tasks_die_anywhere(
     broker: Broker, spec_of: Callable[..., Spec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

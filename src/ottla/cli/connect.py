@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=LEVELS[arguments.log_level], format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # every call to the JVM is news to it
     worker_file, connector_files = _sorted(arguments.files)
     given = read_properties(worker_file.read_text()) if worker_file else {}
     given |= pairs(arguments.X)

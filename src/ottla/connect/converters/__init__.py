@@ -25,7 +25,7 @@ NAMES = (
 
 
 class Converter(Protocol):
-    """`is_column` is asked first; a converter without a path for columns answers False."""
+    """One value at a time, or a column of them. A converter without a path for columns answers None there."""
 
     def from_value(self, topic: str, schema: Schema | None, value: Any) -> bytes | None: ...
 

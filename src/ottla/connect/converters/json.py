@@ -1,12 +1,11 @@
 """JsonConverter: with an envelope of schema and payload (`schemas.enable`, the default), or without."""
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
@@ -15,14 +14,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 
 from ottla.connect import java_text
 from ottla.connect import schema as s
+from ottla.connect.converters.json_reading import NAMES, Exact, JsonReader, plain_floats
 from ottla.connect.errors import DataError
-from ottla.connect.schema import Field, Schema
+from ottla.connect.schema import Schema
 
-_NAMES = {
-    s.BOOLEAN: "boolean", s.INT8: "int8", s.INT16: "int16", s.INT32: "int32", s.INT64: "int64", s.FLOAT32: "float",
-    s.FLOAT64: "double", s.BYTES: "bytes", s.STRING: "string", s.ARRAY: "array", s.MAP: "map", s.STRUCT: "struct",
-}  # fmt: skip
-_TYPES = {name: kind for kind, name in _NAMES.items()}
+Writer = Callable[[Any], str]
+_WRITERS_MAX = 10_000
 _NOT_AN_ENVELOPE = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
@@ -41,7 +38,8 @@ class JsonConverter:
         size = int(settings.get("schemas.cache.size", 1000))
         # By identity first: comparing schemas of a hundred fields costs more than writing one.
         self._written: dict[int, tuple[Schema, str]] = {}
-        self._parse_schema = lru_cache(size)(self._parse_schema_text)
+        self._writers: dict[int, tuple[Schema, Writer]] = {}
+        self._reader = JsonReader(size, defaults=self._defaults)
 
     @property
     def has_schemas(self) -> bool:
@@ -72,7 +70,7 @@ class JsonConverter:
         return known[1]
 
     def _schema_text(self, schema: Schema, field: str | None = None) -> str:
-        parts = [f'"type":"{_NAMES[schema.type]}"']
+        parts = [f'"type":"{NAMES[schema.type]}"']
         if schema.type == s.ARRAY and schema.values is not None:
             parts.append(f'"items":{self._schema_text(schema.values)}')
         elif schema.type == s.MAP and schema.keys is not None and schema.values is not None:
@@ -98,22 +96,70 @@ class JsonConverter:
         return "{" + ",".join(parts) + "}"
 
     def payload(self, schema: Schema | None, value: Any) -> str:
-        if schema is None:
-            return self._schemaless(value)
-        if value is None:
-            if schema.has_default and schema.default is not None and self._defaults:
-                return self.payload(schema, schema.default)
-            if schema.optional:
-                return "null"
-            raise DataError(
-                "Conversion error: null value for field that is required and has no default value"
-            )
+        return self._schemaless(value) if schema is None else self._writer(schema)(value)
+
+    def _writer(self, schema: Schema) -> Writer:
+        """A function for each schema, made once: to look at a schema for each value takes longer than to write it."""
+        known = self._writers.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._writers) > _WRITERS_MAX:
+                self._writers.clear()
+            known = self._writers[id(schema)] = schema, self._made_writer(schema)
+        return known[1]
+
+    def _made_writer(self, schema: Schema) -> Writer:
+        inner: Writer
         if schema.logical is not None:
-            return self._logical(schema, value)
-        try:
-            return _WRITERS[schema.type](self, schema, value)
-        except (TypeError, AttributeError, ValueError) as error:
-            raise DataError(f"Invalid type for {schema.type}: {type(value).__name__}") from error
+            inner = partial(self._logical, schema)
+        elif schema.type == s.STRUCT:
+            inner = self._struct_writer(schema)
+        elif schema.type == s.ARRAY:
+            inner = self._array_writer(schema)
+        elif schema.type == s.MAP:
+            inner = self._map_writer(schema)
+        else:
+            inner = _WRITERS[schema.type]
+        null = self._null(schema)
+
+        def write(value: Any) -> str:
+            if value is None:
+                if null is None:
+                    raise DataError(
+                        "Conversion error: null value for field that is required and has no default value"
+                    )
+                return null
+            try:
+                return inner(value)
+            except (TypeError, AttributeError, ValueError) as error:
+                raise DataError(f"Invalid type for {schema.type}: {type(value).__name__}") from error
+
+        return write
+
+    def _null(self, schema: Schema) -> str | None:
+        """What stands for a null; None if there is nothing."""
+        if schema.has_default and schema.default is not None and self._defaults:
+            return self._made_writer(replace(schema, default=None, has_default=False))(schema.default)
+        return "null" if schema.optional else None
+
+    def _struct_writer(self, schema: Schema) -> Writer:
+        fields = [(each.name, f"{quoted(each.name)}:", self._writer(each.schema)) for each in schema.fields]
+
+        def write(value: Any) -> str:
+            get = value.get
+            return "{" + ",".join([head + inner(get(name)) for name, head, inner in fields]) + "}"
+
+        return write
+
+    def _array_writer(self, schema: Schema) -> Writer:
+        inner = self._schemaless if schema.values is None else self._writer(schema.values)
+        return lambda value: "[" + ",".join([inner(each) for each in value]) + "]"
+
+    def _map_writer(self, schema: Schema) -> Writer:
+        assert schema.keys is not None and schema.values is not None
+        keys, values = self._writer(schema.keys), self._writer(schema.values)
+        if schema.keys.type == s.STRING:
+            return lambda value: "{" + ",".join([f"{quoted(k)}:{values(v)}" for k, v in value.items()]) + "}"
+        return lambda value: "[" + ",".join([f"[{keys(k)},{values(v)}]" for k, v in value.items()]) + "]"
 
     def _logical(self, schema: Schema, value: Any) -> str:
         if schema.name == s.DECIMAL and self._numeric and isinstance(value, Decimal):
@@ -125,25 +171,16 @@ class JsonConverter:
         return _bytes(stored) if isinstance(stored, bytes) else str(stored)
 
     def _schemaless(self, value: Any) -> str:
+        plain = _PLAIN.get(type(value))
+        if plain is not None:
+            return plain(value)
         match value:
-            case None:
-                return "null"
-            case bool():
-                return "true" if value else "false"
-            case int():
-                return str(value)
-            case float():
-                return _float(value)
-            case str():
-                return quoted(value)
-            case bytes():
-                return _bytes(value)
             case list() | tuple():
-                return "[" + ",".join(map(self._schemaless, value)) + "]"
+                return "[" + ",".join([self._schemaless(each) for each in value]) + "]"
             case dict() if all(isinstance(key, str) for key in value):
-                return "{" + ",".join(f"{quoted(k)}:{self._schemaless(v)}" for k, v in value.items()) + "}"
+                return "{" + ",".join([f"{quoted(k)}:{self._schemaless(v)}" for k, v in value.items()]) + "}"
             case dict():
-                pairs = (f"[{self._schemaless(k)},{self._schemaless(v)}]" for k, v in value.items())
+                pairs = [f"[{self._schemaless(k)},{self._schemaless(v)}]" for k, v in value.items()]
                 return "[" + ",".join(pairs) + "]"
             case _:
                 guessed = s.guess(value)
@@ -151,28 +188,7 @@ class JsonConverter:
                     raise DataError(
                         f"Java class {type(value).__name__} does not have corresponding schema type."
                     )
-                return self._logical(guessed, value)
-
-    def _array(self, schema: Schema, value: Any) -> str:
-        return "[" + ",".join(self.payload(schema.values, each) for each in value) + "]"
-
-    def _map(self, schema: Schema, value: Any) -> str:
-        assert schema.keys is not None
-        if schema.keys.type == s.STRING:
-            return (
-                "{"
-                + ",".join(f"{quoted(k)}:{self.payload(schema.values, v)}" for k, v in value.items())
-                + "}"
-            )
-        pairs = (
-            f"[{self.payload(schema.keys, k)},{self.payload(schema.values, v)}]" for k, v in value.items()
-        )
-        return "[" + ",".join(pairs) + "]"
-
-    def _struct(self, schema: Schema, value: Any) -> str:
-        get = value.get
-        parts = [f"{quoted(each.name)}:{self.payload(each.schema, get(each.name))}" for each in schema.fields]
-        return "{" + ",".join(parts) + "}"
+                return self._writer(guessed)(value)
 
     # -- from JSON ---------------------------------------------------------------------------------
 
@@ -180,7 +196,7 @@ class JsonConverter:
         if data is None:
             return None, None
         try:
-            parsed = json.loads(data, parse_float=_exact if self._schemas else float)
+            parsed = json.loads(data, parse_float=Exact if self._schemas else float)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 "Converting byte[] to Kafka Connect data failed due to serialization error: "
@@ -190,61 +206,9 @@ class JsonConverter:
         if not isinstance(parsed, dict) or parsed.keys() != {"schema", "payload"}:
             raise DataError(_NOT_AN_ENVELOPE)
         if parsed["schema"] is None:
-            return None, _floats(parsed["payload"])
-        schema = self._parse_schema(json.dumps(parsed["schema"], default=str))
-        return schema, self._value(schema, parsed["payload"])
-
-    def _parse_schema_text(self, text: str) -> Schema:
-        return self.parse_schema(json.loads(text))
-
-    def parse_schema(self, told: Any) -> Schema:
-        if not isinstance(told, dict) or not isinstance(told.get("type"), str):
-            raise DataError("Schema must contain 'type' field")
-        kind = _TYPES.get(told["type"])
-        if kind is None:
-            raise DataError(f"Unknown schema type: {told['type']}")
-        schema = Schema(
-            kind,
-            optional=bool(told.get("optional", False)),
-            name=told.get("name"),
-            version=told.get("version"),
-            doc=told.get("doc"),
-            parameters=told.get("parameters"),
-            fields=self._fields(told) if kind == s.STRUCT else (),
-            keys=self.parse_schema(told.get("keys")) if kind == s.MAP else None,
-            values=self._inner(kind, told),
-        )
-        if told.get("default") is not None:
-            schema = replace(schema, default=self._value(schema, _reread(told["default"])), has_default=True)
-        return schema
-
-    def _inner(self, kind: str, told: Any) -> Schema | None:
-        if kind == s.ARRAY:
-            if not isinstance(told.get("items"), dict):
-                raise DataError("Array schema did not specify the element type")
-            return self.parse_schema(told["items"])
-        return self.parse_schema(told.get("values")) if kind == s.MAP else None
-
-    def _fields(self, told: Any) -> tuple[Field, ...]:
-        fields = told.get("fields")
-        if not isinstance(fields, list):
-            raise DataError('Struct schema\'s "fields" argument is not an array.')
-        if any(not isinstance(each, dict) or not isinstance(each.get("field"), str) for each in fields):
-            raise DataError("Struct schema's field name not specified properly")
-        return tuple(Field(each["field"], self.parse_schema(each)) for each in fields)
-
-    def _value(self, schema: Schema, told: Any) -> Any:
-        if told is None:
-            if schema.has_default and self._defaults:
-                return schema.default
-            if schema.optional:
-                return None
-            raise DataError(f"Invalid null value for required {schema.type} field")
-        try:
-            stored = _READERS[schema.type](self, schema, told)
-            return s.from_stored(schema, stored) if schema.logical else stored
-        except (TypeError, AttributeError, ValueError, KeyError, OverflowError) as error:
-            raise DataError(f"Invalid value for {schema.type}: {str(told)[:100]}") from error
+            return None, plain_floats(parsed["payload"])
+        schema = self._reader.schema(json.dumps(parsed["schema"], default=str))
+        return schema, self._reader.value(schema, parsed["payload"])
 
     # -- columns -----------------------------------------------------------------------------------
 
@@ -274,40 +238,6 @@ class JsonConverter:
         return inner if pc.all(pc.and_not(fits, special)).as_py() else None
 
 
-def _exact(text: str) -> Any:
-    return _Exact(text)
-
-
-class _Exact(float):
-    """A fraction that remembers how it was written: a decimal must not go through a float."""
-
-    def __new__(cls, text: str) -> "_Exact":
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def _floats(told: Any) -> Any:
-    match told:
-        case _Exact():
-            return float(told)
-        case list():
-            return [_floats(each) for each in told]
-        case dict():
-            return {name: _floats(each) for name, each in told.items()}
-        case _:
-            return told
-
-
-def _reread(told: Any) -> Any:
-    return told
-
-
 def _float(value: float, single: bool = False) -> str:
     written = java_text.number(value, single=single)
     return f'"{written}"' if written[-1] in "Ny" else written
@@ -317,110 +247,37 @@ def _bytes(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def _write_bytes(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_bytes(value: Any) -> str:
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(type(value).__name__)
     return _bytes(bytes(value))
 
 
-def _write_integer(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_integer(value: Any) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(type(value).__name__)
     return str(value)
 
 
-def _write_float(_: JsonConverter, schema: Schema, value: Any) -> str:
-    return _float(float(value), schema.type == s.FLOAT32)
-
-
-def _write_boolean(_: JsonConverter, schema: Schema, value: Any) -> str:
+def _write_boolean(value: Any) -> str:
     if not isinstance(value, bool):
         raise TypeError(type(value).__name__)
     return "true" if value else "false"
 
 
-_WRITERS: dict[str, Callable[[JsonConverter, Schema, Any], str]] = {
+_WRITERS: dict[str, Writer] = {
     **dict.fromkeys(s.INTEGERS, _write_integer),
-    s.FLOAT32: _write_float,
-    s.FLOAT64: _write_float,
+    s.FLOAT32: lambda value: _float(float(value), True),
+    s.FLOAT64: lambda value: _float(float(value)),
     s.BOOLEAN: _write_boolean,
-    s.STRING: lambda _, schema, value: quoted(value),
+    s.STRING: quoted,
     s.BYTES: _write_bytes,
-    s.ARRAY: JsonConverter._array,
-    s.MAP: JsonConverter._map,
-    s.STRUCT: JsonConverter._struct,
 }
-
-
-def _read_integer(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if isinstance(told, bool) or not isinstance(told, (int, float)):
-        raise TypeError(type(told).__name__)
-    bits = s.INTEGERS[schema.type]
-    whole = int(told)
-    return (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)  # as Java's narrowing
-
-
-def _read_float(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if isinstance(told, str) and told not in ("NaN", "Infinity", "-Infinity"):
-        raise TypeError("a text")
-    value = float(told)
-    return java_text.to_single(value) if schema.type == s.FLOAT32 else value
-
-
-def _read_string(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, str):
-        raise TypeError(type(told).__name__)
-    return told
-
-
-def _read_boolean(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, bool):
-        raise TypeError(type(told).__name__)
-    return told
-
-
-def _read_bytes(_: JsonConverter, schema: Schema, told: Any) -> Any:
-    if schema.name == s.DECIMAL and isinstance(told, (int, float)):
-        return _decimal_bytes(schema, told)
-    try:
-        return base64.b64decode(told, validate=True)
-    except binascii.Error as error:
-        raise ValueError("not base64") from error
-
-
-def _decimal_bytes(schema: Schema, told: Any) -> bytes:
-    scale = int((schema.parameters or {})[s.SCALE])
-    value = Decimal(str(told))
-    return s.decimal_bytes(value.quantize(Decimal(1).scaleb(-scale)), scale)
-
-
-def _read_array(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, list) or schema.values is None:
-        raise TypeError(type(told).__name__)
-    return [self._value(schema.values, each) for each in told]
-
-
-def _read_map(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    assert schema.keys is not None and schema.values is not None
-    if schema.keys.type == s.STRING:
-        return {name: self._value(schema.values, each) for name, each in told.items()}
-    return {self._value(schema.keys, key): self._value(schema.values, each) for key, each in told}
-
-
-def _read_struct(self: JsonConverter, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, dict):
-        raise TypeError(type(told).__name__)
-    return {each.name: self._value(each.schema, told.get(each.name)) for each in schema.fields}
-
-
-_READERS: dict[str, Callable[[JsonConverter, Schema, Any], Any]] = {
-    **dict.fromkeys(s.INTEGERS, _read_integer),
-    s.FLOAT32: _read_float,
-    s.FLOAT64: _read_float,
-    s.BOOLEAN: _read_boolean,
-    s.STRING: _read_string,
-    s.BYTES: _read_bytes,
-    s.ARRAY: _read_array,
-    s.MAP: _read_map,
-    s.STRUCT: _read_struct,
+_PLAIN: dict[type, Writer] = {
+    str: quoted,
+    int: str,
+    float: _float,
+    bool: _write_boolean,
+    bytes: _write_bytes,
+    type(None): lambda value: "null",
 }

@@ -17,7 +17,9 @@ _COMMON = (
     Setting("format", STRING, doc="Name of the format, as for readStream.format", importance=HIGH),
     Setting("checkpoint", STRING, doc="Folder for Spark's checkpoint; must last", importance=HIGH),
     Setting("trigger.interval", STRING, None, "As '10 seconds'; without one, as fast as it goes", MEDIUM),
-    Setting("columns", STRING, None, "SQL expressions instead of the columns as they are", MEDIUM),
+    Setting(
+        "columns", STRING, None, "SQL expressions, separated by ;, instead of the columns as they are", MEDIUM
+    ),
 )
 
 
@@ -57,7 +59,7 @@ def start(spec: Spec, spark: Any) -> "FormatQuery":
         subscribed = ("subscribe", topics) if topics else ("subscribePattern", config["topics.regex"])
         reader = spark.readStream.format("ottla").options(**client).option("startingOffsets", "earliest")
         frame = reader.option(*subscribed).load()
-        rows = frame.selectExpr(config["columns"]) if config["columns"] else frame
+        rows = frame.selectExpr(*_expressions(config["columns"])) if config["columns"] else frame
         writer = (
             rows.writeStream.format(config["format"]).options(**options).outputMode(config["output.mode"])
         )
@@ -69,10 +71,14 @@ def start(spec: Spec, spark: Any) -> "FormatQuery":
 
 def _chosen(columns: str | None, names: list[str]) -> list[str]:
     if columns:
-        return [columns]
+        return _expressions(columns)
     if "value" in names:
         return [f"`{name}`" for name in names if name in ("key", "value", "headers", "partition")]
     return ["to_json(struct(*)) AS value"]
+
+
+def _expressions(text: str) -> list[str]:
+    return [each.strip() for each in text.split(";") if each.strip()]
 
 
 class FormatQuery:

@@ -9,6 +9,7 @@ from ottla.client.values import TopicPartition
 from ottla.connect import schema as s
 from ottla.connect.arrow import records_of
 from ottla.connect.converters import Converter, converter
+from ottla.connect.errors import DataError, RetriableError
 from ottla.connect.settings import Config
 from ottla.connect.spi import Batch, Header, SinkRecord, SourceRecord
 from ottla.connect.tasks.handling import Failure, Handling, PassedOver
@@ -77,6 +78,33 @@ class SourceConversion:
         return batch.topic, pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _from_records(self, records: Iterable[SourceRecord]) -> list[tuple[str, pa.RecordBatch]]:
+        """All at once; one by one if any of them fails, to know which."""
+        given = list(records)
+        try:
+            return self._all(given)
+        except (DataError, RetriableError):
+            return self._one_by_one(given)
+
+    def _all(self, records: Sequence[SourceRecord]) -> list[tuple[str, pa.RecordBatch]]:
+        used, header = self._converters, self._converters.header.from_value
+        key, value = used.key.from_value, used.value.from_value
+        by_topic: dict[str, tuple[list[Any], ...]] = {}
+        for record in self._transforms.all(records):
+            topic = record.topic
+            if topic not in by_topic:
+                by_topic[topic] = [], [], [], [], []
+            keys, values, headers, stamps, partitions = by_topic[topic]
+            keys.append(key(topic, record.key_schema, record.key))
+            values.append(value(topic, record.value_schema, record.value))
+            told = record.headers
+            headers.append(
+                [(each.key, header(topic, each.schema, each.value)) for each in told] if told else None
+            )
+            stamps.append(record.timestamp_ms)
+            partitions.append(record.partition)
+        return [(topic, _columns(*columns)) for topic, columns in by_topic.items()]
+
+    def _one_by_one(self, records: Iterable[SourceRecord]) -> list[tuple[str, pa.RecordBatch]]:
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for record in records:
             try:
@@ -110,18 +138,22 @@ class SourceConversion:
 
 def to_rows(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     """Columns as producers take them; those that no row has are left out."""
-    arrays = {
-        "key": pa.array([row.get("key") for row in rows], pa.binary()),
-        "value": pa.array([row.get("value") for row in rows], pa.binary()),
-    }
-    if any(row.get("headers") for row in rows):
-        told = [[{"key": key, "value": value} for key, value in row.get("headers") or ()] for row in rows]
+    names = ("key", "value", "headers", "timestamp", "partition")
+    return _columns(*([row.get(name) for row in rows] for name in names))
+
+
+def _columns(
+    keys: list[Any], values: list[Any], headers: list[Any], stamps: list[Any], partitions: list[Any]
+) -> pa.RecordBatch:
+    arrays = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
+    if any(headers):
+        told = [[{"key": key, "value": value} for key, value in each or ()] for each in headers]
         arrays["headers"] = pa.array(told, HEADERS)
-    if any(row.get("timestamp") is not None for row in rows):
-        stamps = [None if row.get("timestamp") is None else row["timestamp"] * 1000 for row in rows]
-        arrays["timestamp"] = pa.array(stamps, pa.int64()).cast(TIMESTAMP)
-    if any(row.get("partition") is not None for row in rows):
-        arrays["partition"] = pa.array([row.get("partition") for row in rows], pa.int32())
+    if any(each is not None for each in stamps):
+        microseconds = [None if each is None else each * 1000 for each in stamps]
+        arrays["timestamp"] = pa.array(microseconds, pa.int64()).cast(TIMESTAMP)
+    if any(each is not None for each in partitions):
+        arrays["partition"] = pa.array(partitions, pa.int32())
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
@@ -137,6 +169,31 @@ class SinkConversion:
         self, where: TopicPartition, rows: pa.RecordBatch
     ) -> tuple[list[SinkRecord], list[tuple[dict[str, Any], Failure]]]:
         """And those that failed: each raw, with what went wrong."""
+        try:
+            return self._all(where, rows), []
+        except (DataError, RetriableError):
+            return self._one_by_one(where, rows)
+
+    def _all(self, where: TopicPartition, rows: pa.RecordBatch) -> list[SinkRecord]:
+        used, (topic, partition) = self._converters, where
+        key, value = used.key.to_value, used.value.to_value
+        names = ("offset", "key", "value", "timestamp", "timestampType", "headers")
+        columns = [_plain_column(rows, name) for name in names]
+        made = []
+        for offset, raw_key, raw_value, stamp, kind, headers in zip(*columns, strict=True):
+            key_schema, made_key = key(topic, raw_key)
+            value_schema, made_value = value(topic, raw_value)
+            made.append(
+                SinkRecord(
+                    topic, partition, offset, made_value, value_schema, made_key, key_schema,
+                    self._headers(topic, headers) if headers else (), stamp, kind or 0, where,
+                )
+            )  # fmt: skip
+        return self._transforms.all(made)
+
+    def _one_by_one(
+        self, where: TopicPartition, rows: pa.RecordBatch
+    ) -> tuple[list[SinkRecord], list[tuple[dict[str, Any], Failure]]]:
         made: list[SinkRecord] = []
         failed: list[tuple[dict[str, Any], Failure]] = []
         for row in rows.to_pylist():
@@ -184,6 +241,16 @@ class SinkConversion:
             schema, value = self._converters.header.to_value(topic, each["value"])
             made.append(Header(each["key"], value, schema))
         return tuple(made)
+
+
+def _plain_column(rows: pa.RecordBatch, name: str) -> list[Any]:
+    if name not in rows.schema.names:
+        return [None] * rows.num_rows
+    column = rows.column(name)
+    if name != "timestamp":
+        plain: list[Any] = column.to_pylist()
+        return plain
+    return [None if each is None else each // 1000 for each in column.cast(pa.int64()).to_pylist()]
 
 
 def _millis(stamp: Any) -> int:

@@ -1,6 +1,6 @@
 """Transforms of single records, under Kafka's class names; with predicates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.connect.errors import ConfigError
@@ -34,6 +34,19 @@ class Transforms:
     @property
     def is_set(self) -> bool:
         return bool(self._steps)
+
+    def all(self, records: Sequence[R]) -> list[R]:
+        """Without a handling of errors: the first one is raised."""
+        made: list[Any] = list(records)
+        for _, transform, predicate, negated in self._steps:
+            if predicate is None:
+                applied = [transform.apply(each) for each in made]
+            else:
+                applied = [
+                    each if predicate.test(each) == negated else transform.apply(each) for each in made
+                ]
+            made = [each for each in applied if each is not None]
+        return made
 
     def apply(self, record: R, handling: Any) -> R | None:
         made: R | None = record

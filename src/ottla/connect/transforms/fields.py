@@ -10,7 +10,7 @@ from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.schema import Field, Schema
 from ottla.connect.settings import Config
 from ottla.connect.spi import SinkRecord
-from ottla.connect.transforms.sides import Side, get, require_map, require_struct
+from ottla.connect.transforms.sides import Remembered, Side, get, require_map, require_struct
 
 
 def basics(schema: Schema, fields: tuple[Field, ...]) -> Schema:
@@ -32,6 +32,7 @@ class InsertField:
             if config[f"{what}.field"] is not None
         }
         self._static = config["static.value"]
+        self._schema = Remembered(self._made_schema)
         if not self._wanted:
             raise ConfigError("No field insertion configured")
         if "static" in self._wanted and self._static is None:
@@ -52,13 +53,16 @@ class InsertField:
             return self._side.changed(record, None, made)
         require_struct(schema, value, self._PURPOSE)
         made = {each.name: get(schema, value, each.name, defaults=self._defaults) for each in schema.fields}
-        added = []
-        for what, (name, optional) in self._wanted.items():
-            added.append(Field(name, _INSERTED[what].as_optional(optional)))
+        for what, (name, _) in self._wanted.items():
             inserted = self._inserted(record, what)
             if inserted is not None:
                 made[name] = s.moment(inserted) if what == "timestamp" else inserted
-        return self._side.changed(record, basics(schema, (*schema.fields, *added)), made)
+        return self._side.changed(record, self._schema(schema), made)
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        wanted = self._wanted.items()
+        added = [Field(name, _INSERTED[what].as_optional(optional)) for what, (name, optional) in wanted]
+        return basics(schema, (*schema.fields, *added))
 
     def _inserted(self, record: Any, what: str) -> Any:
         match what:
@@ -97,6 +101,7 @@ class ReplaceField:
         self._defaults = config["replace.null.with.default"]
         self._exclude, self._include = set(config["exclude"]), set(config["include"])
         self._renames = dict(_rename(each) for each in config["renames"])
+        self._schema = Remembered(self._made_schema)
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
@@ -107,13 +112,18 @@ class ReplaceField:
             made = {self._renames.get(name, name): each for name, each in given.items() if self._keeps(name)}
             return self._side.changed(record, None, made)
         require_struct(schema, value, self._PURPOSE)
-        kept = [each for each in schema.fields if self._keeps(each.name)]
-        fields = tuple(Field(self._renames.get(each.name, each.name), each.schema) for each in kept)
         made = {
             self._renames.get(each.name, each.name): get(schema, value, each.name, defaults=self._defaults)
-            for each in kept
+            for each in schema.fields
+            if self._keeps(each.name)
         }
-        return self._side.changed(record, basics(schema, fields), made)
+        return self._side.changed(record, self._schema(schema), made)
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        kept = [each for each in schema.fields if self._keeps(each.name)]
+        return basics(
+            schema, tuple(Field(self._renames.get(each.name, each.name), each.schema) for each in kept)
+        )
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
@@ -200,6 +210,7 @@ class ValueToKey:
     def __init__(self, config: Config) -> None:
         self._fields = config["fields"]
         self._defaults = config["replace.null.with.default"]
+        self._schema = Remembered(self._made_schema)
 
     def apply(self, record: Any) -> Any:
         schema, value = record.value_schema, record.value
@@ -207,23 +218,28 @@ class ValueToKey:
             given = require_map(value, self._PURPOSE)
             return replace(record, key_schema=None, key={name: given.get(name) for name in self._fields})
         require_struct(schema, value, self._PURPOSE)
+        key_schema = self._schema(schema)
+        key = {name: get(schema, value, name, defaults=self._defaults) for name in self._fields}
+        return replace(record, key_schema=key_schema, key=key)
+
+    def _made_schema(self, schema: Schema) -> Schema:
         fields = []
         for name in self._fields:
             field = schema.field(name)
             if field is None:
                 raise DataError(f"Field does not exist: {name}")
             fields.append(field)
-        key = {each.name: get(schema, value, each.name, defaults=self._defaults) for each in fields}
-        return replace(record, key_schema=Schema(s.STRUCT, fields=tuple(fields)), key=key)
+        return Schema(s.STRUCT, fields=tuple(fields))
 
 
 class HoistField:
     def __init__(self, config: Config, side: str) -> None:
         self._side, self._field = Side(side), config["field"]
+        self._schema = Remembered(lambda schema: Schema(s.STRUCT, fields=(Field(self._field, schema),)))
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
-        made = None if schema is None else Schema(s.STRUCT, fields=(Field(self._field, schema),))
+        made = None if schema is None else self._schema(schema)
         return self._side.changed(record, made, {self._field: value})
 
 

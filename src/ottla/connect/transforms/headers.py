@@ -6,10 +6,11 @@ from typing import Any
 
 from ottla.connect.converters.headers import parse
 from ottla.connect.errors import ConfigError, DataError
+from ottla.connect.schema import Schema
 from ottla.connect.settings import Config
 from ottla.connect.spi import Header
 from ottla.connect.transforms.fields import basics
-from ottla.connect.transforms.sides import Side, get, require_map, require_struct
+from ottla.connect.transforms.sides import Remembered, Side, get, require_map, require_struct
 
 
 class InsertHeader:
@@ -34,6 +35,7 @@ class HeaderFrom:
         self._side = Side(side)
         self._fields, self._headers = config["fields"], config["headers"]
         self._moves = config["operation"] == "move"
+        self._schema = Remembered(self._made_schema)
         self._defaults = config["replace.null.with.default"]
         if len(self._fields) != len(self._headers):
             raise ConfigError("'fields' config must have the same number of elements as 'headers' config.")
@@ -63,6 +65,9 @@ class HeaderFrom:
                 )
                 value = {name: each for name, each in value.items() if name not in self._fields}
         return replace(self._side.changed(record, schema, value), headers=(*record.headers, *added))
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        return basics(schema, tuple(each for each in schema.fields if each.name not in self._fields))
 
 
 class RegexRouter:

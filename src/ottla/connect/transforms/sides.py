@@ -1,10 +1,29 @@
 """Key or value of a record: what `$Key` and `$Value` of a transform's class choose."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ottla.connect.errors import DataError
 from ottla.connect.schema import STRUCT, Schema
+
+_SCHEMAS_MAX = 1_000
+
+
+class Remembered:
+    """Schemas made from schemas, each once: those behind it (a converter) know a schema by its identity."""
+
+    def __init__(self, make: Callable[[Schema], Schema]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[Schema, Schema]] = {}
+
+    def __call__(self, schema: Schema) -> Schema:
+        known = self._made.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._made) > _SCHEMAS_MAX:
+                self._made.clear()
+            known = self._made[id(schema)] = schema, self._make(schema)
+        return known[1]
 
 
 class Side:

@@ -10,7 +10,7 @@ from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.schema import Field, Schema
 from ottla.connect.settings import Config
 from ottla.connect.transforms.fields import basics
-from ottla.connect.transforms.sides import Side, get, require_map
+from ottla.connect.transforms.sides import Remembered, Side, get, require_map
 
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _UNITS = {"seconds": 1000, "milliseconds": 1, "microseconds": -1000, "nanoseconds": -1_000_000}
@@ -125,6 +125,7 @@ class TimestampConverter:
     def __init__(self, config: Config, side: str) -> None:
         self._side = Side(side)
         self._field, self._target = config["field"], config["target.type"]
+        self._updated = Remembered(self._made_schema)
         self._unit = _UNITS[config["unix.precision"]]
         self._defaults = config["replace.null.with.default"]
         if self._target == "string" and not config["format"]:
@@ -138,16 +139,12 @@ class TimestampConverter:
         if schema is None:
             return self._schemaless(record, value)
         if not self._field:
-            return self._side.changed(record, self._schema(schema), self._converted(value, schema))
+            return self._side.changed(record, self._updated(schema), self._converted(value, schema))
         if schema.type != s.STRUCT:
             raise DataError(
                 f"Only Struct objects supported for [converting timestamp formats], found: {schema.type}"
             )
-        fields = tuple(
-            Field(each.name, self._schema(each.schema)) if each.name == self._field else each
-            for each in schema.fields
-        )
-        updated = replace(basics(schema, fields), optional=schema.optional)
+        updated = self._updated(schema)
         if value is None:
             return self._side.changed(record, updated, None)
         made = {}
@@ -155,6 +152,15 @@ class TimestampConverter:
             found = get(schema, value, each.name, defaults=self._defaults)
             made[each.name] = self._converted(found, each.schema) if each.name == self._field else found
         return self._side.changed(record, updated, made)
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        if not self._field:
+            return self._schema(schema)
+        fields = tuple(
+            Field(each.name, self._schema(each.schema)) if each.name == self._field else each
+            for each in schema.fields
+        )
+        return replace(basics(schema, fields), optional=schema.optional)
 
     def _schemaless(self, record: Any, value: Any) -> Any:
         if not self._field:

@@ -12,7 +12,7 @@ from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.schema import Field, Schema
 from ottla.connect.settings import Config
 from ottla.connect.transforms.fields import basics
-from ottla.connect.transforms.sides import Side, get, require_map, require_struct
+from ottla.connect.transforms.sides import Remembered, Side, get, require_map, require_struct
 
 
 class Flatten:
@@ -20,6 +20,7 @@ class Flatten:
 
     def __init__(self, config: Config, side: str) -> None:
         self._side, self._delimiter = Side(side), config["delimiter"]
+        self._schema = Remembered(self._made_schema)
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
@@ -30,10 +31,14 @@ class Flatten:
             self._flatten_map(require_map(value, self._PURPOSE), "", made)
             return self._side.changed(record, None, made)
         require_struct(schema, value, self._PURPOSE)
-        fields: list[Field] = []
         made = {}
-        self._flatten_struct(schema, value, "", schema.optional, schema.default, fields, made)
-        return self._side.changed(record, basics(schema, tuple(fields)), made)
+        self._flatten_struct(schema, value, "", schema.optional, schema.default, None, made)
+        return self._side.changed(record, self._schema(schema), made)
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        fields: list[Field] = []
+        self._flatten_struct(schema, None, "", schema.optional, schema.default, fields, {})
+        return basics(schema, tuple(fields))
 
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
@@ -53,7 +58,7 @@ class Flatten:
         prefix: str,
         optional: bool,
         default: Any,
-        fields: list[Field],
+        fields: list[Field] | None,
         made: dict[str, Any],
     ) -> None:
         """A field below an optional struct is optional: the struct may be missing."""
@@ -71,10 +76,14 @@ class Flatten:
                     f"(for field {name})."
                 )
             else:
-                flat = replace(
-                    each.schema, optional=inner_optional, default=inner_default, has_default=inner_default is not None
-                )  # fmt: skip
-                fields.append(Field(name, flat))
+                if fields is not None:
+                    flat = replace(
+                        each.schema,
+                        optional=inner_optional,
+                        default=inner_default,
+                        has_default=inner_default is not None,
+                    )
+                    fields.append(Field(name, flat))
                 if value is not None:
                     made[name] = inner
 
@@ -90,6 +99,7 @@ class Cast:
         self._side = Side(side)
         self._defaults = config["replace.null.with.default"]
         self._whole: str | None = None
+        self._updated = Remembered(self._made_schema)
         self._fields: dict[str, str] = {}
         for each in config["spec"]:
             name, colon, kind = each.rpartition(":")
@@ -120,13 +130,17 @@ class Cast:
             }
             return self._side.changed(record, None, made)
         if self._whole:
-            made_schema = replace(
-                self._schema(schema, self._whole),
-                name=schema.name, version=schema.version, doc=schema.doc, parameters=schema.parameters,
-            )  # fmt: skip
-            return self._side.changed(record, made_schema, cast(value, self._whole, schema))
+            return self._side.changed(record, self._updated(schema), cast(value, self._whole, schema))
         require_struct(schema, value, "cast types")
-        return self._side.changed(record, self._struct(schema), self._values(schema, value))
+        return self._side.changed(record, self._updated(schema), self._values(schema, value))
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        if self._whole is None:
+            return self._struct(schema)
+        return replace(
+            self._schema(schema, self._whole),
+            name=schema.name, version=schema.version, doc=schema.doc, parameters=schema.parameters,
+        )  # fmt: skip
 
     def _values(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
         made = {}
@@ -224,6 +238,7 @@ class SetSchemaMetadata:
     def __init__(self, config: Config, side: str) -> None:
         self._side = Side(side)
         self._name, self._version = config["schema.name"], config["schema.version"]
+        self._schema = Remembered(self._made_schema)
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
@@ -235,9 +250,11 @@ class SetSchemaMetadata:
             raise DataError(
                 f"Only Struct objects supported for [updating schema metadata], found: {schema.type}"
             )
-        made = replace(
+        return self._side.changed(record, self._schema(schema), value)
+
+    def _made_schema(self, schema: Schema) -> Schema:
+        return replace(
             schema,
             name=schema.name if self._name is None else self._name,
             version=schema.version if self._version is None else self._version,
         )
-        return self._side.changed(record, made, value)

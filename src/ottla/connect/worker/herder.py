@@ -12,12 +12,14 @@ from ottla.connect.running.base import Runner, task_count
 from ottla.connect.store import configs
 from ottla.connect.store.configs import PAUSED, STARTED, STOPPED, ConfigState, Record
 from ottla.connect.store.statuses import Status, Statuses
+from ottla.connect.tasks.source import fence
 from ottla.connect.tasks.spec import Spec
 from ottla.connect.worker.offset_changes import OffsetChanges
 from ottla.connect.worker.refusals import bad_request, conflict, no_connector, not_found
 from ottla.connect.worker.settings import WorkerSettings
 from ottla.connect.worker.supervision import Supervision
 from ottla.connect.worker.validation import check_config, infos
+from ottla.errors import OttlaError
 
 log = logging.getLogger(__name__)
 Config = dict[str, str | None]
@@ -42,7 +44,6 @@ class Herder:
         self._running: dict[str, Supervision] = {}
         self._lock = threading.RLock()
         self._changes = OffsetChanges(settings)
-        self._is_on = True
 
     # -- from the outside: what is ------------------------------------------------------------------
 
@@ -183,18 +184,29 @@ class Herder:
             for key, value in records:
                 self.state.apply(key, value)
             for name in self.state.connectors:
+                self._fence_former_tasks(name)
                 self._reconcile(name)
 
     def close(self) -> None:
         with self._lock:
-            self._is_on = False
             for running in self._running.values():
                 running.ask_to_stop()
             for name in list(self._running):
                 self._halt(name)
+                self._show(name, "UNASSIGNED")  # until another worker takes it up
             self._changes.close()
 
     # -- inside --------------------------------------------------------------------------------------
+
+    def _fence_former_tasks(self, name: str) -> None:
+        """Tasks of a Java worker that may still run somewhere: their transactional ids are numbered as ours, but by
+        task, so a lane of ours would not meet them."""
+        try:
+            spec = self._spec(name)
+            if spec.kind == "source":
+                fence(spec, range(len(self.state.tasks.get(name, []))))
+        except (ConnectError, OttlaError) as error:
+            log.warning("former tasks of connector %s could not be fenced: %s", name, error)
 
     def _put(self, name: str, config: Config, initial: str | None) -> dict[str, Any]:
         before = self.info(name)["tasks"] if name in self.state.connectors else []
