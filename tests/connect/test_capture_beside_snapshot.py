@@ -159,7 +159,7 @@ class Reader:
         )
         translator.run(rest[:messages_max])
         self.records += translator.records
-        progress = translator.progress
+        progress = translator.progress.passed(translator.progress.lsn)
         if len(rest) <= messages_max:
             progress = progress.passed(database.lsn)
         visible = database.snapshot()

@@ -190,7 +190,7 @@ class PostgresSource(Source):
         self._slot.checked(connection, progress.lsn)
         self._slot.advance(connection, progress.lsn)  # in case `committed` was not called for this offset
         translator, encoded, is_complete = self._translated(connection, progress, limit)
-        after = translator.progress
+        after = translator.progress.passed(translator.progress.lsn)
         if is_complete:
             reached = flushed if mark is None else max(flushed, mark)
             after = after.passed(reached)
