@@ -55,6 +55,7 @@ messages: setup  ## write the generated code and docs/protocol.md: messages, err
 	$(BIN)/python tools/messages.py
 	$(BIN)/python tools/errors.py
 	$(BIN)/python tools/protocol_table.py
+	$(BIN)/python tools/metrics_table.py
 
 bench: setup  ## beside Apache Kafka; NAMES="start produce" for some of them
 	$(BIN)/python -m bench.run --write $(NAMES)

@@ -64,7 +64,9 @@ NOT_FOR_A_BROKER = {
     *(
         "ottla.server.metrics",
         "ottla.server.http",
+        "ottla.server.json_logs",
         "ottla.broker.coordinators.lag",
+        "ottla.broker.telemetry",
         "ottla.storage.cleaner",
         "ottla.storage.compaction",
     ),

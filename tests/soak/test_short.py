@@ -104,3 +104,12 @@ def test_pipelines_count_exactly_once_under_kills() -> None:
 
     report = pipelines.run(kills=2, seed=1)
     assert report.is_clean, report
+
+
+@pytest.mark.timeout(900)
+def test_streams_join_and_count_exactly_once_under_kills() -> None:
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from tests.soak import stream_joins
+
+    report = stream_joins.run(kills=1, seed=1)
+    assert report.is_clean, report

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
     from ottla.broker.sharing.sharing import Sharing
+    from ottla.broker.telemetry import Telemetry
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -94,8 +95,23 @@ class Broker:
         self.share_states = ShareStateShards(self.metadata, clock, self.settings)
         self.shares = False  # whether there was a share group yet
         self._is_joined = False
+        self._new_uuid = new_uuid
         replicas.watch(self._on_partition)
         image.watch(metrics.on_record)
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """Imported with the first client that asks for its subscriptions."""
+        from ottla.broker.telemetry import Telemetry
+
+        return Telemetry(self.image, self._new_uuid, self.config.telemetry_max_bytes)
+
+    def _get_telemetry(self) -> "Telemetry":
+        return self.telemetry
+
+    @property
+    def has_telemetry(self) -> bool:
+        return "telemetry" in vars(self)
 
     @cached_property
     def sharing(self) -> "Sharing":
@@ -156,6 +172,7 @@ class Broker:
             self._heavy_work,
             self._pattern_work,
             self.scratch,
+            self._get_telemetry,
             self.access,
             self.quotas,
             self.tokens,

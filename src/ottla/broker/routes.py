@@ -30,11 +30,21 @@ class Route:
     by_controller: bool = False
     checks_first: bool = False
     between_brokers: bool = False
+    for_telemetry: bool = False  # clients are told so while somebody subscribes to their metrics
+    relay: str = ""  # the function that relays it, where some of it is this broker's own
 
     @cached_property
     def handler(self) -> Handler:
         handler: Handler = getattr(import_module(f"ottla.broker.handlers.{self.module}"), self.function)
         return handler
+
+    @cached_property
+    def relayed(self) -> Handler | None:
+        """Its own way to the controller, if it has one."""
+        if not self.relay:
+            return None
+        relayed: Handler = getattr(import_module(f"ottla.broker.handlers.{self.module}"), self.relay)
+        return relayed
 
     @cached_property
     def request(self) -> type[Message]:
@@ -52,6 +62,10 @@ def _controller(name: str, module: str, function: str) -> Route:
 
 def _between(name: str, module: str, function: str) -> Route:
     return replace(_route(name, module, function), between_brokers=True)
+
+
+def _telemetry(name: str, function: str) -> Route:
+    return replace(_route(name, "telemetry", function), for_telemetry=True)
 
 
 def _checked(name: str, module: str, function: str) -> Route:
@@ -73,7 +87,10 @@ _TABLE = (
     _controller("CreatePartitions", "topics", "create_partitions"),
     _route("DescribeConfigs", "configs", "describe_configs"),
     _controller("AlterConfigs", "configs", "alter_configs"),
-    _controller("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
+    replace(
+        _controller("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
+        relay="relay_incremental_alter_configs",
+    ),
     _route("ListConfigResources", "configs", "list_config_resources"),
     _route("FindCoordinator", "coordinators", "find_coordinator"),
     _route("JoinGroup", "groups", "join_group"),
@@ -132,5 +149,7 @@ _TABLE = (
     _checked("RenewDelegationToken", "tokens", "renew_delegation_token"),
     _checked("ExpireDelegationToken", "tokens", "expire_delegation_token"),
     _route("DescribeDelegationToken", "tokens", "describe_delegation_token"),
+    _telemetry("GetTelemetrySubscriptions", "get_telemetry_subscriptions"),
+    _telemetry("PushTelemetry", "push_telemetry"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -11,6 +11,7 @@ import socket
 import sys
 from contextlib import suppress
 
+from ottla.cli import console_beside
 from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
@@ -52,7 +53,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take settings from KAFKA_* and OTTLA_* variables too, as in a container",
     )
     parser.add_argument(
+        "--console",
+        type=int,
+        nargs="?",
+        const=8181,
+        metavar="PORT",
+        help="show the cluster in the browser, from a process beside this one (port: 8181; 0 picks one)",
+    )
+    parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
+    )
+    parser.add_argument(
+        "--log-format",
+        default="text",
+        choices=["text", "json"],
+        help="lines for people, or JSON (default: text)",
     )
 
 
@@ -65,12 +80,12 @@ def _http_address(text: str) -> tuple[str, int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=arguments.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    _begin_to_log(arguments.log_level, arguments.log_format)
     raise_handle_limit()
     try:
         config = configured(arguments)
+        if arguments.console is not None:
+            console_beside.check(config)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
@@ -82,6 +97,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _begin_to_log(level: str, form: str) -> None:
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if form == "json":
+        from ottla.server.json_logs import JsonFormatter
+
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter())
 
 
 def _tell_of_slowness() -> None:
@@ -141,9 +167,11 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    pages: str | None = None
     if arguments.http is not None:
         host, port = arguments.http
-        print(f"http {host}:{await node.serve_pages(host, port)}", file=sys.stderr, flush=True)
+        pages = f"{host}:{await node.serve_pages(host, port)}"
+        print(f"http {pages}", file=sys.stderr, flush=True)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -157,7 +185,11 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     control = None if arguments.memory else Control(node)
     if control is not None:
         await control.start()
-    print(f"ready {node.endpoints[0].host}:{node.listeners[0].port}", flush=True)
+    address = f"{node.endpoints[0].host}:{node.listeners[0].port}"
+    print(f"ready {address}", flush=True)
+    console = (
+        None if arguments.console is None else await console_beside.start(address, arguments.console, pages)
+    )
     tell_service_manager("READY=1")
     if arguments.environment:
         from ottla.cli.container import create_topics
@@ -166,6 +198,8 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
     tell_service_manager("STOPPING=1")
+    if console is not None:
+        await console_beside.stop(console)
     if control is not None:
         await control.stop()
     await node.stop()

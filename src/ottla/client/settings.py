@@ -213,6 +213,7 @@ class ProducerSettings(Settings):
     partitioner: str | Callable[..., int] = "default"
     key_serializer: Any = None
     value_serializer: Any = None
+    ottla_trace_context: bool = False
 
     def checked(self) -> Self:
         Settings.checked(self)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ottla.config.broker import BROKER_KEYS
+from ottla.config.client_metrics import CLIENT_METRICS_KEYS
 from ottla.config.definitions import ConfigKey, Source, Type, Update
 from ottla.config.group import GROUP_KEYS, group_key
 from ottla.config.settings import Config
@@ -65,6 +66,13 @@ def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
         _override_entry(group_key(name), overrides, config, Source.GROUP, None)
         for name in overrides
         if name not in GROUP_KEYS
+    ]
+
+
+def describe_client_metrics(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+    return [
+        _override_entry(key, overrides, config, Source.CLIENT_METRICS, key.format(key.default))
+        for key in CLIENT_METRICS_KEYS.values()
     ]
 
 

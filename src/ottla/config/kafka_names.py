@@ -30,7 +30,6 @@ UNUSED_PREFIXES = (
     "share.coordinator.threads",
     "share.coordinator.write.",
     "ssl.",
-    "telemetry.",
 )
 
 UNUSED_SETTINGS = frozenset(

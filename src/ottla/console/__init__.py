@@ -1,1 +1,1 @@
-"""The console in the browser: a process of its own that speaks to any Kafka."""
+"""The console: a cluster in the browser. It speaks the Kafka protocol as a client and runs in a process of its own."""

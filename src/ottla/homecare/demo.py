@@ -15,6 +15,7 @@ from ottla.client.admin import Admin
 from ottla.errors import OttlaError
 from ottla.homecare import topics
 from ottla.homecare.client import Client, client_of
+from ottla.homecare.console import Console, is_installed
 from ottla.homecare.processes import Process
 from ottla.homecare.results import Results
 from ottla.homecare.servers import Servers
@@ -59,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--master", help="a Spark master (default: Spark in a process of this machine)")
     parser.add_argument("--partitions", type=int, default=4, help="of the topics with the most records")
+    parser.add_argument(
+        "--open", action="store_true", help="open the console's home care board in the browser"
+    )
+    parser.add_argument("--no-console", action="store_true", help="only this text, no pages in the browser")
     parser.add_argument("--keep", metavar="DIR", help="keep data, logs, truth and table in this folder")
 
 
@@ -88,6 +93,7 @@ class Demo:
         self._secured: Secured | None = None
         self._simulator: Process | None = None
         self._pipelines: Process | None = None
+        self._console: Console | None = None
         self._client: Client = client_of(arguments) if arguments.bootstrap else {}
         self._drawn = 0.0
         self._chaos_over = threading.Event()
@@ -105,6 +111,7 @@ class Demo:
             f"broker at {self._client['bootstrap.servers']}, {len(topics.TOPICS)} topics; "
             "Spark starts, devices begin to send"
         )
+        self._start_console()
         self._start_pipelines()
         if self._arguments.chaos:
             # Trouble must come in the middle of the stream, however long Spark takes to start.
@@ -122,6 +129,8 @@ class Demo:
         for process in (self._simulator, self._pipelines):
             if process is not None:
                 process.kill()
+        if self._console is not None:
+            self._console.close()
         if self._servers is not None:
             self._servers.close()
 
@@ -151,6 +160,12 @@ class Demo:
         config = self._secured.client_file if self._secured is not None else self._arguments.command_config
         bootstrap = ["--bootstrap", self._client["bootstrap.servers"]]
         return [*bootstrap, "--command-config", str(config)] if config else bootstrap
+
+    def _start_console(self) -> None:
+        if self._arguments.no_console or not is_installed():
+            return
+        self._console = Console(self._where(), self._folder / "console.log", self._view.say)
+        self._console.start(open_it=self._arguments.open)
 
     def _start_pipelines(self) -> None:
         command = ["homecare", "pipelines", *self._where(), "--json"]

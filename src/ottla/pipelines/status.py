@@ -1,9 +1,10 @@
 """What anybody can see of a pipeline: everything is in its group's offsets, whether it runs or not."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.client.admin import Admin
-from ottla.client.values import TopicPartition
+from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.positions import Commit, parse
@@ -53,9 +54,13 @@ def _is_internal(topic: str, name: str) -> bool:
 
 
 def _commits(admin: Admin, group: str) -> list[Commit]:
-    """Each stream task once, with all its positions; none if the group is not a pipeline's."""
+    return commits(admin.group_offsets(group))
+
+
+def commits(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Commit]:
+    """Each stream task once, with all its positions; none if the offsets are not those of a pipeline."""
     tasks: dict[str, Commit] = {}
-    for where, told in sorted(admin.group_offsets(group).items()):
+    for where, told in sorted(offsets.items()):
         if not told.metadata.startswith('{"v":'):
             continue
         try:

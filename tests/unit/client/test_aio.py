@@ -75,6 +75,22 @@ def test_the_loop_goes_on_while_a_poll_waits(broker: Broker) -> None:
     assert asyncio.run(both()) > 5  # some hundred on a quiet machine; one or two if the poll blocks the loop
 
 
+def test_what_an_awaited_admin_changes_has_changed(broker: Broker) -> None:
+    """Methods that return nothing were never awaited."""
+
+    async def work() -> None:
+        async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            await admin.create_topic("changed", 1)
+            await admin.add_partitions("changed", 3)
+            assert len((await admin.describe_topics(["changed"]))["changed"].partitions) == 3
+            await admin.alter_configs("topic", "changed", set_={"retention.ms": "1000"})
+            assert (await admin.describe_configs("topic", "changed"))["retention.ms"].value == "1000"
+            await admin.delete_topics(["changed"])
+            assert "changed" not in await admin.list_topics()
+
+    asyncio.run(work())
+
+
 def test_no_client_starts_a_thread(broker: Broker) -> None:
     async def work() -> None:
         before = set(threading.enumerate())

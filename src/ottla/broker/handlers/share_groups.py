@@ -6,6 +6,7 @@ from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
 from ottla.coordination.groups.share_group import ShareGroup
 from ottla.coordination.share.records import NO_OFFSET, ShareKey
+from ottla.security.operations import DESCRIBE, GROUP, READ, TOPIC
 from ottla.wire.messages import alter_share_group_offsets as alter
 from ottla.wire.messages import delete_share_group_offsets as delete
 from ottla.wire.messages import describe_share_group_offsets as offsets
@@ -55,6 +56,7 @@ async def describe_offsets(
     groups = []
     for asked in request.groups:
         try:
+            context.require(DESCRIBE, GROUP, asked.group_id)
             topics = await _described_topics(asked, context)
             groups.append(
                 offsets.DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics)
@@ -71,7 +73,7 @@ async def describe_offsets(
 async def _described_topics(
     asked: offsets.DescribeShareGroupOffsetsRequestGroup, context: Context
 ) -> list[offsets.DescribeShareGroupOffsetsResponseTopic]:
-    group = _group(asked.group_id, context)
+    group = _group(asked.group_id, context, may_be_missing=asked.topics is not None)
     image = context.metadata.image
     if asked.topics is None:
         wanted = [(name, list(numbers)) for name, numbers in group.initialized.values()]
@@ -94,6 +96,10 @@ async def _described(
     group_id: str, name: str, topic_id: bytes, number: int, context: Context
 ) -> offsets.DescribeShareGroupOffsetsResponsePartition:
     row = offsets.DescribeShareGroupOffsetsResponsePartition(partition_index=number, start_offset=NO_OFFSET)
+    if not context.allows(DESCRIBE, TOPIC, name):
+        row.error_code = errors.TopicAuthorizationFailed.code
+        row.error_message = errors.TopicAuthorizationFailed().message
+        return row
     if context.metadata.image.partition(name, number) is None:
         row.error_code = errors.UnknownTopicOrPartition.code
         row.error_message = errors.UnknownTopicOrPartition().message
@@ -123,7 +129,7 @@ async def alter_offsets(
 ) -> alter.AlterShareGroupOffsetsResponse:
     """The group begins again where it is told to; only while nobody is in it."""
     try:
-        group = _group(request.group_id, context, must_be_empty=True, may_be_missing=True)
+        _group(request.group_id, context, must_be_empty=True, may_be_missing=True)
     except errors.ProtocolError as error:
         return alter.AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     topics = []
@@ -150,8 +156,9 @@ async def alter_offsets(
             )
         )
     context.sharing.partitions.forget_group(request.group_id)
-    names = {topic.topic_name for topic in request.topics}
-    await _note(request.group_id, group, names, set(), context)
+    names = {topic.topic_name for topic in topics if any(not part.error_code for part in topic.partitions)}
+    if names:
+        await _note(request.group_id, names, set(), context)
     return alter.AlterShareGroupOffsetsResponse(responses=topics)
 
 
@@ -167,6 +174,7 @@ async def delete_offsets(
     for topic in request.topics:
         row = delete.DeleteShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
         try:
+            context.require(READ, TOPIC, topic.topic_name)
             if topic.topic_name not in known:
                 raise errors.UnknownTopicOrPartition()
             row.topic_id, numbers = known[topic.topic_name]
@@ -176,15 +184,11 @@ async def delete_offsets(
             row.error_code, row.error_message = error.code, error.message
         rows.append(row)
     context.sharing.partitions.forget_group(request.group_id)
-    await _note(
-        request.group_id, group, set(), {row.topic_name for row in rows if not row.error_code}, context
-    )
+    await _note(request.group_id, set(), {row.topic_name for row in rows if not row.error_code}, context)
     return delete.DeleteShareGroupOffsetsResponse(responses=rows)
 
 
-async def _note(
-    group_id: str, group: ShareGroup, added: set[str], removed: set[str], context: Context
-) -> None:
+async def _note(group_id: str, added: set[str], removed: set[str], context: Context) -> None:
     """Which topics the group has states of, from now on."""
     await context.groups.call(
         group_id,

@@ -70,13 +70,13 @@ PERMITS: dict[str, Permit] = {
     "DescribeGroups": parts("groups", named(DESCRIBE, GROUP), errors.GroupAuthorizationFailed),
     "ConsumerGroupDescribe": own.consumer_group_describe,
     "DeleteGroups": parts("groups_names", named(DELETE, GROUP), errors.GroupAuthorizationFailed),
-    "ShareGroupHeartbeat": _GROUP_MEMBER,
-    "ShareGroupDescribe": parts("group_ids", named(DESCRIBE, GROUP), errors.GroupAuthorizationFailed),
+    "ShareGroupHeartbeat": own.consumer_group_heartbeat,
+    "ShareGroupDescribe": own.consumer_group_describe,
     "ShareFetch": _GROUP_MEMBER,  # and READ on each topic: in the handler
     "ShareAcknowledge": _GROUP_MEMBER,
-    "DescribeShareGroupOffsets": parts("groups", named(DESCRIBE, GROUP), errors.GroupAuthorizationFailed),
-    "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ)),
-    "DeleteShareGroupOffsets": both(whole(DELETE, GROUP, "group_id"), topic_parts(READ)),
+    "DescribeShareGroupOffsets": free,  # DESCRIBE on each group and topic: in the handler
+    "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ, name="topic_name")),
+    "DeleteShareGroupOffsets": whole(DELETE, GROUP, "group_id"),  # and READ on each topic: in the handler
     "InitializeShareGroupState": cluster(CLUSTER_ACTION),
     "ReadShareGroupState": cluster(CLUSTER_ACTION),
     "WriteShareGroupState": cluster(CLUSTER_ACTION),
@@ -112,6 +112,8 @@ PERMITS: dict[str, Permit] = {
     "RenewDelegationToken": free,
     "ExpireDelegationToken": free,
     "DescribeDelegationToken": free,
+    "GetTelemetrySubscriptions": free,
+    "PushTelemetry": free,
 }
 
 

@@ -93,7 +93,7 @@ class Dispatcher:
     def _handler_of(self, route: Route, client: Client, request: Message) -> Handler:
         handler = route.handler
         if route.by_controller and not self.broker.metadata.is_controller_here:
-            handler = _relayed
+            handler = route.relayed or _relayed
         access = self.broker.access
         if access is None:
             return handler

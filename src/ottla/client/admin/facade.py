@@ -53,7 +53,7 @@ class Admin:
         return self._run(topics.create_one(self.cluster, new))
 
     def delete_topics(self, names: Iterable[str] = (), *, ids: Iterable[bytes] = ()) -> None:
-        self._run(topics.delete(self.cluster, names, ids=ids))
+        return self._run(topics.delete(self.cluster, names, ids=ids))
 
     def list_topics(self, *, internal: bool = True) -> dict[str, Topic]:
         return self._run(topics.list_topics(self.cluster, internal=internal))
@@ -76,7 +76,7 @@ class Admin:
         work = topics.add_partitions(
             self.cluster, topic, count, assignments=assignments, validate_only=validate_only
         )
-        self._run(work)
+        return self._run(work)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return self._run(topics.delete_records(self.cluster, before))
@@ -87,7 +87,7 @@ class Admin:
         return self._run(topics.elect_leaders(self.cluster, partitions, unclean=unclean))
 
     def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-        self._run(topics.reassign(self.cluster, targets))
+        return self._run(topics.reassign(self.cluster, targets))
 
     def reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
@@ -109,7 +109,7 @@ class Admin:
         return self._run(work)
 
     def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        self._run(groups.alter_offsets(self.cluster, group, offsets))
+        return self._run(groups.alter_offsets(self.cluster, group, offsets))
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
@@ -123,14 +123,18 @@ class Admin:
     ) -> list[groups.ListedGroup]:
         return self._run(groups.list_groups(self.cluster, states=states, types=types))
 
+    def survey_groups(self) -> list[groups.Survey]:
+        """All groups with their coordinators and commits, in a few requests to each broker."""
+        return self._run(groups.survey(self.cluster))
+
     def describe_group(self, group: str) -> groups.Group:
         return self._run(groups.describe(self.cluster, group))
 
     def delete_group(self, group: str) -> None:
-        self._run(groups.delete(self.cluster, group))
+        return self._run(groups.delete(self.cluster, group))
 
     def remove_members(self, group: str, members: Iterable[groups.Member]) -> None:
-        self._run(groups.remove_members(self.cluster, group, members))
+        return self._run(groups.remove_members(self.cluster, group, members))
 
     # -- settings ----------------------------------------------------------------------------------
 
@@ -139,6 +143,10 @@ class Admin:
     ) -> dict[str, configs.Config]:
         work = configs.describe(self.cluster, kind, name, keys=keys, documentation=documentation)
         return self._run(work)
+
+    def list_config_resources(self, kind: str) -> list[str]:
+        """Names of the topics, brokers, groups or client-metrics that have settings."""
+        return self._run(configs.resources(self.cluster, kind))
 
     def alter_configs(
         self,
@@ -161,7 +169,7 @@ class Admin:
             subtract=subtract,
             validate_only=validate_only,
         )
-        self._run(work)
+        return self._run(work)
 
     def find_coordinator(self, group: str) -> Broker:
         """The broker that coordinates a group."""
@@ -203,7 +211,7 @@ class Admin:
         return self._run(transactions.find_hanging(self.cluster, topics=topics, older_than_ms=limit_ms))
 
     def abort_transaction(self, partition: TopicPartition, start_offset: int) -> None:
-        self._run(transactions.abort(self.cluster, TopicPartition(*partition), start_offset))
+        return self._run(transactions.abort(self.cluster, TopicPartition(*partition), start_offset))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, committed: bool
@@ -211,12 +219,12 @@ class Admin:
         work = transactions.end(
             self.cluster, transactional_id, producer_id, producer_epoch, committed=committed
         )
-        self._run(work)
+        return self._run(work)
 
     # -- rules and users ---------------------------------------------------------------------------
 
     def create_acls(self, acls: Sequence[Acl]) -> None:
-        self._run(security.create_acls(self.cluster, acls))
+        return self._run(security.create_acls(self.cluster, acls))
 
     def describe_acls(self, wanted: AclFilter) -> list[Acl]:
         return self._run(security.describe_acls(self.cluster, wanted))
@@ -233,10 +241,10 @@ class Admin:
         self, name: str, password: str, mechanisms: Iterable[str], iterations: int = security.ITERATIONS
     ) -> None:
         """Adds a SCRAM user, or changes its password."""
-        self._run(security.set_user(self.cluster, name, password, mechanisms, iterations))
+        return self._run(security.set_user(self.cluster, name, password, mechanisms, iterations))
 
     def remove_user(self, name: str, mechanisms: Iterable[str]) -> None:
-        self._run(security.remove_user(self.cluster, name, mechanisms))
+        return self._run(security.remove_user(self.cluster, name, mechanisms))
 
     def describe_quotas(self) -> list[quotas.Quota]:
         """Of all users and clients."""
@@ -244,7 +252,7 @@ class Admin:
 
     def alter_quotas(self, entity: quotas.Entity, values: Mapping[str, float | None]) -> None:
         """`alter_quotas({"user": "alice"}, {"producer_byte_rate": 1e6})`; None removes a quota."""
-        self._run(quotas.alter(self.cluster, entity, values))
+        return self._run(quotas.alter(self.cluster, entity, values))
 
     # -- delegation tokens -------------------------------------------------------------------------
 

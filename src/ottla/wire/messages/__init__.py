@@ -63,6 +63,8 @@ APIS: dict[int, Api] = {
     67: Api(67, 'AllocateProducerIds', 'allocate_producer_ids', 0, 0, 0),
     68: Api(68, 'ConsumerGroupHeartbeat', 'consumer_group_heartbeat', 0, 1, 0),
     69: Api(69, 'ConsumerGroupDescribe', 'consumer_group_describe', 0, 1, 0),
+    71: Api(71, 'GetTelemetrySubscriptions', 'get_telemetry_subscriptions', 0, 0, 0),
+    72: Api(72, 'PushTelemetry', 'push_telemetry', 0, 0, 0),
     74: Api(74, 'ListConfigResources', 'list_config_resources', 0, 1, 0),
     75: Api(75, 'DescribeTopicPartitions', 'describe_topic_partitions', 0, 0, 0),
     76: Api(76, 'ShareGroupHeartbeat', 'share_group_heartbeat', 1, 1, 1),

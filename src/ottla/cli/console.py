@@ -1,0 +1,190 @@
+"""`ottla console`: the cluster in the browser, in a process of its own."""
+
+import argparse
+import getpass
+import logging
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.options import BOOTSTRAP, UsageError, add_client_options, client_settings
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.console.app import Config, Console
+
+DEFAULT_PORT = 8181
+
+
+class MissingExtra(OttlaError):
+    """A package is not installed that comes with the extra `console`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help=f"port; 0 picks one (default: {DEFAULT_PORT})"
+    )
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    parser.add_argument("--allow-changes", action="store_true", help="without it, pages only read")
+    parser.add_argument(
+        "--login",
+        choices=["token", "basic", "kafka"],
+        help="token: the printed address lets one browser in (on loopback the default); basic: names and passwords "
+        "of --users; kafka: as a user of the cluster, whose rules then are the viewer's",
+    )
+    parser.add_argument("--users", metavar="FILE", help="for --login basic: NAME:HASH lines")
+    parser.add_argument(
+        "--hash-password", action="store_true", help="print the hash of a password for --users"
+    )
+    parser.add_argument("--certificate", metavar="FILE", help="PEM: serve with TLS")
+    parser.add_argument("--key", metavar="FILE", help="PEM: the certificate's key")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen beyond loopback without TLS (behind a proxy that has it)",
+    )
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a name that browsers use for it"
+    )
+    parser.add_argument(
+        "--mask",
+        action="append",
+        default=[],
+        metavar="TOPIC:PART",
+        help="hide key, value, value.FIELD or header.NAME of topics; * matches any part of a name",
+    )
+    parser.add_argument(
+        "--metrics",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="a broker's /metrics: shows how much consumers fetch, which the protocol does not tell",
+    )
+    parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
+    add_client_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        from ottla.console import server, sessions
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ottla"):
+            raise
+        raise MissingExtra(f"the console needs {error.name}: pip install 'ottla[console]'") from None
+    if arguments.hash_password:
+        password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+        print(sessions.hash_password(password))
+        return 0
+    logging.basicConfig(
+        level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    config = configured(arguments)
+    listening = server.listen(arguments.host, arguments.port)
+    config.port = listening.getsockname()[1]
+    if arguments.end_with_stdin:
+        _end_with_stdin()
+    certificate = Path(arguments.certificate) if arguments.certificate else None
+    key = Path(arguments.key) if arguments.key else None
+    server.serve(
+        config,
+        listening,
+        certificate=certificate,
+        key=key,
+        ready=lambda console: _announce(console, arguments),
+    )
+    return 0
+
+
+def configured(arguments: argparse.Namespace) -> "Config":
+    """Checked as a whole: what is open to others must have TLS and a login."""
+    from ottla.console import sessions
+    from ottla.console.app import Config
+    from ottla.console.masking import Masks
+    from ottla.console.outflow import check_address
+
+    settings: dict[str, Any] = {"bootstrap.servers": BOOTSTRAP, **client_settings(arguments)}
+    secured = str(settings.get("security.protocol", "PLAINTEXT")).upper().startswith("SASL")
+    loopback = is_loopback(arguments.host)
+    login = arguments.login or ("token" if loopback else "kafka" if secured else "basic")
+    if not loopback and login == "token":
+        raise UsageError(f"on {arguments.host} other machines get in: use --login basic or --login kafka")
+    if not loopback and not (arguments.certificate and arguments.key) and not arguments.insecure:
+        raise UsageError(
+            f"on {arguments.host} passwords cross the network: give --certificate and --key, or --insecure "
+            "behind a proxy that has TLS"
+        )
+    if login == "kafka" and not secured:
+        raise UsageError(
+            "--login kafka needs a cluster with logins: set security.protocol to SASL_SSL or SASL_PLAINTEXT"
+        )
+    if login == "basic" and not arguments.users:
+        raise UsageError(
+            "--login basic needs --users FILE with NAME:HASH lines; --hash-password makes the hashes"
+        )
+    users = sessions.read_users(Path(arguments.users).read_text()) if login == "basic" else {}
+    return Config(
+        settings,
+        arguments.port,
+        _names(arguments),
+        arguments.allow_changes,
+        login,
+        users,
+        Masks.parse(arguments.mask),
+        bool(arguments.certificate),
+        _viewer(),
+        tuple(check_address(page) for page in arguments.metrics),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, ...]:
+    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    own = [] if host in ("0.0.0.0", "[::]") else [host]
+    return tuple(dict.fromkeys(["127.0.0.1", "localhost", "[::1]", *own, *arguments.allow_host]))
+
+
+def _viewer() -> str:
+    """Who started it: the name in the change log when there is no login."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "local"
+
+
+def _announce(console: "Console", arguments: argparse.Namespace) -> None:
+    config = console.config
+    host = "127.0.0.1" if arguments.host in ("0.0.0.0", "::") else arguments.host
+    shown = f"[{host}]" if ":" in host else host
+    base = f"{'https' if config.tls else 'http'}://{shown}:{config.port}/"
+    if config.login != "token":
+        print(f"console {base}", flush=True)
+        return
+    config.announce = lambda token: print(f"another browser: {base}?token={token}", flush=True)
+    address = f"{base}?token={console.sessions.issue_token(config.viewer)}"
+    print(f"console {address}", flush=True)
+    if arguments.open:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _end_with_stdin() -> None:
+    """A child ends when its parent does, however the parent ended: then the pipe closes."""
+    import os
+    import signal
+    import threading
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

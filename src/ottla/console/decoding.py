@@ -1,0 +1,124 @@
+"""Bytes of a record as people read them: JSON, text, or hexadecimal; internal topics by their own formats."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.console import internal
+from ottla.console.masking import HIDDEN, Masks
+from ottla.console.model import Message, Part
+
+SHOWN_MAX = 64 * 1024  # bytes of a key or value; a megabyte of text would stall a browser
+HEX_MAX = 4 * 1024
+_NONE = Part("none", "", 0)
+
+
+def message(record: Any, masks: Masks, *, shown_max: int = SHOWN_MAX, with_command: bool = True) -> Message:
+    """A consumer record, masked and decoded."""
+    rules = masks.of(record.topic) if masks else masks
+    key, value = internal.parts(record.topic, record.key, record.value) or (None, None)
+    if key is None or value is None:
+        key = part(record.key, rules, "key", shown_max)
+        value = part(record.value, rules, "value", shown_max)
+    headers = [(name, _header(name, data, rules, shown_max)) for name, data in record.headers]
+    shown = Message(record.topic, record.partition, record.offset, record.timestamp, key, value, headers)
+    if with_command:
+        shown = Message(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp,
+            key,
+            value,
+            headers,
+            command(shown),
+        )
+    return shown
+
+
+def part(data: bytes | None, masks: Masks, name: str, shown_max: int = SHOWN_MAX) -> Part:
+    if data is None:
+        return _NONE
+    size = len(data)
+    data, hidden = masks.masked(name, data) if masks else (data, False)
+    return decode(data or b"", size, hidden, shown_max)
+
+
+def decode(data: bytes, size: int | None = None, masked: bool = False, shown_max: int = SHOWN_MAX) -> Part:
+    """The kind is told by the bytes alone."""
+    whole = len(data) if size is None else size
+    cut = len(data) > shown_max
+    if data[:1] in (b"{", b"[") and not cut:
+        try:
+            value = json.loads(data)
+            return Part("json", json.dumps(value, ensure_ascii=False, indent=2), whole, value, masked=masked)
+        except (ValueError, RecursionError):
+            pass
+    shown = data[:shown_max]
+    try:
+        text = shown.decode()
+    except UnicodeDecodeError as error:
+        # A text that was cut in the middle of a character is a text.
+        if not (cut and error.start >= len(shown) - 3):
+            return Part("hex", dump(data[:HEX_MAX]), whole, cut=len(data) > HEX_MAX, masked=masked)
+        text = shown[: error.start].decode()
+    if _is_binary(text):
+        return Part("hex", dump(data[:HEX_MAX]), whole, cut=len(data) > HEX_MAX, masked=masked)
+    return Part("text", text, whole, cut=cut, masked=masked)
+
+
+def dump(data: bytes) -> str:
+    """Offsets, bytes and what of them is ASCII, as hexdump prints it."""
+    lines = []
+    for at in range(0, len(data), 16):
+        row = data[at : at + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:06x}  {row.hex(' '):<47}  {text}")
+    return "\n".join(lines)
+
+
+def command(message: Message) -> str:
+    """The command line that sends this record again; empty if a part of it is no text or not whole."""
+    parts = [message.key, message.value, *(each for _, each in message.headers)]
+    if any(each.kind not in ("text", "json", "none") or each.cut or each.masked for each in parts):
+        return ""
+    told = {
+        "topic": message.topic,
+        "key": _line(message.key),
+        "value": _line(message.value),
+        "headers": [[name, _line(each)] for name, each in message.headers],
+    }
+    # JSON has escapes for what a terminal would obey (new lines, control characters).
+    return f"printf '%s\\n' {shlex.quote(json.dumps(told))} | ottla produce --input json"
+
+
+def _line(part: Part) -> str | None:
+    if part.kind == "none":
+        return None
+    return json.dumps(part.data, ensure_ascii=False) if part.kind == "json" else part.text
+
+
+def _header(name: str, data: bytes | None, masks: Masks, shown_max: int) -> Part:
+    if data is None:
+        return _NONE
+    if masks and masks.hides_header(name):
+        return Part("text", HIDDEN, len(data), masked=True)
+    return decode(data, shown_max=shown_max)
+
+
+def _is_binary(text: str) -> bool:
+    return any(ord(each) < 32 and each not in "\n\r\t" for each in text[:1000])
+
+
+def headers_of(texts: Sequence[str]) -> list[tuple[str, bytes]]:
+    """`name=value` lines of a form."""
+    found = []
+    for text in texts:
+        if not text.strip():
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r} is not of the form name=value")
+        found.append((name.strip(), value.encode()))
+    return found

@@ -1,0 +1,330 @@
+"""Asks the cluster how it is, every second while somebody watches, and remembers an hour of it."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.client.admin.brokers import ClusterInfo, LogDir
+from ottla.client.admin.groups import Group, ListedGroup
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.console.model import Moment
+from ottla.console.outflow import Outflow
+from ottla.console.series import History
+from ottla.errors import OttlaError
+
+log = logging.getLogger(__name__)
+EVERY_S = 1.0
+SHARE_MAX = 0.2  # of the time: a cluster that takes long to answer is asked less often
+SLOW_S = 30.0
+AWAY_EVERY_S = 1.0
+SETTLED_EVERY_S = 5.0  # sizes and first offsets change slowly
+WATCHED_S = 10.0  # a page that was asked for counts as a watcher for so long
+DESCRIBED_AT_ONCE = 10
+MOMENTS_MAX, TIMELINES_MAX = 200, 500
+LATEST, EARLIEST = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group as the last samples saw it."""
+
+    listed: ListedGroup
+    coordinator: int
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    lag: int
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The cluster at one moment. Parts that could not be asked for are those of the sample before."""
+
+    at: float = 0.0
+    info: ClusterInfo = field(default_factory=lambda: ClusterInfo(None, -1, (), {}))
+    topics: Mapping[str, Any] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    log_dirs: list[LogDir] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)  # by topic, all replicas
+    groups: dict[str, GroupView] = field(default_factory=dict)
+    readers: dict[str, set[str]] = field(default_factory=dict)  # groups by topic
+    topic_lag: dict[str, int] = field(default_factory=dict)
+    trouble: str | None = None  # why the last sample failed
+
+    def records(self, topic: str) -> int | None:
+        """How many offsets the topic holds: records, and the gaps of compaction and transactions."""
+        found = self.topics.get(topic)
+        if found is None:
+            return None
+        places = [TopicPartition(topic, index) for index in found.partitions]
+        return sum(self.ends[place] - self.begins.get(place, 0) for place in places if place in self.ends)
+
+    def under_replicated(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic.name, p.index)
+            for topic in self.topics.values()
+            for p in topic.partitions.values()
+            if len(p.isr) < len(p.replicas)
+        ]
+
+    def leaderless(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic.name, p.index)
+            for topic in self.topics.values()
+            for p in topic.partitions.values()
+            if p.leader < 0
+        ]
+
+
+class Sampler:
+    """One for every identity that looks at the cluster: what it may not see, it does not show."""
+
+    def __init__(
+        self, admin: Any, clock: Callable[[], float] = time.time, metrics: Sequence[str] = ()
+    ) -> None:
+        self._admin, self._clock = admin, clock
+        self.outflow = Outflow(metrics)
+        self.snapshot = Snapshot()
+        self.history = History()
+        self.described: dict[str, Group] = {}
+        self.timelines: dict[str, deque[Moment]] = {}
+        self.ticks = 0
+        self.took_s = 0.0
+        self._settled_at = 0.0
+        self._ends_at = 0.0
+        self._totals: dict[str, tuple[bytes, int]] = {}
+        self._bytes_total: int | None = None
+        self._measured_at = 0.0
+        self._turn = 0
+        self._watched_until = 0.0
+        self._watched_groups: dict[str, float] = {}
+        self._sampling = asyncio.Lock()
+        self._ticked = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.watchers = 0
+
+    # -- who watches -------------------------------------------------------------------------------
+
+    def watch_group(self, group: str) -> None:
+        """Its members are asked for at every sample while its page is open."""
+        self._watched_groups[group] = self._clock() + WATCHED_S
+        if len(self._watched_groups) > TIMELINES_MAX:
+            del self._watched_groups[next(iter(self._watched_groups))]
+
+    async def fresh(self, age_max_s: float = 2.0) -> Snapshot:
+        """The snapshot, sampled now if it is older than that."""
+        self._watched_until = self._clock() + WATCHED_S
+        self._start()
+        # A slow cluster is sampled less often, so that its snapshots count as fresh for longer.
+        stale_s = max(age_max_s, 2 * self._delay_s()) if age_max_s else 0.0
+        if self._clock() - self.snapshot.at > stale_s:
+            async with self._sampling:
+                if self._clock() - self.snapshot.at > stale_s:
+                    await self._sample()
+        return self.snapshot
+
+    async def next_tick(self) -> None:
+        """Until there is a newer snapshot than now."""
+        self._start()
+        event = self._ticked
+        await event.wait()
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._wake.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            if not self.watchers and self._clock() > self._watched_until:
+                self._wake.clear()
+                await self._wake.wait()
+            async with self._sampling:
+                if self._clock() - self.snapshot.at >= EVERY_S / 2:  # a page may have asked a moment ago
+                    await self._sample()
+            await asyncio.sleep(self._delay_s())
+
+    def _delay_s(self) -> float:
+        if self.snapshot.trouble:
+            return AWAY_EVERY_S  # how long a broker that is away takes to answer says nothing
+        return min(SLOW_S, max(EVERY_S - self.took_s, self.took_s / SHARE_MAX, 0.05))
+
+    # -- one sample --------------------------------------------------------------------------------
+
+    async def _sample(self) -> None:
+        began = time.perf_counter()
+        trouble = None
+        try:
+            await self._ask()
+        except (OttlaError, OSError) as error:
+            trouble = " ".join(str(error).split()) or type(error).__name__
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("a sample of the cluster failed")
+            trouble = "the console could not read the cluster's answer; its log tells more"
+        self.snapshot.trouble = trouble
+        self.snapshot.at = self._clock()
+        self.took_s = time.perf_counter() - began
+        self.ticks += 1
+        self._ticked.set()
+        self._ticked = asyncio.Event()
+
+    async def _ask(self) -> None:
+        now, snapshot = self._clock(), self.snapshot
+        snapshot.info, snapshot.topics = await asyncio.gather(
+            self._admin.describe_cluster(), self._admin.list_topics()
+        )
+        led = _led(snapshot)
+        snapshot.ends = await self._offsets(led, LATEST)
+        elapsed, self._ends_at = max(self._clock() - self._ends_at, 0.001), self._clock()
+        if now - self._settled_at >= SETTLED_EVERY_S:
+            self._settled_at = now
+            snapshot.begins = await self._offsets(led, EARLIEST)
+            await self._measure_folders(now)
+        self._note_rates(now, elapsed)
+        if (rate := await self.outflow.rate()) is not None:
+            self.history.add("cluster", "out", now, rate)
+        await self._look_at_groups(now)
+
+    async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(partitions, which)
+        if not wanted:
+            return {}
+        return {where: told.offset for where, told in (await self._admin.list_offsets(wanted)).items()}
+
+    async def _measure_folders(self, now: float) -> None:
+        snapshot = self.snapshot
+        try:
+            snapshot.log_dirs = await self._admin.log_dirs()
+        except OttlaError:  # without the right to describe the cluster there are no sizes
+            return
+        sizes: dict[str, int] = {}
+        for folder in snapshot.log_dirs:
+            for where, size in folder.sizes.items():
+                sizes[where.topic] = sizes.get(where.topic, 0) + size
+        snapshot.sizes = sizes
+        total = sum(sizes.values())
+        if self._bytes_total is not None:
+            elapsed = max(now - self._measured_at, 0.001)
+            self.history.add("cluster", "bytes", now, max(0, total - self._bytes_total) / elapsed)
+        self._bytes_total, self._measured_at = total, now
+
+    def _note_rates(self, now: float, elapsed: float) -> None:
+        snapshot = self.snapshot
+        totals: dict[str, tuple[bytes, int]] = {}
+        for name, topic in snapshot.topics.items():
+            total = sum(snapshot.ends.get(TopicPartition(name, index), 0) for index in topic.partitions)
+            totals[name] = (topic.id, total)
+            known = self._totals.get(name)
+            if known is not None and known[0] == topic.id and snapshot.at:
+                self.history.add("topic", name, now, max(0, total - known[1]) / elapsed)
+        if self._totals:
+            rate = sum(
+                max(0, total - self._totals[name][1])
+                for name, (identity, total) in totals.items()
+                if name in self._totals and self._totals[name][0] == identity
+            )
+            self.history.add("cluster", "records", now, rate / elapsed)
+        self._totals = totals
+        self.history.keep("topic", totals)  # type: ignore[arg-type]
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    async def _look_at_groups(self, now: float) -> None:
+        snapshot = self.snapshot
+        groups: dict[str, GroupView] = {}
+        readers: dict[str, set[str]] = {}
+        topic_lag: dict[str, int] = {}
+        for told in await self._admin.survey_groups():
+            lag = 0
+            offsets = told.offsets or {}
+            for where, committed in offsets.items():
+                if where in snapshot.ends:
+                    behind = max(0, snapshot.ends[where] - committed.offset)
+                    lag += behind
+                    readers.setdefault(where.topic, set()).add(told.group.id)
+                    topic_lag[where.topic] = max(topic_lag.get(where.topic, 0), behind)
+            groups[told.group.id] = GroupView(told.group, told.coordinator, offsets, lag)
+            self.history.add("group", told.group.id, now, lag)
+            self._note_state(told.group, snapshot.groups.get(told.group.id), now)
+        snapshot.groups, snapshot.readers, snapshot.topic_lag = groups, readers, topic_lag
+        self.history.keep("group", groups)  # type: ignore[arg-type]
+        for gone in [name for name in self.described if name not in groups]:
+            del self.described[gone]
+        await self._describe_some(now)
+
+    async def _describe_some(self, now: float) -> None:
+        """Those whose pages are open, and a few of the others in turn."""
+        self._watched_groups = {g: until for g, until in self._watched_groups.items() if until > now}
+        active = [name for name, group in self.snapshot.groups.items() if group.listed.state != "Empty"]
+        turn = self._turn % len(active) if active else 0
+        self._turn += DESCRIBED_AT_ONCE
+        chosen = dict.fromkeys([*self._watched_groups, *(active[turn:] + active[:turn])[:DESCRIBED_AT_ONCE]])
+        chosen_ids = [name for name in chosen if name in self.snapshot.groups]
+        told = await asyncio.gather(
+            *(self._admin.describe_group(each) for each in chosen_ids), return_exceptions=True
+        )
+        for name, group in zip(chosen_ids, told, strict=True):
+            if isinstance(group, Group):
+                self._note_members(name, self.described.get(name), group, now)
+                self.described[name] = group
+            elif not isinstance(group, OttlaError):
+                raise group
+
+    def _note_state(self, group: ListedGroup, before: GroupView | None, now: float) -> None:
+        if before is not None and before.listed.state != group.state:
+            tone = "good" if group.state == "Stable" else "" if group.state == "Empty" else "warn"
+            self._note(group.id, now, f"{before.listed.state} → {group.state}", tone)
+
+    def _note_members(self, name: str, before: Group | None, after: Group, now: float) -> None:
+        if before is None:
+            return
+        old = {member.id: member for member in before.members}
+        new = {member.id: member for member in after.members}
+        for member_id in new.keys() - old.keys():
+            self._note(name, now, f"{_member(new[member_id])} joined", "good")
+        for member_id in old.keys() - new.keys():
+            self._note(name, now, f"{_member(old[member_id])} left", "warn")
+        if after.epoch > before.epoch >= 0:
+            self._note(name, now, f"epoch {before.epoch} → {after.epoch}")
+        owners = {where: member.id for member in before.members for where in member.assignment}
+        for member in after.members:
+            moved = [where for where in member.assignment if owners.get(where) != member.id]
+            if moved:
+                self._note(name, now, f"{_member(member)} now reads {_places(moved)}")
+
+    def _note(self, group: str, now: float, text: str, tone: str = "") -> None:
+        if group not in self.timelines and len(self.timelines) >= TIMELINES_MAX:
+            del self.timelines[next(iter(self.timelines))]
+        self.timelines.setdefault(group, deque(maxlen=MOMENTS_MAX)).append(
+            Moment(int(now * 1000), text, tone)
+        )
+
+
+def _led(snapshot: Snapshot) -> list[TopicPartition]:
+    """Partitions that can be asked: one without a leader would hold up all others."""
+    alive = {broker.id for broker in snapshot.info.brokers}
+    return [
+        TopicPartition(topic.name, p.index)
+        for topic in snapshot.topics.values()
+        for p in topic.partitions.values()
+        if p.leader in alive
+    ]
+
+
+def _member(member: Any) -> str:
+    return str(member.instance_id or member.client_id or member.id)
+
+
+def _places(places: list[TopicPartition]) -> str:
+    shown = ", ".join(str(each) for each in sorted(places)[:5])
+    return shown if len(places) <= 5 else f"{shown} and {len(places) - 5} more"

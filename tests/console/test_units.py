@@ -1,0 +1,447 @@
+"""The parts that need no server: escaping, exports, series, masks, decoding, sessions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import struct
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.console import decoding, export, internal, layout, live, outflow, rendering, sessions, svg, words
+from ottla.console.board import Board
+from ottla.console.context import BadRequest
+from ottla.console.markup import escape, join, tag
+from ottla.console.masking import HIDDEN, Masks
+from ottla.console.model import (
+    Cell,
+    Column,
+    Figure,
+    Message,
+    Messages,
+    Notice,
+    Notices,
+    Page,
+    Part,
+    Row,
+    Table,
+)
+from ottla.console.router import find
+from ottla.console.series import COARSE, FINE, History, Series
+from ottla.console.views.tables import matcher, ordered
+
+# -- markup ----------------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_a_text_never_becomes_markup(text):
+    shown = tag("p", text, title=text)
+    inner = shown.removeprefix("<p title=").removesuffix("</p>")
+    assert "<" not in inner
+    assert inner.count(">") == 1  # of the opening tag
+    assert shown.count('"') == 2
+
+
+def test_markup_is_not_escaped_twice():
+    assert join([tag("b", "a & b")]) == "<b>a &amp; b</b>"
+    assert escape(escape("<")) == "&lt;"
+
+
+def test_characters_that_reorder_or_hide_text_are_shown():
+    assert escape("a\u202eb\x00\x1b[31m") == "a\\u202eb\\x00\\x1b[31m"
+
+
+# -- exports ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2", "@sum", "\t=1", "\r=1", "\n=1"])
+def test_a_formula_is_a_text_in_csv(text):
+    assert export.safe_cell(text) == f"'{text}"
+
+
+def test_numbers_stay_numbers_in_csv():
+    assert export.safe_cell(-5) == "-5"
+    assert export.safe_cell(None) == ""
+
+
+def _table(*rows: Row) -> Table:
+    return Table(
+        "t", [Column("name", "Name"), Column("lag", "Lag", "number"), Column("minute", "", "spark")], rows
+    )
+
+
+def test_json_and_csv_have_the_values_and_not_the_words():
+    page = Page(
+        "T", "topics", blocks=[_table(Row("a", [Cell("a"), Cell(12_400, "12.4k"), Cell(points=(1.0, 2.0))]))]
+    )
+    assert json.loads(export.to_json(page))["blocks"][0]["rows"] == [
+        {"name": "a", "lag": 12400, "minute": [1.0, 2.0]}
+    ]
+    assert list(csv.reader(io.StringIO(export.to_csv(page)))) == [["name", "lag"], ["a", "12400"]]
+
+
+# -- series ----------------------------------------------------------------------------------------------
+
+
+def test_an_hour_is_kept_and_no_more():
+    series = Series()
+    for second in range(3 * 3600):
+        series.add(float(second), float(second))
+    now = 3 * 3600 - 1
+    hour = series.last(3600, now)
+    assert hour[0][0] >= now - 3600 and hour[-1] == (now, now)
+    assert [at for at, _ in hour] == sorted(at for at, _ in hour)
+    assert len(series._fine) <= 4 * FINE and len(series._coarse) <= 4 * COARSE
+    assert len(series.last(60, now)) == 61
+    assert series.values(3) == (now - 2, now - 1, now)
+
+
+def test_names_are_bounded_and_forgotten():
+    history = History(names_max=3)
+    for name in "abcd":
+        history.add("topic", name, 1.0, 1.0)
+    assert history.get("topic", "a").values(1) == ()  # the oldest went
+    assert history.get("topic", "d").values(1) == (1.0,)
+    history.keep("topic", {"d"})
+    assert history.get("topic", "c").values(1) == ()
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.5, "0.5"),
+        (9_999, "9,999"),
+        (12_400, "12.4k"),
+        (999_999, "1.0M"),
+        (3_100_000, "3.1M"),
+        (None, "-"),
+    ],
+)
+def test_counts(value, text):
+    assert words.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KB"), (5 * 2**30, "5.0 GB"), (-1, "-")]
+)
+def test_sizes(value, text):
+    assert words.size(value) == text
+
+
+def test_a_time_outside_of_the_calendar_is_a_number():
+    assert words.moment(2**62) == f"{2**62} ms"
+    assert words.moment(-1) == "no time"
+    assert words.moment(0) == "1970-01-01 00:00:00.000"
+
+
+def test_names_with_slashes_stay_whole_in_addresses():
+    assert words.group_address("a/b?c&d") == "/group?id=a%2Fb%3Fc%26d"
+    _, names = find("/topics/a%2Fb/messages")
+    assert names == ["a/b"]
+    assert layout.split("/group?id=%2E%2E&x=")[1] == {"id": "..", "x": ""}
+
+
+# -- decoding --------------------------------------------------------------------------------------------
+
+
+def test_bytes_are_decoded_by_what_they_are():
+    assert decoding.decode(b'{"a": 1}').kind == "json"
+    assert decoding.decode(b"{broken").kind == "text"
+    assert decoding.decode("grüße".encode()).text == "grüße"
+    assert decoding.decode(b"\xff\xfe\x00").kind == "hex"
+    assert decoding.decode(b"\x00\x01").kind == "hex"
+    assert decoding.decode(b"").kind == "text"
+
+
+def test_a_large_value_is_cut_also_in_the_middle_of_a_character():
+    part = decoding.decode("ä".encode() * 500_000, shown_max=101)
+    assert (part.kind, part.cut, part.size) == ("text", True, 1_000_000)
+    assert part.text == "ä" * 50
+
+
+def test_json_that_is_nested_too_deep_is_text():
+    assert decoding.decode(b"[" * 30_000 + b"]" * 30_000).kind == "text"
+
+
+@given(st.binary(max_size=200))
+def test_whatever_the_bytes_are_they_are_shown(data):
+    part = decoding.decode(data)
+    rendering.message(Message("t", 0, 0, 0, part, part, [("h", part)]))
+
+
+@given(st.binary(max_size=100), st.binary(max_size=100))
+def test_broken_internal_records_are_no_trouble(key, value):
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        internal.parts(topic, key, value)
+
+
+def test_committed_offsets_are_read():
+    key = struct.pack(">hh5sh6si", 1, 5, b"group", 6, b"orders", 2)
+    value = struct.pack(">hqih2sq", 3, 42, 7, 2, b"md", 1000)
+    shown_key, shown_value = internal.parts("__consumer_offsets", key, value)
+    assert shown_key.data == {"group": "group", "topic": "orders", "partition": 2}
+    assert shown_value.data == {"offset": 42, "leaderEpoch": 7, "metadata": "md", "commitTimestamp": 1000}
+
+
+def test_the_command_sends_the_same_record():
+    import shlex
+
+    text = '{"a": "it\'s"}'
+    record = SimpleNamespace(
+        topic="t",
+        partition=0,
+        offset=1,
+        timestamp=0,
+        key=b"k\n$(x)",
+        value=text.encode(),
+        headers=[("h", b"v")],
+    )
+    shown = decoding.message(record, Masks())
+    told = json.loads(shlex.split(shown.command)[2])
+    assert told == {"topic": "t", "key": "k\n$(x)", "value": text, "headers": [["h", "v"]]}
+
+
+# -- masks -----------------------------------------------------------------------------------------------
+
+
+def test_fields_are_hidden_at_any_depth_and_in_lists():
+    masks = Masks.parse(["patient-*:value.person.name", "patient-*:value.items.price"])
+    data = b'{"person": {"name": "Ada", "ward": 3}, "items": [{"price": 1}, {"price": 2}]}'
+    shown, hidden = masks.of("patient-vitals").masked("value", data)
+    assert hidden
+    assert json.loads(shown) == {
+        "person": {"name": HIDDEN, "ward": 3},
+        "items": [{"price": HIDDEN}, {"price": HIDDEN}],
+    }
+    assert masks.of("other").masked("value", data) == (data, False)
+
+
+def test_what_cannot_be_parsed_is_hidden_whole():
+    masks = Masks.parse(["t:value.name"])
+    assert masks.masked("value", b'{"name": "Ada"') == (HIDDEN.encode(), True)
+
+
+def test_keys_and_headers_are_hidden():
+    masks = Masks.parse(["t:key", "t:header.auth*"])
+    record = SimpleNamespace(
+        topic="t",
+        partition=0,
+        offset=1,
+        timestamp=0,
+        key=b"secret",
+        value=b"v",
+        headers=[("authorization", b"x"), ("trace", b"y")],
+    )
+    shown = decoding.message(record, masks)
+    assert shown.key.text == HIDDEN and shown.key.masked
+    assert [part.text for _, part in shown.headers] == [HIDDEN, "y"]
+    assert shown.command == ""  # it would send what is hidden, or not the same record
+
+
+@pytest.mark.parametrize("text", ["", "topic", "topic:", "topic:body", "topic:value.", ":key"])
+def test_a_rule_that_says_nothing_is_refused(text):
+    with pytest.raises(ValueError, match="is not a mask"):
+        Masks.parse([text])
+
+
+# -- sessions --------------------------------------------------------------------------------------------
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_token_lets_one_browser_in():
+    known = sessions.Sessions()
+    token = known.issue_token("ada")
+    session = known.redeem(token)
+    assert session.viewer == "ada" and known.get(session.id) is session
+    assert known.redeem(token) is None
+    assert known.redeem("guess") is None
+
+
+def test_a_session_ends_when_it_is_idle():
+    clock = Clock()
+    known = sessions.Sessions(clock)
+    session = known.open("ada")
+    clock.now = sessions.IDLE_S - 1
+    assert known.get(session.id) is session
+    clock.now += sessions.IDLE_S + 1
+    assert known.get(session.id) is None
+
+
+def test_sessions_are_bounded():
+    known = sessions.Sessions()
+    first = known.open("a")
+    for _ in range(sessions.SESSIONS_MAX):
+        known.open("b")
+    assert known.get(first.id) is None
+
+
+def test_guessing_ends():
+    clock = Clock()
+    known = sessions.Sessions(clock)
+    for _ in range(sessions.FAILURES_MAX):
+        assert known.may_try("10.0.0.1")
+        known.on_failure("10.0.0.1")
+    assert not known.may_try("10.0.0.1") and known.may_try("10.0.0.2")
+    clock.now = sessions.FAILURES_S + 1
+    assert known.may_try("10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("token", "origin", "site", "forged"),
+    [
+        ("right", "http://127.0.0.1:8181", "same-origin", False),
+        ("right", None, None, False),
+        ("wrong", "http://127.0.0.1:8181", "same-origin", True),
+        (None, "http://127.0.0.1:8181", "same-origin", True),
+        ("right", "http://evil.example", None, True),
+        ("right", "null", None, True),
+        ("right", None, "cross-site", True),
+    ],
+)
+def test_a_change_comes_from_our_own_pages(token, origin, site, forged):
+    session = sessions.Session("id", "ada", "right", 0.0)
+    assert sessions.is_forged(session, token, origin, "127.0.0.1:8181", site) is forged
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("127.0.0.1:8181", True),
+        ("LOCALHOST:8181", True),
+        ("[::1]:8181", True),
+        ("127.0.0.1", True),
+        ("evil.example:8181", False),
+        ("127.0.0.1:9999", False),
+        ("127.0.0.1.evil.example:8181", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_our_own_names_are_answered(host, ours):
+    assert sessions.is_ours(host, ("127.0.0.1", "localhost", "[::1]"), 8181) is ours
+
+
+def test_passwords_are_kept_as_hashes():
+    hashed = sessions.hash_password("open sesame")
+    assert "sesame" not in hashed
+    assert sessions.is_password("open sesame", hashed)
+    assert not sessions.is_password("open barley", hashed)
+    assert not sessions.is_password("", "scrypt$00$00")
+    assert sessions.read_users(f"# staff\nada:{hashed}\n") == {"ada": hashed}
+    with pytest.raises(ValueError, match="line 1"):
+        sessions.read_users("ada:plain")
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def test_a_filter_is_a_part_of_the_name_or_a_pattern():
+    assert matcher("ORD")("orders") and not matcher("x")("orders")
+    assert matcher("/^ord.*s$/")("orders") and not matcher("/^x/")("orders")
+    with pytest.raises(BadRequest, match="not a pattern"):
+        matcher("/(/")
+
+
+def test_a_pattern_that_would_take_for_ever_elsewhere_ends():
+    assert not matcher("/(a+)+$/")("a" * 5000 + "b")
+
+
+def test_what_has_no_value_goes_last_in_both_orders():
+    keys = {"lag": lambda each: each}
+    assert ordered([3, None, 5], "lag", keys) == [3, 5, None]
+    assert ordered([3, None, 5], "-lag", keys) == [5, 3, None]
+
+
+# -- live ------------------------------------------------------------------------------------------------
+
+
+def _blocks() -> rendering.Blocks:
+    return rendering.Blocks("csrf", "/", lambda key: f"/?sort={key}")
+
+
+def test_only_what_has_changed_is_sent():
+    def page(lag: int, names: str = "ab", notice: str = "fine") -> Page:
+        rows = [
+            Row(name, [Cell(name), Cell(lag if name == "a" else 0), Cell(points=(1.0,))]) for name in names
+        ]
+        return Page(
+            "T",
+            "t",
+            figures=[Figure("f", "F", 1)],
+            blocks=[_table(*rows), Notices("n", [Notice("good", notice)])],
+        )
+
+    shown = live.Shown()
+    assert set(live.differences(shown, page(1), _blocks())) == {"cells", "blocks", "rows", "order"}
+    assert live.differences(shown, page(1), _blocks()) == {}
+    assert live.differences(shown, page(2), _blocks()) == {"cells": {"t/a/lag": "2"}}
+    other_rows = live.differences(shown, page(2, "abc"), _blocks())
+    assert list(other_rows) == ["blocks"] and list(other_rows["blocks"]) == ["block/t"]
+    told = live.differences(shown, page(2, "abc", "not <fine>"), _blocks())
+    assert "not &lt;fine&gt;" in told["blocks"]["block/n"]
+
+
+def test_a_sparkline_stays_in_its_frame():
+    drawn = svg.sparkline((0.0, 5.0, 1e9))
+    numbers = [
+        float(each)
+        for path in drawn.split(' d="')[1:]
+        for each in path.split('"')[0].replace("M", "").replace("L", "").replace("Z", "").split()
+    ]
+    assert all(0 <= each <= svg.WIDTH for each in numbers)
+    assert svg.sparkline(()).count("path") == 0
+
+
+# -- bytes out -------------------------------------------------------------------------------------------
+
+
+def test_the_total_of_a_metrics_page_is_counted_once():
+    page = """# TYPE kafka_server_brokertopicmetrics_bytesout_total counter
+kafka_server_brokertopicmetrics_bytesout_total 300.0
+kafka_server_brokertopicmetrics_bytesout_total{topic="a"} 100.0
+kafka_server_brokertopicmetrics_bytesout_total{topic="b"} 200.0
+"""
+    assert outflow.total_of(page) == 300.0
+    assert outflow.total_of("\n".join(page.splitlines()[2:])) == 300.0
+    assert outflow.total_of("") == 0.0
+    assert outflow.check_address("localhost:9100") == "http://localhost:9100/metrics"
+    with pytest.raises(ValueError, match="is not the address"):
+        outflow.check_address("file:///etc/passwd")
+
+
+# -- the board of home care ------------------------------------------------------------------------------
+
+
+def test_the_board_knows_who_is_offline_and_who_needs_a_nurse():
+    board = Board()
+    board.on_record("device-event", b'{"at": 1, "device": "d1", "state": "offline"}')
+    board.on_record("device-event", b'{"at": 2, "device": "d2", "state": "offline"}')
+    board.on_record("device-event", b'{"at": 3, "device": "d1", "state": "online"}')
+    alert = {"patient": "p1", "level": "critical", "since": 5, "at": 6, "nurse": "n", "ward": "w"}
+    board.on_record("nurse-alert", json.dumps(alert).encode())
+    board.on_record("nurse-alert", b"not json")
+    board.on_record("device-event", None)
+    assert list(board.offline) == ["d2"]
+    assert board.alerting["p1"].level == "critical"
+    board.on_record("nurse-alert", json.dumps({**alert, "level": "clear"}).encode())
+    assert not board.alerting
+    assert board.recent[0][1] == "p1: all clear"
+
+
+def test_an_empty_list_of_records_is_rendered():
+    assert "No records here." in rendering.content(Messages("m", []))
+    assert "null" in rendering.message(Message("t", 0, 0, -1, Part("none", "", 0), Part("none", "", 0), []))
