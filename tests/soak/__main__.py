@@ -79,6 +79,8 @@ def _mirror(seed: int) -> Iterator[Any]:
     from tests.soak import mirror  # needs the extra arrow
 
     yield from mirror.every(10_000_000, 50, seed, _say)
+
+
 def _cdc(seed: int) -> Iterator[Any]:
     from tests.soak import cdc  # needs PostgreSQL and the extra postgres
 

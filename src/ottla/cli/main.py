@@ -31,7 +31,6 @@ COMMANDS = {
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, metrics, reset"),
     "console": ("ottla.cli.console", "the cluster in the browser"),
     "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
-    "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
     "connect": ("ottla.cli.connect", "a worker for connectors, with Kafka Connect's REST API"),
     "connectors": ("ottla.cli.connectors", "connectors: list, status, create, pause, restart, offsets"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
