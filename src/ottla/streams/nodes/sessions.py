@@ -94,15 +94,15 @@ class SessionAggregate(Closing):
                 old, _ = sessions.rows[place][other_start, other_end]
                 sessions.remove(place, (other_start, other_end))
                 out.add(Windowed(key, other_start, other_end), None, old, moment)
-        # A repeated record finds the session of its own moment: the value before it must be known when a later record
-        # of the same step merges that session away, or its deletion would not be told.
-        before_it = sessions.rows[place].get((start, end), (None,))[0]
         aggregate = self.keeping.function(key, value, aggregate)
+        # Kafka Streams calls a session new that a record with its only time changes; to tell what a step has changed in
+        # all, its value before is needed.
+        known = sessions.rows[place].get((start, end)) if self.emit == BATCH else None
         if aggregate is None:
             sessions.remove(place, (start, end))
         else:
             sessions.put(place, (start, end), aggregate, at)
-        out.add(Windowed(key, start, end), aggregate, before_it, moment)
+        out.add(Windowed(key, start, end), aggregate, None if known is None else known[0], moment)
 
     def closed(self, step: Step) -> Any:
         store = step.stores[self.store]
