@@ -1,6 +1,6 @@
 // <line-chart data-series='[["name", [[seconds, value], ...]], ...]' data-unit="/s">: lines on a canvas, from zero up.
 const COLOURS = ["--accent", "--second", "--third"];
-const LEFT = 58, RIGHT = 14, TOP = 14, BOTTOM = 24;
+const LEFT = 72, RIGHT = 14, TOP = 14, BOTTOM = 24;
 
 class LineChart extends HTMLElement {
   static observedAttributes = ["data-series"];
@@ -59,7 +59,7 @@ class LineChart extends HTMLElement {
       return;
     }
     const begin = Math.min(...points.map(([at]) => at)), end = Math.max(...points.map(([at]) => at));
-    const top = nice(Math.max(...points.map(([, value]) => value)));
+    const top = nice(Math.max(...points.map(([, value]) => value)), this.dataset.unit === "B/s" ? 1024 : 1);
     const x = (at) => LEFT + (at - begin) / Math.max(end - begin, 1e-9) * (width - LEFT - RIGHT);
     const y = (value) => height - BOTTOM - value / top * (height - TOP - BOTTOM);
     pen.textBaseline = "middle";
@@ -102,8 +102,9 @@ class LineChart extends HTMLElement {
   }
 }
 
-function nice(value) {
+function nice(value, step = 1) { // round in the unit that the label has: bytes go in steps of 1024
   if (value <= 0) return 1;
+  if (step > 1 && value >= step) return nice(value / step, step) * step;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 4, 5, 10].find((step) => step * power >= value) * power;
 }
