@@ -2,10 +2,14 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
 from ottla.cli.main import main
+from ottla.errors import OttlaError
+from ottla.serialization import RegistryClient
 
 AVRO = '{"type":"record","name":"Order","fields":[{"name":"id","type":"string"}]}'
 
@@ -62,3 +66,35 @@ def test_json_lines_are_written_with_a_schema_and_read_back(ask, broker, tmp_pat
 def test_no_registry_is_said_in_a_sentence(ask):
     code, _, err = ask("registry", "list", "--url", "http://127.0.0.1:1")
     assert code == 1 and "no schema registry answers at http://127.0.0.1:1" in err
+
+
+def test_a_broker_may_bring_its_registry_along():
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "ottla",
+            "start",
+            "--memory",
+            "--port",
+            "0",
+            "--registry",
+            "0",
+            "--log-level",
+            "ERROR",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline().startswith("ready ")
+        address = process.stdout.readline().split()[-1]
+        assert RegistryClient(address).register("a", '"int"').schema_id == 1
+        process.terminate()
+        assert process.wait(30) == 0
+        with pytest.raises(OttlaError, match="no schema registry answers"):
+            RegistryClient(address).subjects()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

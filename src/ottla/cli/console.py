@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.cli.beside import end_with_stdin
 from ottla.cli.options import BOOTSTRAP, UsageError, add_client_options, client_settings
 from ottla.errors import OttlaError
 
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     listening = server.listen(arguments.host, arguments.port)
     config.port = listening.getsockname()[1]
     if arguments.end_with_stdin:
-        _end_with_stdin()
+        end_with_stdin()
     certificate = Path(arguments.certificate) if arguments.certificate else None
     key = Path(arguments.key) if arguments.key else None
     server.serve(
@@ -174,17 +175,3 @@ def _announce(console: "Console", arguments: argparse.Namespace) -> None:
         import webbrowser
 
         webbrowser.open(address)
-
-
-def _end_with_stdin() -> None:
-    """A child ends when its parent does, however the parent ended: then the pipe closes."""
-    import os
-    import signal
-    import threading
-
-    def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()

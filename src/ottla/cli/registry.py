@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ottla.cli.beside import end_with_stdin
 from ottla.cli.options import add_client_options, add_json_option, client_settings
 from ottla.cli.tables import show, show_json
 from ottla.serialization.registry_client import RegistryClient
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     serve.add_argument("--port", type=int, default=8081, help="port; 0 picks one (default: 8081)")
     serve.add_argument("--topic", default="_schemas", help="where schemas are kept (default: _schemas)")
+    serve.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("--ssl-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
     serve.add_argument("--ssl-key", metavar="FILE", help="its key (PEM)")
     _asking(commands, "list", "subjects and their versions").add_argument("--deleted", action="store_true")
@@ -75,6 +77,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     from ottla.registry.http import Server
     from ottla.registry.store import TopicStore
 
+    if arguments.end_with_stdin:
+        end_with_stdin()
     store = TopicStore(client_settings(arguments), arguments.topic)
     store.start()
     try:

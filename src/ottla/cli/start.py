@@ -11,7 +11,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from ottla.cli import console_beside
+from ottla.cli import beside
 from ottla.config.listeners import open_doors
 from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
@@ -61,6 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show the cluster in the browser, from a process beside this one (port: 8181; 0 picks one)",
     )
     parser.add_argument(
+        "--registry",
+        type=int,
+        nargs="?",
+        const=8081,
+        metavar="PORT",
+        help="serve a schema registry, from a process beside this one (port: 8081; 0 picks one)",
+    )
+    parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
     parser.add_argument(
@@ -84,8 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     raise_handle_limit()
     try:
         config = configured(arguments)
-        if arguments.console is not None:
-            console_beside.check(config)
+        beside.check(config, arguments)
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
@@ -187,9 +194,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         await control.start()
     address = f"{node.endpoints[0].host}:{node.listeners[0].port}"
     print(f"ready {address}", flush=True)
-    console = (
-        None if arguments.console is None else await console_beside.start(address, arguments.console, pages)
-    )
+    children = await beside.start(address, arguments, pages)
     tell_service_manager("READY=1")
     if arguments.environment:
         from ottla.cli.container import create_topics
@@ -198,8 +203,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         stopping.add_done_callback(lambda _: creating.cancel())
     await stop.wait()
     tell_service_manager("STOPPING=1")
-    if console is not None:
-        await console_beside.stop(console)
+    await beside.stop(children)
     if control is not None:
         await control.stop()
     await node.stop()
