@@ -7,7 +7,7 @@ SEED ?= 1
 WORLD ?= scripted
 NAMES ?=
 
-.PHONY: help setup demo test test-kerberos coverage tools lint messages bench soak sim clean
+.PHONY: help setup demo test test-kerberos coverage tools lint site messages bench soak sim clean
 .DEFAULT_GOAL := setup
 
 help:  ## this list
@@ -48,10 +48,14 @@ lint: setup  ## style, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+site: setup  ## the documentation as a site: build/site/index.html
+	$(BIN)/mkdocs build --strict --quiet
+
 messages: setup  ## write the generated code and docs/protocol.md: messages, errors, the table of APIs
 	$(BIN)/python tools/messages.py
 	$(BIN)/python tools/errors.py
 	$(BIN)/python tools/protocol_table.py
+	$(BIN)/python tools/metrics_table.py
 
 bench: setup  ## beside Apache Kafka; NAMES="start produce" for some of them
 	$(BIN)/python -m bench.run --write $(NAMES)

@@ -31,15 +31,13 @@ BESIDE = (
         "tests/testing",
         "tests/pipelines",
         "tests/streams",
-        "tests/mirror",
         "tests/connect",
-        "tests/console",
         "tests/registry",
-        "tests/deploy",
+        "tests/console",
         "tests/metrics",
         "examples",
     ),
-    ("tests/compat", "tests/course"),
+    ("tests/compat", "tests/course", "tests/mirror", "tests/deploy"),
 )
 ALONE = ("tests/integration", "tests/cluster", "tests/spark", "tests/homecare", "tests/soak")
 _MARK = "OTTLA_TEST_FOLDER"  # in the environment of everything that a folder starts

@@ -16,9 +16,7 @@ import kio.schema
 
 # What neither the broker nor the client speaks (yet): leaving it out keeps the generated code small.
 LEFT_OUT = (
-    "share",
     "streams",
-    "telemetry",
     "raft",
     "quorum_epoch",
     "snapshot",

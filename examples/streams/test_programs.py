@@ -27,6 +27,23 @@ def test_word_count() -> None:
         assert driver.output("word-counts").table() == {"hello": 2, "world": 1}
 
 
+def test_page_view_funnel() -> None:
+    with drive("page_view_funnel") as driver:
+        for visitor, pages in {
+            "a": ["landing", "product", "cart"],
+            "b": ["landing", "cart"],  # from nowhere into the cart: does not count
+            "c": ["product"],
+            "d": ["landing", "product"],
+        }.items():
+            for page in pages:
+                driver.input("page-views").pipe({"page": page}, visitor)
+        assert {k: n for k, n in driver.output("funnel").table().items() if n} == {
+            "landing": 1,
+            "product": 1,
+            "cart": 1,
+        }
+
+
 def test_fraud_pattern() -> None:
     with drive("fraud_pattern") as driver:
         small = [("card", {"amount": 1.0}, at) for at in (0, 60, 120)]
@@ -61,6 +78,24 @@ def test_late_data() -> None:
         assert driver.output("too-late").values() == [{"late_s": 66.0}]
         pipe(driver, "readings", ("s", warm, 121))
         assert driver.output("lateness").values()[-1] == {"records": 6, "late": 2, "worst_s": 66.0}
+
+
+def test_sessionisation() -> None:
+    with drive("sessionisation") as driver:
+        visit = [("v", {"page": page}, at) for page, at in (("home", 0), ("cart", 60), ("home", 10_000))]
+        pipe(driver, "clicks", *visit)
+        pages = [pages for pages in driver.output("visits").values() if pages is not None]
+        assert pages == [["home", "cart"]]
+        driver.advance(seconds=20_000)  # nothing more comes
+        assert driver.output("visits").values()[-1] == ["home"]
+
+
+def test_top_n() -> None:
+    with drive("top_n") as driver:
+        for article, reads in {"a": 1, "b": 4, "c": 2, "d": 3}.items():
+            for _ in range(reads):
+                driver.input("reads").pipe({"section": "news"}, article)
+        assert driver.output("top-articles").table() == {"news": [["b", 4], ["d", 3], ["c", 2]]}
 
 
 def test_dedup() -> None:

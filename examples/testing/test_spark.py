@@ -1,6 +1,5 @@
 """Spark: a streaming query from topic to topic, tested on a broker in the test's own process."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,6 @@ def shout(spark: Any, bootstrap: str, checkpoint: Path) -> Any:
         .trigger(availableNow=True)
         .start()
     )
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from ottla.spark import session
-
-    found = session("example", cores=2, memory="768m")
-    found.sparkContext.setLogLevel("OFF")
-    yield found
-    found.stop()
 
 
 def test_words_are_shouted(spark: Any, ottla_broker: Broker, tmp_path: Path) -> None:

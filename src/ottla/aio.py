@@ -20,6 +20,7 @@ from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
+from ottla.client.tracing import passed_on
 from ottla.client.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, RecordMetadata
 from ottla.client.values import OffsetAndTimestamp as OffsetAndTimestamp
 from ottla.client.values import TopicPartition as TopicPartition
@@ -80,6 +81,8 @@ class Producer(ProducerCore[Sent]):
     ) -> Sent:
         """Arguments as of `ottla.Producer.send`. Waits while the topic is unknown or the buffer full."""
         kept = tuple(headers) if headers else ()
+        if self._is_traced:
+            kept = passed_on(kept)
         sent: Sent | None = None
         route = self._routes.get(topic) if self._direct else None
         if route is not None:
@@ -203,13 +206,18 @@ class Producer(ProducerCore[Sent]):
         return self._accumulator.add(batch, 0) or None
 
     async def _until_there_is_room(self, attempt: Callable[[], Any]) -> Any:
-        deadline = self._runtime.now() + self.settings.max_block_ms / 1000
+        began = self._runtime.now()
+        deadline = began + self.settings.max_block_ms / 1000
         while (taken := attempt()) is None:
             try:
                 async with asyncio.timeout(deadline - self._runtime.now()):
                     await self._room.changed()
             except TimeoutError:
                 raise self._buffer_full() from None
+            finally:
+                now = self._runtime.now()
+                self._accumulator.waited_s += now - began
+                began = now
         return taken
 
     async def _end(self, transactions: Transactions, *, committed: bool) -> None:

@@ -106,6 +106,13 @@ CASES = [
     ("alter_client_quotas", 1, {"entries": [{"entity": [{"entity_type": "user", "entity_name": "a"}], "ops": [{"key": "producer_byte_rate", "value": 5.0, "remove": False}]}], "validate_only": True}, [(ALTER_CONFIGS, CLUSTER, C)]),
     ("describe_user_scram_credentials", 0, {"users": [{"name": "no-such"}]}, [(DESCRIBE, CLUSTER, C)]),
     ("alter_user_scram_credentials", 0, {"deletions": [{"name": "no-such", "mechanism": 1}]}, [(ALTER, CLUSTER, C)]),
+    ("share_group_heartbeat", 1, {"group_id": "s", "member_id": "nobody", "member_epoch": 5, "subscribed_topic_names": ["t"]}, [(READ, GROUP, "s"), (DESCRIBE, TOPIC, "t")]),
+    ("share_group_describe", 1, {"group_ids": ["s"]}, [(DESCRIBE, GROUP, "s"), (READ, GROUP, "s")]),
+    ("share_fetch", 1, {"group_id": "s", "member_id": "nobody", "share_session_epoch": 5, "max_wait": 0, "max_bytes": 1000}, [(READ, GROUP, "s")]),
+    ("share_acknowledge", 1, {"group_id": "s", "member_id": "nobody", "share_session_epoch": 5}, [(READ, GROUP, "s")]),
+    ("describe_share_group_offsets", 0, {"groups": [{"group_id": "s", "topics": [{"topic_name": "t", "partitions": [0]}]}]}, [(DESCRIBE, GROUP, "s"), (DESCRIBE, TOPIC, "t")]),
+    ("alter_share_group_offsets", 0, {"group_id": "s", "topics": [{"topic_name": "no-such", "partitions": [{"partition_index": 0, "start_offset": 0}]}]}, [(READ, GROUP, "s"), (READ, TOPIC, "no-such")]),
+    ("delete_share_group_offsets", 0, {"group_id": "s", "topics": [{"topic_name": "t"}]}, [(DELETE, GROUP, "s"), (READ, TOPIC, "t")]),
     # Without a key for tokens: what is refused before, and what is said to those who may.
     ("create_delegation_token", 3, {"owner_principal_type": "User", "owner_principal_name": "carol", "max_lifetime": -1}, [(CREATE_TOKENS, USER, "User:carol"), (ALTER, CLUSTER, C)]),
     ("create_delegation_token", 3, {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime": -1}, [(ALTER, CLUSTER, C)]),
@@ -114,8 +121,11 @@ CASES = [
     ("describe_delegation_token", 3, {"owners": None}, [(DESCRIBE, CLUSTER, C)]),
 ]  # fmt: skip
 # Between brokers, or before a client is known: not for a client's eyes, or free for all.
-BETWEEN_BROKERS = {"AlterPartition", "AllocateProducerIds", "Envelope"}
-FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+BETWEEN_BROKERS = {"AlterPartition", "AllocateProducerIds", "Envelope"} | {
+    f"{what}ShareGroupState{more}"
+    for what, more in (("Initialize", ""), ("Read", ""), ("Write", ""), ("Delete", ""), ("Read", "Summary"))
+}
+FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 # Where Apache Kafka's answer is its own affair: what it says, and what Ottla says, with everything allowed.
 OWN_WORDS = {"describe_quorum", "describe_log_dirs", "list_config_resources", "unregister_broker"}
 

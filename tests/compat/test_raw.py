@@ -8,15 +8,15 @@ from types import ModuleType
 import pytest
 
 from tests.compat import answers, raw
-from tests.compat.scenarios import cluster, configs, connection, fetch, produce, topics
+from tests.compat.scenarios import cluster, configs, connection, fetch, produce, telemetry, topics
 from tests.conftest import Target
 
-MODULES = (connection, topics, produce, fetch, configs, cluster)
+MODULES = (connection, topics, produce, fetch, configs, telemetry, cluster)
 # What Apache Kafka 4.3 has for clients and Ottla does not serve, as the design says.
 NOT_SERVED = {
     "sasl_handshake", "sasl_authenticate",
-    "alter_user_scram_credentials", "update_features", "unregister_broker", "get_telemetry_subscriptions",
-    "push_telemetry", "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat",
+    "alter_user_scram_credentials", "update_features", "unregister_broker",
+    "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat",
     "streams_group_describe", "create_acls", "delete_acls", "describe_quorum",
     "describe_user_scram_credentials",
     "share_group_heartbeat", "share_group_describe", "share_fetch", "share_acknowledge",

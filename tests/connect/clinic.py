@@ -10,7 +10,10 @@ from typing import LiteralString
 
 SCHEMA = "clinic"
 TABLES = ("everything", "visit", "wide", "plain", "moved", "odd")
-DIFFERENT = ("far_day", "since")  # an infinite date: Debezium's numbers differ between snapshot and log; now()
+DIFFERENT = (
+    "far_day",
+    "since",
+)  # an infinite date: Debezium's numbers differ between snapshot and log; now()
 LAST_NOTE = "the last change"
 
 CREATE: tuple[LiteralString, ...] = (
@@ -79,7 +82,7 @@ _ODD: LiteralString = """
 
 def _rows(first: int) -> tuple[LiteralString, ...]:
     one, two, three = str(first), str(first + 1), str(first + 2)
-    return (_EVERYTHING.format(id=one), _NULLS.format(id=two), _EXTREME.format(id=three))  # type: ignore[return-value]
+    return (_EVERYTHING.format(id=one), _NULLS.format(id=two), _EXTREME.format(id=three))
 
 
 ROWS: tuple[LiteralString, ...] = (
@@ -88,7 +91,7 @@ ROWS: tuple[LiteralString, ...] = (
     "INSERT INTO clinic.wide SELECT 1, string_agg(md5(i::text), ''), 0 FROM generate_series(1, 500) i",
     "INSERT INTO clinic.plain (name, age) VALUES ('Eva', 40), ('Jo', NULL)",
     "INSERT INTO clinic.moved VALUES (1, 'one', 1)",
-    _ODD.format(id="00000000-0000-0000-0000-000000000001"),  # type: ignore[arg-type]
+    _ODD.format(id="00000000-0000-0000-0000-000000000001"),
 )
 
 CHANGES: tuple[tuple[LiteralString, ...], ...] = (
@@ -114,7 +117,7 @@ CHANGES: tuple[tuple[LiteralString, ...], ...] = (
     ("UPDATE clinic.moved SET label = 'drei' WHERE id = 3",),
     ("TRUNCATE clinic.moved, clinic.plain",),
     ("INSERT INTO clinic.plain (name, age) VALUES ('after', 1)",),
-    (_ODD.format(id="00000000-0000-0000-0000-000000000002"),),  # type: ignore[arg-type]
+    (_ODD.format(id="00000000-0000-0000-0000-000000000002"),),
     ("DELETE FROM clinic.odd WHERE age = 40",),
     ("INSERT INTO clinic.visit VALUES ('zoe', 1, 'the last change')",),
 )

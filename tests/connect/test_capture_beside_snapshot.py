@@ -25,12 +25,22 @@ INT = 23
 COLUMNS = tuple(TableColumn(name, INT, -1, True, False, None) for name in ("id", "value"))
 RELATIONS = {
     name: pgoutput.Relation(
-        oid, "public", name, "d", (pgoutput.Column("id", INT, -1, True), pgoutput.Column("value", INT, -1, False))
+        oid,
+        "public",
+        name,
+        "d",
+        (pgoutput.Column("id", INT, -1, True), pgoutput.Column("value", INT, -1, False)),
     )
     for oid, name in ((1, "left"), (2, "right"))
 }
 CAPTURED = {
-    name: CapturedTable("p", Table("public", name, COLUMNS, ("id",)), ("id",), {INT: Type(INT, "int4", "b", 0, 0, -1, ())}, Modes())
+    name: CapturedTable(
+        "p",
+        Table("public", name, COLUMNS, ("id",)),
+        ("id",),
+        {INT: Type(INT, "int4", "b", 0, 0, -1, ())},
+        Modes(),
+    )
     for name in RELATIONS
 }
 CAPTURE = Capture("p", "db", "1", tombstones=False, skipped=frozenset())
@@ -144,10 +154,12 @@ class Reader:
             if isinstance(message, pgoutput.Commit) and message.end_lsn <= self.progress.lsn:
                 done = i + 1
         rest = database.log[done:]
-        translator = self._translator(CAPTURE, lambda relation: CAPTURED[relation.table], Numbers(), self.progress)
+        translator = self._translator(
+            CAPTURE, lambda relation: CAPTURED[relation.table], Numbers(), self.progress
+        )
         translator.run(rest[:messages_max])
         self.records += translator.records
-        progress = translator.progress
+        progress = translator.progress.passed(translator.progress.lsn)
         if len(rest) <= messages_max:
             progress = progress.passed(database.lsn)
         visible = database.snapshot()
@@ -176,7 +188,9 @@ def problems(database: Database, records: list[SourceRecord]) -> list[str]:
     return wrong
 
 
-change = st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 7), st.one_of(st.none(), st.integers(0, 99)))
+change = st.tuples(
+    st.sampled_from(["left", "right"]), st.integers(0, 7), st.one_of(st.none(), st.integers(0, 99))
+)
 transaction = st.tuples(st.just("commit"), st.lists(change, min_size=1, max_size=4), st.booleans())
 action: st.SearchStrategy[tuple[Any, ...]] = st.one_of(
     transaction,

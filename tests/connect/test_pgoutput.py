@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from ottla.connect.postgres import pgoutput
 from ottla.connect.postgres.pgoutput import UNCHANGED, MalformedMessage, decode
 
-names = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), min_size=1, max_size=20)
+names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=20)
 oids = st.integers(0, 2**32 - 1)
 lsns = st.integers(0, 2**63 - 1)
 times = st.integers(946_684_800_000_000, 2**53)
-values = st.one_of(st.none(), st.just(UNCHANGED), st.text(st.characters(blacklist_categories=("Cs",))))
+values = st.one_of(st.none(), st.just(UNCHANGED), st.text(st.characters(codec="utf-8")))
 rows = st.lists(values, max_size=8)
 columns = st.builds(pgoutput.Column, names, oids, st.integers(-1, 2**31 - 1), st.booleans())
 messages = st.one_of(
@@ -44,9 +44,21 @@ def encode(message: pgoutput.Message) -> bytes:
         case pgoutput.Delete(relation, old, is_full):
             return b"D" + struct.pack(">I", relation) + (b"O" if is_full else b"K") + _row(old)
         case pgoutput.Truncate(relations):
-            return b"T" + struct.pack(">IB", len(relations), 0) + b"".join(struct.pack(">I", each) for each in relations)
+            return (
+                b"T"
+                + struct.pack(">IB", len(relations), 0)
+                + b"".join(struct.pack(">I", each) for each in relations)
+            )
         case pgoutput.Relation(oid, schema, table, identity, described):
-            head = b"R" + struct.pack(">I", oid) + schema.encode() + b"\0" + table.encode() + b"\0" + identity.encode()
+            head = (
+                b"R"
+                + struct.pack(">I", oid)
+                + schema.encode()
+                + b"\0"
+                + table.encode()
+                + b"\0"
+                + identity.encode()
+            )
             return head + struct.pack(">H", len(described)) + b"".join(map(_column, described))
     raise AssertionError(message)
 

@@ -98,7 +98,7 @@ def test_the_device_lab_prints_and_writes_what_the_course_shows(
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    names = lab.names(12)
+    names = lab.names(15)
     expected = [device for at, device in _until(240, lab.schedule(names, random.Random(3)))]
     produced = [
         line.removeprefix("Produced heartbeat for device ") for line in lines if line.startswith("Produced")

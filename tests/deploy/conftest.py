@@ -30,7 +30,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command(sys.executable, "-m", "build", "--wheel", "--outdir", folder, source)
+    command(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, source)
     (found,) = folder.glob("*.whl")
     return found
 

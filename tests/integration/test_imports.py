@@ -55,6 +55,8 @@ NOT_FOR_A_BROKER = {
         "ottla.broker.transactions.elsewhere",
         "ottla.broker.transactions.markers",
         "ottla.coordination.groups",
+        "ottla.broker.sharing.sharing",
+        "ottla.coordination.share",
     ),
     "ottla.coordination.transactions.machine",
     *("ottla.coordination.transactions.records", "ottla.coordination.transactions.settings"),
@@ -62,7 +64,9 @@ NOT_FOR_A_BROKER = {
     *(
         "ottla.server.metrics",
         "ottla.server.http",
+        "ottla.server.json_logs",
         "ottla.broker.coordinators.lag",
+        "ottla.broker.telemetry",
         "ottla.storage.cleaner",
         "ottla.storage.compaction",
     ),

@@ -10,8 +10,11 @@ import pytest
 from ottla.client import Admin, Producer
 from ottla.client.columnar.reader import DataLost
 from ottla.client.values import TopicPartition
-from ottla.mirror.errors import PositionLost, SourceChanged
+from ottla.mirror.errors import PositionLost, SourceChanged, TargetMoved
+from ottla.mirror.naming import Naming
 from ottla.mirror.status import status
+from ottla.mirror.topics import copied_rule
+from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ottla.testing import Broker
 from ottla.wire import compression
 from tests.mirror.local import copy, link, raw, records, runner, with_offsets
@@ -224,3 +227,86 @@ def test_two_ways_with_prefixed_names_make_no_circle(sides: tuple[Broker, Broker
     with Admin(bootstrap_servers=a.bootstrap) as here, Admin(bootstrap_servers=b.bootstrap) as other:
         names = {*here.list_topics(), *other.list_topics()}
     assert not [name for name in names if name.startswith(("A.B.", "B.A."))], names
+
+
+def test_identical_names_are_kept(sides: tuple[Broker, Broker]) -> None:
+    source, target = sides
+    source.send("in", "v")
+    copy(link(source.bootstrap, target.bootstrap, naming=Naming(identical=True)))
+    assert [r[1] for r in records(target.bootstrap, "in", 0)] == [b"v"]
+
+
+def test_rules_cross_without_the_right_to_write() -> None:
+    def rule(operation: Operation, permission: Permission = Permission.ALLOW, name: str = "in") -> Acl:
+        return Acl(ResourceType.TOPIC, name, PatternType.LITERAL, "User:a", "*", operation, permission)
+
+    names = {"in": "A.in"}
+    assert copied_rule(rule(Operation.READ), names) == replace(rule(Operation.READ), name="A.in")
+    assert copied_rule(rule(Operation.ALL), names) == replace(rule(Operation.READ), name="A.in")
+    assert copied_rule(rule(Operation.WRITE), names) is None
+    assert copied_rule(rule(Operation.WRITE, Permission.DENY), names) is not None
+    assert copied_rule(rule(Operation.READ, name="other"), names) is None
+
+
+def test_rules_are_carried_over_if_that_is_asked() -> None:
+    with (
+        Broker(security="SASL_PLAINTEXT", users={"admin": "secret"}, authorizer=True) as source,
+        Broker(security="SASL_PLAINTEXT", users={"admin": "secret"}, authorizer=True) as target,
+    ):
+        source.create_topic("in")
+        source.allow("alice", "READ", "WRITE", topic="in")
+        clients = [side.client_settings("admin") for side in (source, target)]
+        chosen = replace(link("", ""), source_client=clients[0], target_client=clients[1], sync_acls=True)
+        copy(chosen)
+        with Admin(clients[1]) as admin:
+            rules = {(rule.name, rule.operation) for rule in admin.describe_acls(AclFilter())}
+        assert rules == {("A.in", Operation.READ)}
+
+
+def test_a_compacted_topic_keeps_its_tombstones_and_its_last_values(sides: tuple[Broker, Broker]) -> None:
+    source, target = sides
+    source.create_topic("in", partitions=1, cleanup_policy="compact")
+    with Producer(bootstrap_servers=source.bootstrap) as producer:
+        for i in range(300):
+            producer.send("in", None if i % 7 == 0 else b"%d" % i, b"k%d" % (i % 20))
+    copy(link(source.bootstrap, target.bootstrap))
+    assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
+    with Admin(bootstrap_servers=target.bootstrap) as there:
+        assert there.describe_configs("topic", "A.in")["cleanup.policy"].value == "compact"
+
+
+def test_a_copy_that_is_deleted_while_the_mirror_runs_is_copied_again_from_the_start(
+    sides: tuple[Broker, Broker],
+) -> None:
+    source, target = sides
+    source.create_topic("in", partitions=1)
+    for i in range(10):
+        source.send("in", f"v{i}")
+    with runner(link(source.bootstrap, target.bootstrap, refresh_topics_s=0)) as running:
+        running.round()
+        target.delete_topic("A.in")
+        running.driver.keep()  # makes it again
+        source.send("in", "v10")
+        with pytest.raises(TargetMoved, match="deleted and re-created"):
+            running.round()
+        while running.round():
+            pass
+    assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
+
+
+def test_batches_that_are_too_large_for_the_target_are_split() -> None:
+    with Broker(message_max_bytes=8_000_000) as source, Broker() as target:
+        source.create_topic("in", partitions=1)
+        settings = {"max.request.size": 8_000_000, "batch.size": 4_000_000, "linger.ms": 200}
+        with Producer({"bootstrap.servers": source.bootstrap, **settings}) as producer:
+            for i in range(300):
+                producer.send("in", b"%09000d" % i)
+        assert max(header.size for header, _ in raw(source, "in")) > 1_048_588
+        chosen = link(source.bootstrap, target.bootstrap)
+        copy(chosen)
+        assert records(target.bootstrap, "A.in", 0) == records(source.bootstrap, "in", 0)
+        with runner(chosen) as running:
+            running.driver.keep(whole=True)
+            assert [running.driver.translate(TopicPartition("in", 0), at) for at in range(300)] == list(
+                range(300)
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def sides() -> Iterator[tuple[Broker, Broker]]:
         yield source, target
 
 
-def fill(broker: Broker, seed: int = 1, steps: int = 12) -> None:
+def fill(broker: Any, seed: int = 1, steps: int = 12) -> None:
     """Transactions, some aborted, and plain records: offsets of both sides drift apart."""
     chance = random.Random(seed)
     with (

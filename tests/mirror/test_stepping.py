@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.mirror import task
 from ottla.mirror.clusters import SourceLog, TargetLog
 from ottla.mirror.driver import Driver
 from ottla.mirror.errors import TakenOver
+from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask
 from ottla.testing import Broker
 from tests.mirror.local import link, records
@@ -168,7 +170,7 @@ def test_a_driver_that_is_replaced_can_commit_nothing_more(
 
 def Old() -> Any:
     """What a driver had read before its successor went on."""
-    return task.Position(0)
+    return Position(0)
 
 
 def test_an_orphan_of_a_former_layout_does_not_hold_the_next_one_up(sides: tuple[Broker, Broker]) -> None:
@@ -220,9 +222,9 @@ def remembered_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 def position_one_short(monkeypatch: pytest.MonkeyPatch) -> None:
     passed = MirrorTask._pass
 
-    def _pass(self: MirrorTask, chunk: Any, where: TopicPartition, before: task.Position) -> task.Position:
+    def _pass(self: MirrorTask, chunk: Any, where: TopicPartition, before: Position) -> Position:
         after = passed(self, chunk, where, before)
-        return task.replace(after, source=after.source - 1)
+        return replace(after, source=after.source - 1)
 
     monkeypatch.setattr(MirrorTask, "_pass", _pass)
 

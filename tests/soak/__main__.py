@@ -61,11 +61,30 @@ def _every_server(seed: int) -> Iterator[Any]:
         yield spark_exactly_once.run(50, seed, _say, server)
 
 
+def _stream_joins(seed: int) -> Iterator[Any]:
+    from tests.soak import pipelines, stream_joins  # need the extra spark
+
+    for server in pipelines.SERVERS:
+        yield stream_joins.run(50, seed, _say, server)
+
+
 def _pipelines(seed: int) -> Iterator[Any]:
     from tests.soak import pipelines  # needs the extra spark
 
     for server in pipelines.SERVERS:
         yield pipelines.run(50, seed, _say, server)
+
+
+def _mirror(seed: int) -> Iterator[Any]:
+    from tests.soak import mirror  # needs the extra arrow
+
+    yield from mirror.every(10_000_000, 50, seed, _say)
+
+
+def _cdc(seed: int) -> Iterator[Any]:
+    from tests.soak import cdc  # needs PostgreSQL and the extra postgres
+
+    yield cdc.run(1_000_000, 30, seed, _say)
 
 
 def _home_care(seed: int) -> Iterator[Any]:
@@ -123,6 +142,9 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "secured": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say, secured=True)],
     "spark": lambda seed, _: _every_server(seed),
     "pipelines": lambda seed, _: _pipelines(seed),
+    "mirror": lambda seed, _: _mirror(seed),
+    "stream-joins": lambda seed, _: _stream_joins(seed),
+    "cdc": lambda seed, _: _cdc(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }

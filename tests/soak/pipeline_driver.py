@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,7 @@ class Count(Operator):
         step.emit(COUNTS, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"]))
 
 
-def mortal(operator: type[Operator], chance: float) -> Operator:
+def mortal(operator: Callable[[], Operator], chance: float) -> Operator:
     """In a worker: from now on it may die before, inside and after the commit of a step."""
     from ottla.client.exactly_once.owner import TransactionOwner
     from ottla.pipelines.cluster_log import ClusterLog

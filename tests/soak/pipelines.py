@@ -60,10 +60,11 @@ class Report:
 
 
 class Load(threading.Thread):
-    """Words, until it is told to stop."""
+    """Words, each under its number, until it is told to stop."""
 
-    def __init__(self, bootstrap: str, seed: int) -> None:
+    def __init__(self, bootstrap: str, seed: int, topic: str) -> None:
         super().__init__(daemon=True)
+        self._topic = topic
         self._chance, self._over = random.Random(seed), threading.Event()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
@@ -75,8 +76,8 @@ class Load(threading.Thread):
         while not self._over.wait(0.1):
             for _ in range(50):
                 word = f"w{self._chance.randint(0, 299)}"
+                self._producer.produce(self._topic, word.encode(), b"i%d" % self.sent.total())
                 self.sent[word] += 1
-                self._producer.produce(WORDS, word.encode(), b"k%d" % self._chance.randint(0, 9))
             self._producer.poll(0)
 
     def finish(self) -> None:
@@ -88,9 +89,9 @@ class Load(threading.Thread):
 class Driver:
     """The process of the query, and all that it starts."""
 
-    def __init__(self, bootstrap: str, folder: Path, master: str) -> None:
-        program = [sys.executable, "-m", "tests.soak.pipeline_driver"]
-        command = [*program, bootstrap, str(folder), str(_CHANCE), master]
+    def __init__(self, bootstrap: str, folder: Path, module: str, master: str) -> None:
+        self.module = module
+        command = [sys.executable, "-m", module, bootstrap, str(folder), str(_CHANCE), master]
         environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
         self.log = folder / "driver.log"
         with self.log.open("ab") as log:
@@ -109,33 +110,49 @@ def kill_one(what: bytes, chance: random.Random) -> None:
         kill(chance.choice(running))
 
 
+@dataclass(frozen=True)
+class Story:
+    """What is killed: a pipeline's name, the module of its driver, its topics (the words come to the first named), and
+    what must be true in the end."""
+
+    name: str
+    driver: str
+    words: str
+    topics: tuple[str, ...]
+    judge: Callable[[Report, str, Load], None]
+    prepare: Callable[[str], None] = lambda _: None
+
+
 def run(
     kills: int,
     seed: int,
     say: Callable[[str], None] = lambda _: None,
     server: Callable[[], Ottla | Oracle] = Ottla,
+    story: Story | None = None,
 ) -> Report:
     """`kills` of each kind."""
+    story = story or Story(NAME, "tests.soak.pipeline_driver", WORDS, (WORDS, COUNTS), _judge)
     chance, report = random.Random(seed), Report()
     folder = Path(tempfile.mkdtemp(prefix="ottla-pipeline-soak-"))
     with standalone(folder, "1g") as master, server() as broker:
         report.server = broker.name
-        for topic in (WORDS, COUNTS):
+        for topic in story.topics:
             make_topic(broker.bootstrap, topic, 3)
-        load = Load(broker.bootstrap, seed)
+        story.prepare(broker.bootstrap)
+        load = Load(broker.bootstrap, seed, story.words)
         load.start()
-        driver = Driver(broker.bootstrap, folder, master)
+        driver = Driver(broker.bootstrap, folder, story.driver, master)
         try:
             for kind in _order(kills, chance):
-                _wait_for_progress(broker.bootstrap, driver)
+                _wait_for_progress(broker.bootstrap, story.name, driver)
                 time.sleep(chance.uniform(0, 1.5))
                 driver = _strike(kind, chance, report, broker, driver, folder, master)
                 report.kills[kind] = report.kills.get(kind, 0) + 1
                 say(f"{kind} {report.kills[kind]}")
             load.finish()
             report.words = load.sent.total()
-            _drain(broker.bootstrap, driver)
-            _judge(report, broker.bootstrap, load.sent)
+            _drain(broker.bootstrap, story.name, driver)
+            story.judge(report, broker.bootstrap, load)
         except (RuntimeError, OttlaError) as error:
             report.failures.append(f"{error}; {driver.log} ends with {_tail(driver.log)}")
         finally:
@@ -173,32 +190,32 @@ def _strike(
             if chance.random() < 0.3:
                 shutil.rmtree(folder / "state", ignore_errors=True)
                 report.lost_files += 1
-            return Driver(broker.bootstrap, folder, master)
+            return Driver(broker.bootstrap, folder, driver.module, master)
     return driver
 
 
-def _records(bootstrap: str) -> tuple[int, int]:
-    """Read so far by both stages, and the lag. Before the first step there is no pipeline."""
+def _records(bootstrap: str, name: str) -> tuple[int, int]:
+    """Read so far by all stages, and the lag. Before the first step there is no pipeline."""
     with contextlib.suppress(OttlaError), Admin(bootstrap_servers=bootstrap) as admin:
-        tasks = status(admin, NAME)
+        tasks = status(admin, name)
         return sum(task.commit.figures.records for task in tasks), sum(task.lag for task in tasks)
     return -1, -1
 
 
-def _wait_for_progress(bootstrap: str, driver: Driver) -> None:
-    before, deadline = _records(bootstrap)[0], time.monotonic() + _STUCK_S
-    while _records(bootstrap)[0] <= before:
+def _wait_for_progress(bootstrap: str, name: str, driver: Driver) -> None:
+    before, deadline = _records(bootstrap, name)[0], time.monotonic() + _STUCK_S
+    while _records(bootstrap, name)[0] <= before:
         if time.monotonic() > deadline or driver.process.poll() is not None:
             raise RuntimeError("the pipeline does not go on")
         time.sleep(0.2)
 
 
-def _drain(bootstrap: str, driver: Driver) -> None:
+def _drain(bootstrap: str, name: str, driver: Driver) -> None:
     """Markers of transactions count as lag until the next step, so a lag that stays small and still is none."""
     deadline, still = time.monotonic() + _STUCK_S, 0
     before = (-1, -1)
     while still < 10:
-        seen = _records(bootstrap)
+        seen = _records(bootstrap, name)
         still = still + 1 if seen == before and seen[0] > 0 and seen[1] < 20 else 0
         before = seen
         if time.monotonic() > deadline or driver.process.poll() is not None:
@@ -206,14 +223,14 @@ def _drain(bootstrap: str, driver: Driver) -> None:
         time.sleep(0.5)
 
 
-def _judge(report: Report, bootstrap: str, sent: Counter[str]) -> None:
+def _judge(report: Report, bootstrap: str, load: Load) -> None:
     found: dict[str, list[int]] = {}
     for partition in range(3):
         for value in read_all(bootstrap, COUNTS, partition, **{"isolation.level": "read_committed"}):
             word, count = value.decode().split()
             found.setdefault(word, []).append(int(count))
     report.results = sum(map(len, found.values()))
-    report.wrong = sum(found.get(word, [0])[-1] != count for word, count in sent.items())
+    report.wrong = sum(found.get(word, [0])[-1] != count for word, count in load.sent.items())
     report.went_back = sum(counts != sorted(set(counts)) for counts in found.values())
 
 
@@ -228,10 +245,8 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-1500:]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(run: Callable[..., Report] = run, text: str | None = __doc__) -> int:
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50, help="of each kind (50)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--kafka", action="store_true", help="on Apache Kafka")

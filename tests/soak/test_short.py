@@ -104,3 +104,26 @@ def test_pipelines_count_exactly_once_under_kills() -> None:
 
     report = pipelines.run(kills=2, seed=1)
     assert report.is_clean, report
+
+
+@pytest.mark.timeout(900)
+def test_streams_join_and_count_exactly_once_under_kills() -> None:
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    from tests.soak import stream_joins
+
+    report = stream_joins.run(kills=1, seed=1)
+    assert report.is_clean, report
+
+
+def test_change_capture_and_its_tables_are_exact_under_kills() -> None:
+    pytest.importorskip("psycopg", reason="needs the extra postgres")
+    pytest.importorskip("starlette", reason="needs the extra connect")
+    from tests.connect.databases import why_no_postgres
+    from tests.soak import cdc
+
+    reason = why_no_postgres()
+    if reason:
+        pytest.skip(reason)
+    report = cdc.run(8_000, 3, seed=1)
+    assert report.is_clean, report
+    assert report.kills and report.events > 0

@@ -19,14 +19,14 @@ from tests.streams.topologies import TOPOLOGIES
 FIXTURES = Path(__file__).with_name("fixtures") / "kafka-streams.jsonl"
 SEED, RECORDS = 1, 70
 # Internal to Kafka Streams, in formats that ours need not have.
-_INTERNAL = ("-sup-store-changelog", "-shared-join-store-changelog", "-subscription-", "-repartition")
+INTERNAL = ("-sup-store-changelog", "-join-store-changelog", "-subscription-", "-repartition")
 
 Cells = list[tuple[bytes | None, int]]  # values and times
 
 
 class Fixture(NamedTuple):
     name: str
-    describe: str
+    described: str  # with Kafka's names for nodes
     inputs: list[tuple[str, str | None, str | None, int]]
     written: dict[str, dict[bytes | None, Cells]]  # by topic and key
 
@@ -79,7 +79,7 @@ def _without_internal(line: str) -> str:
     told["written"] = {
         topic: records
         for topic, records in told["written"].items()
-        if not any(mark in topic for mark in _INTERNAL)
+        if not any(mark in topic for mark in INTERNAL)
     }
     return json.dumps(told, separators=(",", ":"))
 

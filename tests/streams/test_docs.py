@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
 
 
-def test_the_first_program_and_its_test() -> None:
-    program, check = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(program + check, {"__name__": "page"})
+def test_the_programs_of_the_page_run_one_after_the_other() -> None:
+    programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(programs) >= 5
+    names: dict[str, Any] = {"__name__": "page"}
+    for program in programs:
+        exec(program, names)

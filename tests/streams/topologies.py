@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams import App, hopping, string, tumbling
-from ottla.streams.dsl import Stream, Table
+from ottla.streams import App, hopping, session, sliding, string, tumbling, within
+from ottla.streams.dsl import GroupedTable, SessionWindowed, Stream, Table, Windowed
 
 TOPOLOGIES: dict[str, Callable[[App], None]] = {}
 EVERY = "every"
+
+
+IS_PLAIN = False  # nodes have Kafka's own names
+
+
+def named(name: str) -> str | None:
+    return None if IS_PLAIN else name
 
 
 def topology(name: str) -> Callable[[Callable[[App], None]], Callable[[App], None]]:
@@ -203,22 +210,22 @@ HOPPING = hopping(ms=100, advance=0.04, grace=0.02)
 
 @topology("tumbling-count")
 def _(app: App) -> None:
-    out(stream(app, "a").group_by_key().window(TUMBLING).count("st").to_stream())
+    out(stream(app, "a").group_by_key().window(TUMBLING).count("st", emit=EVERY).to_stream())
 
 
 @topology("tumbling-no-grace")
 def _(app: App) -> None:
-    out(stream(app, "a").group_by_key().window(tumbling(ms=100)).count("st").to_stream())
+    out(stream(app, "a").group_by_key().window(tumbling(ms=100)).count("st", emit=EVERY).to_stream())
 
 
 @topology("tumbling-after-filter")
 def _(app: App) -> None:
-    out(stream(app, "a").filter(low).group_by_key().window(TUMBLING).count("st").to_stream())
+    out(stream(app, "a").filter(low).group_by_key().window(TUMBLING).count("st", emit=EVERY).to_stream())
 
 
 @topology("hopping-count")
 def _(app: App) -> None:
-    out(stream(app, "a").group_by_key().window(HOPPING).count("st").to_stream())
+    out(stream(app, "a").group_by_key().window(HOPPING).count("st", emit=EVERY).to_stream())
 
 
 @topology("final-tumbling")
@@ -236,17 +243,244 @@ def _(app: App) -> None:
 
 @topology("stream-table")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").join(rows, pair, value=string))
+    out(stream(app, "a").join(table(app, "t", "st"), pair, value=string))
 
 
 @topology("stream-table-left")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").left_join(rows, pair, value=string))
+    out(stream(app, "a").left_join(table(app, "t", "st"), pair, value=string))
 
 
 @topology("stream-table-rekeyed")
 def _(app: App) -> None:
-    rows = table(app, "t", "st")
-    out(stream(app, "a").select_key(lambda k, v: k or "d").join(rows, pair, value=string))
+    rekeyed = stream(app, "a").select_key(lambda k, v: k or "d")
+    out(rekeyed.join(table(app, "t", "st"), pair, value=string))
+
+
+@topology("stream-filtered-table")
+def _(app: App) -> None:
+    out(stream(app, "a").join(table(app, "t", "st").filter(low), pair, value=string))
+
+
+@topology("stream-counts")
+def _(app: App) -> None:
+    a = stream(app, "a")
+    counts = stream(app, "b").group_by_key().count(name="n", emit=EVERY)
+    out(a.join(counts, pair, value=string))
+
+
+NEAR = within(ms=50, grace_ms=30)
+BEFORE = within(ms=0, before_ms=60, grace_ms=20)
+
+
+@topology("stream-stream")
+def _(app: App) -> None:
+    out(stream(app, "a").join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
+
+
+@topology("stream-stream-before")
+def _(app: App) -> None:
+    out(stream(app, "a").join(stream(app, "b"), pair, string, within=BEFORE, name=named("j")))
+
+
+@topology("stream-stream-left")
+def _(app: App) -> None:
+    out(stream(app, "a").left_join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
+
+
+@topology("stream-stream-outer")
+def _(app: App) -> None:
+    out(stream(app, "a").outer_join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
+
+
+@topology("stream-stream-rekeyed")
+def _(app: App) -> None:
+    rekeyed = stream(app, "a").select_key(lambda k, v: k)
+    out(rekeyed.join(stream(app, "b"), pair, string, within=NEAR, name=named("j")))
+
+
+@topology("table-table")
+def _(app: App) -> None:
+    out(table(app, "t", "ts").join(table(app, "u", "us"), pair, string).to_stream())
+
+
+@topology("table-table-left")
+def _(app: App) -> None:
+    out(table(app, "t", "ts").left_join(table(app, "u", "us"), pair, string).to_stream())
+
+
+@topology("table-table-outer")
+def _(app: App) -> None:
+    out(table(app, "t", "ts").outer_join(table(app, "u", "us"), pair, string).to_stream())
+
+
+@topology("table-table-kept")
+def _(app: App) -> None:
+    out(table(app, "t", "ts").join(table(app, "u", "us"), pair, string, name="js").to_stream())
+
+
+# -- more tables ------------------------------------------------------------------------------------------
+
+
+@topology("table-filter-kept")
+def _(app: App) -> None:
+    out(table(app, "t", "st").filter(low, name="low").to_stream())
+
+
+@topology("table-map-values-kept")
+def _(app: App) -> None:
+    out(table(app, "t", "st").map_values(lambda v: pair(v, "m"), string, name="mapped").to_stream())
+
+
+def by_letter(app: App) -> GroupedTable:
+    return table(app, "t", "st").group_by(lambda k, v: (v[0], v), value=string, name=named("g"))
+
+
+@topology("table-group-count")
+def _(app: App) -> None:
+    out(by_letter(app).count(name="n", emit=EVERY).to_stream())
+
+
+@topology("table-group-reduce")
+def _(app: App) -> None:
+    def subtracted(left: str, right: str) -> str:
+        return tail(f"{left}-{right}")
+
+    out(by_letter(app).reduce(joined_by_plus, subtracted, name="n", emit=EVERY).to_stream())
+
+
+@topology("table-group-aggregate")
+def _(app: App) -> None:
+    out(by_letter(app).aggregate(zero, plus, minus, value=string, name="n", emit=EVERY).to_stream())
+
+
+@topology("stream-to-table")
+def _(app: App) -> None:
+    out(stream(app, "a").to_table("st").to_stream())
+
+
+@topology("cogroup")
+def _(app: App) -> None:
+    a, b = stream(app, "a").group_by_key(), stream(app, "b").group_by_key()
+    grouped = a.cogroup(plus).cogroup(b, times)
+    out(grouped.aggregate(zero, value=string, name="st", emit=EVERY).to_stream())
+
+
+# -- more windows -----------------------------------------------------------------------------------------
+
+SLIDING = sliding(ms=60, grace_ms=30)
+GAP = session(gap_ms=40, grace_ms=30)
+
+
+def windowed(app: App, windows: Any) -> Windowed:
+    return stream(app, "a").group_by_key().window(windows)
+
+
+def java(value: Any) -> str:
+    """In a string of Java's."""
+    return "null" if value is None else str(value)
+
+
+@topology("tumbling-reduce")
+def _(app: App) -> None:
+    def reduced(left: Any, right: Any) -> str:
+        return tail(f"{java(left)}+{java(right)}")
+
+    out(windowed(app, TUMBLING).reduce(reduced, name="st", emit=EVERY).to_stream())
+
+
+def plus_java(_: Any, value: Any, aggregate: Any) -> str:
+    return tail(f"{java(aggregate)}+{java(value)}")
+
+
+@topology("hopping-aggregate")
+def _(app: App) -> None:
+    out(windowed(app, HOPPING).aggregate(zero, plus_java, value=string, name="st", emit=EVERY).to_stream())
+
+
+@topology("sliding-count")
+def _(app: App) -> None:
+    out(windowed(app, SLIDING).count("st", emit=EVERY).to_stream())
+
+
+@topology("sliding-aggregate")
+def _(app: App) -> None:
+    out(windowed(app, SLIDING).aggregate(zero, plus, value=string, name="st", emit=EVERY).to_stream())
+
+
+@topology("session-count")
+def _(app: App) -> None:
+    out(windowed(app, GAP).count("st", emit=EVERY).to_stream())
+
+
+@topology("session-reduce")
+def _(app: App) -> None:
+    def reduced(left: Any, right: Any) -> str:
+        return tail(f"{java(left)}+{java(right)}")
+
+    out(windowed(app, GAP).reduce(reduced, name="st", emit=EVERY).to_stream())
+
+
+@topology("session-aggregate")
+def _(app: App) -> None:
+    def met(_: Any, left: str, right: str) -> str:
+        return tail(f"{left}|{right}")
+
+    sessions = windowed(app, GAP)
+    assert isinstance(sessions, SessionWindowed)
+    out(sessions.aggregate(zero, plus_java, met, value=string, name="st", emit=EVERY).to_stream())
+
+
+@topology("cogroup-tumbling")
+def _(app: App) -> None:
+    def times_java(_: Any, value: Any, aggregate: Any) -> str:
+        return tail(f"{java(aggregate)}*{java(value)}")
+
+    a, b = stream(app, "a").group_by_key(), stream(app, "b").group_by_key()
+    grouped = a.cogroup(plus_java).cogroup(b, times_java).window(TUMBLING)
+    out(grouped.aggregate(zero, value=string, name="st", emit=EVERY).to_stream())
+
+
+@topology("final-session")
+def _(app: App) -> None:
+    out(windowed(app, GAP).count("st").final().to_stream())
+
+
+@topology("suppress")
+def _(app: App) -> None:
+    counts = stream(app, "a").group_by_key().count(name="st", emit=EVERY)
+    out(counts.suppress(ms=80, name=named("sup")).to_stream())
+
+
+# -- global tables ----------------------------------------------------------------------------------------
+
+
+def letter_or_none(_: Any, value: Any) -> str | None:
+    return None if value is None else letter_of(value)
+
+
+@topology("stream-global")
+def _(app: App) -> None:
+    rows = app.global_table("t", value=string, name="st")
+    out(stream(app, "a").join(rows, pair, string, on=letter_or_none))
+
+
+@topology("stream-global-left")
+def _(app: App) -> None:
+    rows = app.global_table("t", value=string, name="st")
+    out(stream(app, "a").left_join(rows, pair, string, on=letter_or_none))
+
+
+# -- a row that names another -------------------------------------------------------------------------------
+
+
+@topology("foreign-key")
+def _(app: App) -> None:
+    left, right = table(app, "t", "ts"), table(app, "u", "us")
+    out(left.join(right, pair, string, on=letter_of, name="js").to_stream())
+
+
+@topology("foreign-key-left")
+def _(app: App) -> None:
+    left, right = table(app, "t", "ts"), table(app, "u", "us")
+    out(left.left_join(right, pair, string, on=letter_of, name="js").to_stream())

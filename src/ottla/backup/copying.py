@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ottla.backup.manifest import BadBackup, Kept
+from ottla.durable import sync_all
 
 _CHUNK_BYTES = 1 << 20
 
@@ -22,7 +23,7 @@ def copy_file(source: Path, target: Path, size: int, progress: Progress) -> Kept
             left -= len(chunk)
             progress(len(chunk))
         writer.flush()
-        os.fsync(writer.fileno())
+        sync_all(writer.fileno())
         status = os.fstat(reader.fileno())
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
     if left:
@@ -48,6 +49,6 @@ def sync_folders(home: Path) -> None:
 def sync_names(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        sync_all(fd)
     finally:
         os.close(fd)

@@ -22,6 +22,7 @@ from ottla.broker.requests.memory import PLENTY, Memory
 from ottla.broker.requests.quotas import ClientQuotas
 from ottla.broker.routes import ROUTES
 from ottla.broker.settings import Settings
+from ottla.broker.sharing.states import ShareStateShards
 from ottla.broker.stepping import HeavyWork, Turns
 from ottla.broker.transactions.producer_ids import ProducerIds
 from ottla.broker.transactions.transactions import Transactions
@@ -38,6 +39,8 @@ from ottla.wire.schema import Message
 if TYPE_CHECKING:
     from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
+    from ottla.broker.sharing.sharing import Sharing
+    from ottla.broker.telemetry import Telemetry
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -89,9 +92,34 @@ class Broker:
             others,
             ProducerIds(self.node_id, image, channel),
         )
+        self.share_states = ShareStateShards(self.metadata, clock, self.settings)
+        self.shares = False  # whether there was a share group yet
         self._is_joined = False
+        self._new_uuid = new_uuid
         replicas.watch(self._on_partition)
         image.watch(metrics.on_record)
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """Imported with the first client that asks for its subscriptions."""
+        from ottla.broker.telemetry import Telemetry
+
+        return Telemetry(self.image, self._new_uuid, self.config.telemetry_max_bytes)
+
+    def _get_telemetry(self) -> "Telemetry":
+        return self.telemetry
+
+    @property
+    def has_telemetry(self) -> bool:
+        return "telemetry" in vars(self)
+
+    @cached_property
+    def sharing(self) -> "Sharing":
+        """Made with the first share group."""
+        from ottla.broker.sharing.sharing import Sharing
+
+        self.shares = True
+        return Sharing(self.node_id, self.metadata, self.share_states, self._peers, self.clock, self.settings)
 
     @cached_property
     def end_offsets(self) -> "EndOffsets":
@@ -135,6 +163,8 @@ class Broker:
             self.groups,
             self.transactions,
             self.sessions,
+            self.share_states,
+            lambda: self.sharing,
             self.throttles,
             self.isr,
             self.housekeeping,
@@ -142,6 +172,7 @@ class Broker:
             self._heavy_work,
             self._pattern_work,
             self.scratch,
+            self._get_telemetry,
             self.access,
             self.quotas,
             self.tokens,
@@ -192,6 +223,8 @@ class Broker:
             self.groups.on_partition(index, partition)
         elif topic == self.transactions.coordinator.topic:
             self.transactions.coordinator.on_partition(index, partition)
+        elif topic == self.share_states.topic:
+            self.share_states.on_partition(index, partition)
 
 
 def _tokens(config: Config, image: Image, new_uuid: Callable[[], bytes]) -> "Tokens | None":

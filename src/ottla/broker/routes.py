@@ -9,7 +9,8 @@ from typing import Any
 from ottla.wire.messages import BY_NAME
 from ottla.wire.schema import Api, Message
 
-FEATURES = {"group.version": (0, 1), "transaction.version": (0, 2)}  # the lowest and highest level served
+# The lowest and highest level served.
+FEATURES = {"group.version": (0, 1), "share.version": (0, 1), "transaction.version": (0, 2)}
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
@@ -29,11 +30,21 @@ class Route:
     by_controller: bool = False
     checks_first: bool = False
     between_brokers: bool = False
+    for_telemetry: bool = False  # clients are told so while somebody subscribes to their metrics
+    relay: str = ""  # the function that relays it, where some of it is this broker's own
 
     @cached_property
     def handler(self) -> Handler:
         handler: Handler = getattr(import_module(f"ottla.broker.handlers.{self.module}"), self.function)
         return handler
+
+    @cached_property
+    def relayed(self) -> Handler | None:
+        """Its own way to the controller, if it has one."""
+        if not self.relay:
+            return None
+        relayed: Handler = getattr(import_module(f"ottla.broker.handlers.{self.module}"), self.relay)
+        return relayed
 
     @cached_property
     def request(self) -> type[Message]:
@@ -51,6 +62,10 @@ def _controller(name: str, module: str, function: str) -> Route:
 
 def _between(name: str, module: str, function: str) -> Route:
     return replace(_route(name, module, function), between_brokers=True)
+
+
+def _telemetry(name: str, function: str) -> Route:
+    return replace(_route(name, "telemetry", function), for_telemetry=True)
 
 
 def _checked(name: str, module: str, function: str) -> Route:
@@ -72,7 +87,10 @@ _TABLE = (
     _controller("CreatePartitions", "topics", "create_partitions"),
     _route("DescribeConfigs", "configs", "describe_configs"),
     _controller("AlterConfigs", "configs", "alter_configs"),
-    _controller("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
+    replace(
+        _controller("IncrementalAlterConfigs", "configs", "incremental_alter_configs"),
+        relay="relay_incremental_alter_configs",
+    ),
     _route("ListConfigResources", "configs", "list_config_resources"),
     _route("FindCoordinator", "coordinators", "find_coordinator"),
     _route("JoinGroup", "groups", "join_group"),
@@ -88,6 +106,18 @@ _TABLE = (
     _route("DescribeGroups", "groups", "describe_groups"),
     _route("ConsumerGroupDescribe", "groups", "consumer_group_describe"),
     _route("DeleteGroups", "groups", "delete_groups"),
+    _route("ShareGroupHeartbeat", "share_groups", "share_group_heartbeat"),
+    _route("ShareGroupDescribe", "share_groups", "share_group_describe"),
+    _route("ShareFetch", "share_fetch", "share_fetch"),
+    _route("ShareAcknowledge", "share_fetch", "share_acknowledge"),
+    _route("DescribeShareGroupOffsets", "share_groups", "describe_offsets"),
+    _route("AlterShareGroupOffsets", "share_groups", "alter_offsets"),
+    _route("DeleteShareGroupOffsets", "share_groups", "delete_offsets"),
+    _between("InitializeShareGroupState", "share_states", "initialize_state"),
+    _between("ReadShareGroupState", "share_states", "read_state"),
+    _between("WriteShareGroupState", "share_states", "write_state"),
+    _between("DeleteShareGroupState", "share_states", "delete_state"),
+    _between("ReadShareGroupStateSummary", "share_states", "read_summary"),
     _route("InitProducerId", "transactions", "init_producer_id", 5),
     _route("AddPartitionsToTxn", "transactions", "add_partitions_to_txn"),
     _route("AddOffsetsToTxn", "transactions", "add_offsets_to_txn"),
@@ -119,5 +149,7 @@ _TABLE = (
     _checked("RenewDelegationToken", "tokens", "renew_delegation_token"),
     _checked("ExpireDelegationToken", "tokens", "expire_delegation_token"),
     _route("DescribeDelegationToken", "tokens", "describe_delegation_token"),
+    _telemetry("GetTelemetrySubscriptions", "get_telemetry_subscriptions"),
+    _telemetry("PushTelemetry", "push_telemetry"),
 )
 ROUTES: dict[int, Route] = {route.api.key: route for route in _TABLE}

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 TOOLS = (
+    "connect-distributed",
+    "connect-standalone",
     "kafka-acls",
     "kafka-delegation-tokens",
     "kafka-configs",

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ottla.backup.taking import take
+from ottla.cli.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    manifest = take([each.strip() for each in arguments.data.split(",")], arguments.target)
+    progress = Progress("copying", "B")
+    try:
+        manifest = take([each.strip() for each in arguments.data.split(",")], arguments.target, progress.add)
+    finally:
+        progress.done()
     files = sum(map(len, manifest.folders))
     state = "running" if manifest.running else "stopped"
     print(f"{arguments.target}: {files} files, {manifest.size_bytes >> 20} MiB, of a {state} broker")

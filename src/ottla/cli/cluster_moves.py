@@ -8,11 +8,11 @@ from typing import Any
 
 from ottla.cli.balance import balanced, drained
 from ottla.cli.options import UsageError, add_command, client_settings
+from ottla.cli.progress import Progress
 from ottla.cli.tables import show
 from ottla.client import Admin
 from ottla.client.values import TopicPartition
 
-BAR = 30
 LOOK_S = 0.5
 
 
@@ -133,29 +133,33 @@ def spread(
 
 def _wait(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
     """A bar of the bytes that new replicas have of what their leaders have."""
+    progress = Progress("moving", "B")
+    whole = finished = 0  # bytes: of all moves seen so far, and of those that have ended
+    last: dict[TopicPartition, tuple[int, int]] = {}
     while True:
         moving = admin.reassignments(targets)
-        done, whole = _bytes(admin, moving)
-        share = 1 - len(moving) / len(targets) * (1 - done / whole if whole else 1) if moving else 1.0
-        filled = round(share * BAR)
-        line = f"[{'#' * filled}{'.' * (BAR - filled)}] {len(targets) - len(moving)}/{len(targets)} moved"
-        if sys.stderr.isatty():
-            print(f"\r{line}", end="" if moving else "\n", file=sys.stderr, flush=True)
+        now = _bytes(admin, moving)
+        finished += sum(size for where, (_, size) in last.items() if where not in now)
+        whole = max(whole, finished + sum(size for _, size in now.values()))
+        done = finished + sum(copied for copied, _ in now.values())
+        last = now
+        moved = f"{len(targets) - len(moving)}/{len(targets)} moved"
+        progress.at(done if moving else whole, whole, moved)
         if not moving:
-            if not sys.stderr.isatty():
-                print(line, file=sys.stderr)
+            progress.done()
+            print(moved, file=sys.stderr)
             return
         time.sleep(LOOK_S)
 
 
-def _bytes(admin: Admin, moving: Mapping[TopicPartition, Any]) -> tuple[int, int]:
+def _bytes(admin: Admin, moving: Mapping[TopicPartition, Any]) -> dict[TopicPartition, tuple[int, int]]:
+    """What the new replicas of each partition have, and what they will have."""
     sizes = {(f.broker, where): size for f in admin.log_dirs() for where, size in f.sizes.items()}
-    done = whole = 0
+    found = {}
     for where, move in moving.items():
         largest = max((sizes.get((each, where), 0) for each in move.replicas), default=0)
-        whole += largest * len(move.adding)
-        done += sum(sizes.get((each, where), 0) for each in move.adding)
-    return done, whole
+        found[where] = sum(sizes.get((each, where), 0) for each in move.adding), largest * len(move.adding)
+    return found
 
 
 def _elect(admin: Admin, arguments: argparse.Namespace) -> int:

@@ -39,6 +39,12 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for every broker"
     )
+    parser.add_argument(
+        "--http",
+        type=int,
+        metavar="PORT",
+        help="/metrics and /health of the first broker; the next ones follow",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,6 +111,7 @@ def _broker(
                 *("--zookeeper", connect, "--data", str(folder / f"broker-{number}")),
                 *("--port", str(arguments.port + number - 1 if arguments.port else 0)),
                 *(part for each in settings for part in ("--set", each)),
+                *(("--http", str(arguments.http + number - 1)) if arguments.http else ()),
             ],
             stdout=subprocess.PIPE,
             stderr=output,

@@ -11,6 +11,8 @@ from typing import Any
 from ottla.cli import ranges
 from ottla.cli.formats import LETTERS, compile_format
 from ottla.cli.options import UsageError, add_client_options, client_settings
+from ottla.cli.progress import Progress
+from ottla.cli.screen.frames import short
 from ottla.client import Consumer
 from ottla.client.values import TopicPartition
 
@@ -153,28 +155,32 @@ def _print(
     ends: dict[TopicPartition, int] | None,
 ) -> None:
     out = sys.stdout.buffer
-    count = 0
+    count = read_bytes = 0
+    # Beside records on the same terminal nobody could read it.
+    progress = Progress("read", " records", is_shown=sys.stderr.isatty() and not sys.stdout.isatty())
     quiet_since = time.monotonic()
     while not _finished(consumer, ends):
         left = None if arguments.count is None else arguments.count - count
         if left is not None and left <= 0:
-            return
+            break
         records = consumer.poll(0.5, max_records=left if left is not None and left < 500 else None)
         for record in records:
             if ends is not None and record.offset >= ends.get((record.topic, record.partition), 1 << 63):  # type: ignore[call-overload]
                 continue
-            out.write(render(record, count))
+            read_bytes += out.write(render(record, count))
             count += 1
             if arguments.unbuffered:
                 out.flush()
         if records:
             quiet_since = time.monotonic()
             out.flush()
+            progress.at(count, arguments.count, f"{short(read_bytes, 1024)}B")
         elif (
             arguments.timeout_ms is not None
             and (time.monotonic() - quiet_since) * 1000 >= arguments.timeout_ms
         ):
-            return
+            break
+    progress.done()
 
 
 def _finished(consumer: Consumer, ends: dict[TopicPartition, int] | None) -> bool:

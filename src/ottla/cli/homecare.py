@@ -11,7 +11,7 @@ from ottla.homecare import commands as spark_commands
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     lab = commands.add_parser("lab", help="devices that beat, a listener that notices, events to consume")
-    lab.add_argument("--devices", type=int, default=12, metavar="N")
+    lab.add_argument("--devices", type=int, default=15, metavar="N")
     lab.add_argument("--speed", type=float, default=1.0, metavar="X", help="so many times quicker")
     lab.add_argument(
         "--duration", type=float, metavar="S", help="seconds of the lab's time (default: no end)"

@@ -136,7 +136,7 @@ def _names(admin: Admin, kind: str) -> list[str]:
             return [str(broker.id) for broker in admin.describe_cluster().brokers] + [""] * (kind == "broker")
         case "group":
             return [group.id for group in admin.list_groups()]
-    return []
+    return admin.list_config_resources(kind)
 
 
 def _told(kind: str, name: str) -> str:

@@ -11,8 +11,28 @@ from ottla.cli.options import UsageError, pairs, with_file
 VERSION = "4.3.1"  # of Apache Kafka, whose tools these are like
 
 
+_OLD_FLAGS = {
+    "--zookeeper": "tools ask a broker. Write --bootstrap-server localhost:9092 instead",
+    "--whitelist": "write --include instead",
+    "--blacklist": "leave topics out with a pattern in --include",
+    "--delete-if-marked-for-deletion": "topics are deleted at once",
+}
+_NEW_CONSUMER = "--new-consumer"
+
+
 class Parser(argparse.ArgumentParser):
     """Exits with 1 where argparse would with 2: scripts know no other code of Kafka's tools."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Flags of older releases, as courses print them, are answered before their absence is complained about."""
+        given = list(sys.argv[1:] if args is None else args)
+        for flag, advice in _OLD_FLAGS.items():
+            if any(each == flag or each.startswith(f"{flag}=") for each in given):
+                self.exit(1, f"{self.prog}: {flag} is of older releases: {advice}\n")
+        if _NEW_CONSUMER in given:
+            print(f"{self.prog}: {_NEW_CONSUMER} is not needed: there is no other", file=sys.stderr)
+            given.remove(_NEW_CONSUMER)
+        return super().parse_known_args(given, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ottla.errors import OttlaError
+from ottla.systems import NO_BROKER
 
 # name -> (module, what it does)
 COMMANDS = {
@@ -17,6 +18,7 @@ COMMANDS = {
     "produce": ("ottla.cli.produce", "send records from standard input or files"),
     "consume": ("ottla.cli.consume", "print records, from anywhere to anywhere, alone or in a group"),
     "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
+    "top": ("ottla.cli.top", "brokers, topics and groups by rate and lag, live"),
     "perf": ("ottla.cli.perf", "measure: produce, consume, latency"),
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),
@@ -26,9 +28,11 @@ COMMANDS = {
     "tokens": ("ottla.cli.tokens", "delegation tokens: create, list, renew, expire"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
     "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, metrics, reset"),
     "console": ("ottla.cli.console", "the cluster in the browser"),
     "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
-    "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, reset"),
+    "connect": ("ottla.cli.connect", "a worker for connectors, with Kafka Connect's REST API"),
+    "connectors": ("ottla.cli.connectors", "connectors: list, status, create, pause, restart, offsets"),
     "registry": ("ottla.cli.registry", "the schema registry: serve, list, show, register, check, delete"),
     "generate": ("ottla.cli.generate", "files for Prometheus and Grafana"),
     "mirror": ("ottla.cli.mirror", "copy topics to another cluster, exactly once; status, pause, promote"),
@@ -39,6 +43,8 @@ COMMANDS = {
     "homecare": ("ottla.cli.homecare", "the device lab of the courses"),
     "completion": ("ottla.cli.completion", "complete commands and options in bash, zsh or fish"),
     "aliases": ("ottla.cli.aliases", "write kafka-topics.sh and the others as scripts, without Java"),
+    "connect-standalone": ("ottla.cli.connect_standalone", "as Apache Kafka's tool of this name"),
+    "connect-distributed": ("ottla.cli.connect_distributed", "as Apache Kafka's tool of this name"),
     "kafka-topics": ("ottla.cli.kafka_topics", "as Apache Kafka's tool of this name"),
     "kafka-console-producer": ("ottla.cli.kafka_console_producer", "as Apache Kafka's tool of this name"),
     "kafka-console-consumer": ("ottla.cli.kafka_console_consumer", "as Apache Kafka's tool of this name"),
@@ -46,11 +52,16 @@ COMMANDS = {
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-delegation-tokens": ("ottla.cli.kafka_delegation_tokens", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),
+    "kafka-client-metrics": ("ottla.cli.kafka_client_metrics", "as Apache Kafka's tool of this name"),
     "kafka-producer-perf-test": ("ottla.cli.kafka_producer_perf_test", "as Apache Kafka's tool of this name"),
     "kafka-consumer-perf-test": ("ottla.cli.kafka_consumer_perf_test", "as Apache Kafka's tool of this name"),
     "kafka-e2e-latency": ("ottla.cli.kafka_e2e_latency", "as Apache Kafka's tool of this name"),
     "kafka-get-offsets": ("ottla.cli.kafka_get_offsets", "as Apache Kafka's tool of this name"),
 }
+
+
+# They start a broker or open its folders, with calls that Windows does not have. The others are clients.
+UNIX_ONLY = ("start", "doctor", "cluster", "backup", "restore", "import-kafka", "export-kafka", "homecare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +88,9 @@ def _run(name: str, rest: list[str]) -> int:
     # Start-up objects are long-lived: with Python's own thresholds the collector would walk them about 50 times,
     # which takes a tenth of a start.
     gc.set_threshold(50_000, 20, 50)
+    if sys.platform == "win32" and name in UNIX_ONLY:
+        print(f"ottla {name}: {NO_BROKER}", file=sys.stderr)
+        return 1
     module = import_module(COMMANDS[name][0])
     # Every argument that is added makes a formatter; one without a width imports shutil, which takes 2 ms.
     parser = _parser_class(name)(

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--once", action="store_true", help="copy what is there now, then end")
     running.add_argument("--local", action="store_true", help="in this process, without Spark")
     running.add_argument("--master", help="Spark's master (default: local, all cores)")
+    running.add_argument(
+        "--metrics", type=int, metavar="PORT", help="serve lag and rates for Prometheus on 127.0.0.1"
+    )
     changing = parser.add_argument_group("throttle, promote")
     changing.add_argument("--rate", type=int, metavar="BYTES", help="bytes a second; 0: as fast as it goes")
     changing.add_argument(
@@ -94,6 +97,10 @@ def _run(links: list[Link], arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     for link in links:
         print(f"mirror {link.name}: {', '.join(link.topics)} in mode {link.mode}", flush=True)
+    if arguments.metrics is not None:
+        from ottla.mirror.metrics import serve
+
+        print(f"metrics: http://127.0.0.1:{serve(links, arguments.metrics)}/metrics", flush=True)
     if arguments.local:
         return _run_local(links, arguments.once)
     return _run_on_spark(links, arguments)

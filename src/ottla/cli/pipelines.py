@@ -1,10 +1,11 @@
-"""`ottla pipelines`: what runs on Spark with state of its own: list, status, reset."""
+"""`ottla pipelines`: what runs on Spark with state of its own: list, status, metrics, reset."""
 
 import argparse
+import asyncio
 import sys
 import time
 
-from ottla.cli.options import add_command, client_settings
+from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
 from ottla.client import Admin
 from ottla.pipelines import status
@@ -20,6 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "-w", "--watch", type=float, nargs="?", const=1.0, metavar="SECONDS", help="again and again (1)"
     )
+    metrics = add_command(commands, "metrics", "serve /metrics of all pipelines for Prometheus, until Ctrl-C")
+    metrics.add_argument(
+        "--listen", default="127.0.0.1:9465", metavar="[HOST:]PORT", help="default: 127.0.0.1:9465"
+    )
     resetting = add_command(
         commands,
         "reset",
@@ -33,11 +38,33 @@ def run(arguments: argparse.Namespace) -> int:
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "list":
             show(arguments, ("PIPELINE",), [(name,) for name in status.names(admin)])
+        elif arguments.command == "metrics":
+            _metrics(admin, arguments)
         elif arguments.command == "reset":
             reset(admin, arguments.name, execute=arguments.execute)
         else:
             _status(admin, arguments)
     return 0
+
+
+def _metrics(admin: Admin, arguments: argparse.Namespace) -> None:
+    from ottla.cli.monitoring.pipelines import PipelinePages
+    from ottla.server.http import HttpServer
+
+    host, _, port = arguments.listen.rpartition(":")
+    if not port.isdecimal():
+        raise UsageError(f"--listen {arguments.listen}: write [HOST:]PORT")
+
+    async def serve() -> None:
+        server = HttpServer(PipelinePages(admin))
+        await server.start(host or "127.0.0.1", int(port))
+        print(f"http {host or '127.0.0.1'}:{server.port}", file=sys.stderr, flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await server.stop()
+
+    asyncio.run(serve())
 
 
 def _status(admin: Admin, arguments: argparse.Namespace) -> None:

@@ -11,7 +11,8 @@ from typing import IO, Any
 
 from ottla.cli.formats import Parsed, compile_parser, parse_line
 from ottla.cli.options import PRODUCE_TIMEOUT_S, UsageError, add_client_options, producer_settings
-from ottla.cli.tables import Progress, show_json
+from ottla.cli.progress import Progress
+from ottla.cli.tables import show_json
 from ottla.client import Producer
 
 
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         if transactional:  # as kcat: all of the input is one transaction
             producer.init_transactions()
             producer.begin_transaction()
-        for record in _at_rate(_records(arguments), arguments.rate):
+        for record in _at_rate(_records(arguments, outcome.on_read), arguments.rate):
             topic = record.topic or arguments.topic
             if not topic:
                 raise UsageError("which topic? name it, or read it with %t")
@@ -77,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
                 callback=outcome.on_delivery,
             )
             outcome.sent += 1
-            outcome.progress.at(outcome.sent, every=10_000)
+            outcome.tell()
             if outcome.error is not None:
                 break
             if arguments.tee:
@@ -127,7 +128,20 @@ class _Outcome:
         self._verbose, self._json = arguments.verbose, arguments.json
         self.error: Exception | None = None
         self.sent = 0
-        self.progress = Progress("records sent")
+        files = [] if arguments.whole_files else arguments.file
+        self._file_bytes = sum(Path(name).stat().st_size for name in files if Path(name).is_file())
+        self.read_bytes = 0
+        self.progress = Progress("sending", "B" if self._file_bytes else " records")
+
+    def on_read(self, count: int) -> None:
+        self.read_bytes += count
+
+    def tell(self) -> None:
+        """Of files it is known how much is left."""
+        if self._file_bytes:
+            self.progress.at(self.read_bytes, self._file_bytes, f"{self.sent:,} records")
+        else:
+            self.progress.at(self.sent)
 
     def on_delivery(self, metadata: Any, error: Exception | None) -> None:
         if error is not None:
@@ -139,7 +153,7 @@ class _Outcome:
             print(f"{topic}-{partition} offset {offset} timestamp {timestamp}")
 
 
-def _records(arguments: argparse.Namespace) -> Iterator[Parsed]:
+def _records(arguments: argparse.Namespace, on_read: Callable[[int], None]) -> Iterator[Parsed]:
     if arguments.whole_files:
         for name in arguments.file:
             yield Parsed(value=Path(name).read_bytes())
@@ -149,7 +163,7 @@ def _records(arguments: argparse.Namespace) -> Iterator[Parsed]:
         yield from map(parse, split(sys.stdin.buffer, ending))
     for name in arguments.file:
         with Path(name).open("rb") as stream:
-            yield from map(parse, split(stream, ending))
+            yield from map(parse, split(stream, ending, on_read=on_read))
 
 
 def _parser(arguments: argparse.Namespace) -> tuple[Callable[[bytes], Parsed], bytes]:
@@ -165,12 +179,19 @@ def _parser(arguments: argparse.Namespace) -> tuple[Callable[[bytes], Parsed], b
     return lambda line: Parsed(value=line), delimiter
 
 
-def split(stream: IO[bytes], ending: bytes, *, piece_bytes: int = 65536) -> Iterator[bytes]:
+def split(
+    stream: IO[bytes],
+    ending: bytes,
+    *,
+    piece_bytes: int = 65536,
+    on_read: Callable[[int], None] = lambda count: None,
+) -> Iterator[bytes]:
     """Records between endings; the last one need not have any. Memory holds one record at a time."""
     rest = b""
     # read1 gives what is there: an interactive user's line is sent when it is typed.
     read = getattr(stream, "read1", stream.read)
     while piece := read(piece_bytes):
+        on_read(len(piece))
         *whole, rest = (rest + piece).split(ending)
         yield from whole
     if rest:

@@ -4,7 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from ottla.backup.manifest import read_manifest
 from ottla.backup.restoring import problems, restore
+from ottla.cli.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.backup}: {len(found) or 'no'} problems")
         return 1 if found else 0
     folders = [each.strip() for each in arguments.data.split(",")]
-    manifest = restore(arguments.backup, folders)
+    progress, total = Progress("restoring", "B"), read_manifest(arguments.backup).size_bytes
+    try:
+        manifest = restore(arguments.backup, folders, lambda count: progress.add(count, total))
+    finally:
+        progress.done()
     print(f"{arguments.data}: as of {manifest.taken_at}, {manifest.size_bytes >> 20} MiB")
     print(f"check it with: ottla doctor --deep --data {folders[0]}")
     return 0

@@ -63,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
+    parser.add_argument(
+        "--log-format",
+        default="text",
+        choices=["text", "json"],
+        help="lines for people, or JSON (default: text)",
+    )
 
 
 def _http_address(text: str) -> tuple[str, int]:
@@ -74,9 +80,7 @@ def _http_address(text: str) -> tuple[str, int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=arguments.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    _begin_to_log(arguments.log_level, arguments.log_format)
     raise_handle_limit()
     try:
         config = configured(arguments)
@@ -93,6 +97,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _begin_to_log(level: str, form: str) -> None:
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if form == "json":
+        from ottla.server.json_logs import JsonFormatter
+
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonFormatter())
 
 
 def _tell_of_slowness() -> None:

@@ -1,4 +1,4 @@
-"""Output: tables for people, JSON for programs, progress for the patient."""
+"""Output: tables for people, JSON for programs."""
 
 import json
 import os
@@ -45,25 +45,6 @@ def painted(text: str, colour: int) -> str:
 
 def show_json(value: Any) -> None:
     print(json.dumps(value, default=_plain))
-
-
-class Progress:
-    """A line on standard error that counts long work; silent where nobody looks."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._shown = sys.stderr.isatty()
-        self._last = 0
-
-    def at(self, count: int, total: int | None = None, every: int = 1) -> None:
-        if self._shown and (count - self._last >= every or count == total):
-            self._last = count
-            of = f" of {total}" if total is not None else ""
-            print(f"\r{self._what}: {count}{of}", end="", file=sys.stderr, flush=True)
-
-    def done(self) -> None:
-        if self._shown and self._last:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _text(cell: Any) -> str:

@@ -6,7 +6,8 @@ import time
 
 from ottla.cli.asking import topics as asking
 from ottla.cli.options import UsageError, add_command, client_settings, pairs
-from ottla.cli.tables import Progress, show, show_json, table
+from ottla.cli.progress import Progress
+from ottla.cli.tables import show, show_json, table
 from ottla.cli.times import time_ms
 from ottla.client import Admin
 from ottla.client.admin.topics import NewTopic

@@ -14,6 +14,7 @@ from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ProducerSettings
 from ottla.client.timeouts import FLUSH_SECONDS_MAX, Timeout, seconds
+from ottla.client.tracing import passed_on
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Producer(ProducerCore[Delivery]):
         Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
         """
         kept = tuple(headers) if headers else ()
+        if self._is_traced:
+            kept = passed_on(kept)
         delivery: Delivery | None = None
         if self._direct:  # written out here: a call more would cost a tenth of a send
             route = self._routes.get(topic)

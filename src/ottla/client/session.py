@@ -15,6 +15,7 @@ from ottla.client.core.offsets import LATEST as LATEST
 from ottla.client.core.offsets import by_topic as by_topic
 from ottla.client.core.offsets import commit as commit
 from ottla.client.core.offsets import committed as committed
+from ottla.client.core.offsets import end_offsets_of_epochs as end_offsets_of_epochs
 from ottla.client.core.offsets import list_offsets as list_offsets
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings

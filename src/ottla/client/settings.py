@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ottla.client.errors import SettingError
+from ottla.client.old_settings import ACKS, OF_THE_OTHER_CLIENT, OLD_VALUES, RENAMED, REPLACED
 from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, WITHOUT_EFFECT, refusal
 
 log = logging.getLogger("ottla.client")
@@ -76,16 +77,30 @@ class Settings:
         values: dict[str, Any] = {}
         for name, value in {**given, **more}.items():
             key = name.replace(".", "_").replace("-", "_")
-            key = ALIASES.get(key, key)
+            key = cls._modern(name, ALIASES.get(key, key))
+            value = _modern_value(name, key, value)
             if key == "partitioner" and isinstance(value, str):
                 value = PARTITIONERS.get(value.rpartition(".")[2], value)  # Java's class names
-            if key in fields:
+            if key in OF_THE_OTHER_CLIENT.get(cls.__name__, ()):
+                log.warning("%s has no effect on this kind of client", name)
+            elif key in fields:
                 values[key] = _convert(name, value, hints[key])
             elif key in WITHOUT_EFFECT:
                 log.info("the setting %s has no effect here", name)
             else:
                 cls._refuse(name, key, value)
         return cls(**values).checked()
+
+    @classmethod
+    def _modern(cls, name: str, key: str) -> str:
+        """The name of today, if it is an old one that means the same."""
+        if key in REPLACED:
+            raise SettingError(f"{name} is not a setting of today's clients: {REPLACED[key]}")
+        modern = RENAMED.get(key)
+        if modern is None or modern not in {each.name for each in dataclasses.fields(cls)}:
+            return key
+        log.warning("%s is the old name of %s", name, modern.replace("_", "."))
+        return modern
 
     @classmethod
     def _refuse(cls, name: str, key: str, value: Any) -> None:
@@ -198,10 +213,12 @@ class ProducerSettings(Settings):
     partitioner: str | Callable[..., int] = "default"
     key_serializer: Any = None
     value_serializer: Any = None
+    ottla_trace_context: bool = False
 
     def checked(self) -> Self:
         Settings.checked(self)
-        self._one_of("acks", "0", "1", "-1", "all")
+        if self.acks not in ("0", "1", "-1", "all"):
+            raise SettingError(ACKS.format(self.acks))
         self._one_of("compression_type", "none", "gzip", "snappy", "lz4", "zstd")
         if isinstance(self.partitioner, str):
             self._one_of("partitioner", "default", "round_robin")
@@ -299,6 +316,13 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdigit() or not 0 < int(port) < 65_536:
         raise SettingError(f"{text!r} is no address; write host:port, for example 127.0.0.1:9092")
     return host.strip("[]"), int(port)
+
+
+def _modern_value(name: str, key: str, value: Any) -> Any:
+    modern = OLD_VALUES.get((key, value)) if isinstance(value, str) else None
+    if modern is not None:
+        log.warning("%s=%s is the old way to say %s", name, value, modern)
+    return value if modern is None else modern
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:

@@ -31,7 +31,7 @@ def altered(
 ) -> dict[str, str]:
     """The settings after these operations; `inherited` is what a list that is not set begins from."""
     wanted = list(alterations)
-    _check_shape(wanted)
+    check_shape(wanted)
     result = dict(current)
     for name, operation, value in wanted:
         if operation == Operation.DELETE:
@@ -50,7 +50,7 @@ def altered(
 def replaced(settings: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     """AlterConfigs: these settings and no others."""
     wanted = [Alteration(name, Operation.SET, value) for name, value in settings]
-    _check_shape(wanted)
+    check_shape(wanted)
     return {name: value for name, _, value in wanted if value is not None}
 
 
@@ -75,7 +75,7 @@ def check_dynamic_broker(before: Mapping[str, str], after: Mapping[str, str], *,
             raise errors.InvalidRequest(why)
 
 
-def _check_shape(alterations: list[Alteration]) -> None:
+def check_shape(alterations: list[Alteration]) -> None:
     names = [alteration.name for alteration in alterations]
     if len(set(names)) < len(names):
         raise errors.InvalidRequest("Error due to duplicate config keys")

@@ -47,6 +47,7 @@ class NetworkSettings:
     request_timeout_ms = integer(30_000, "How long a request between brokers may take.")
     fetch_max_bytes = integer(55 << 20, "The largest response to a fetch.", at_least(1024))
     max_incremental_fetch_session_cache_slots = integer(1000, "Fetch sessions kept at a time.", at_least(0))
+    telemetry_max_bytes = integer(1 << 20, "The most metrics that a client may push at once.", at_least(1))
     max_request_partition_size_limit = integer(2000, "Partitions described in one response.", at_least(1))
 
 
@@ -114,6 +115,9 @@ class OwnSettings:
         64 << 20,
         "What the compressed batches of one request may take uncompressed; large requests more.",
         at_least(1),
+    )
+    ottla_client_telemetry_topic = string(
+        None, "A topic to which the metrics that clients push are appended, as they come; none if not set."
     )
     ottla_request_elements_max = integer(
         100_000, "Topics, partitions and all other array elements of one request together.", at_least(1)

@@ -86,5 +86,54 @@ class _Transactions:
     transaction_state_log_segment_bytes = integer(100 << 20, "Segments of __transaction_state.", at_least(1))
 
 
-class CoordinatorSettings(_ClassicGroups, _ConsumerGroups, _Offsets, _Transactions):
+class _ShareGroups:
+    group_share_session_timeout_ms = integer(45_000, "A member silent for this long is removed.", at_least(1))
+    group_share_heartbeat_interval_ms = integer(
+        5000, "The heartbeat interval that members of share groups are told.", at_least(1)
+    )
+    group_share_max_size = integer(200, "Members of a share group.", at_least(1))
+    group_share_max_share_sessions = integer(2000, "Share sessions of a broker.", at_least(1))
+    group_share_record_lock_duration_ms = integer(
+        30_000, "How long a member has to acknowledge a record.", at_least(1000)
+    )
+    group_share_min_record_lock_duration_ms = integer(
+        15_000, "The shortest lock a group may set.", at_least(1000)
+    )
+    group_share_max_record_lock_duration_ms = integer(
+        60_000, "The longest lock a group may set.", at_least(1000)
+    )
+    group_share_delivery_count_limit = integer(
+        5, "How often a record is delivered before it is given up.", at_least(2)
+    )
+    group_share_min_delivery_count_limit = integer(2, "The lowest limit a group may set.", at_least(2))
+    group_share_max_delivery_count_limit = integer(10, "The highest limit a group may set.", at_least(2))
+    group_share_partition_max_record_locks = integer(
+        2000, "Records of a partition that may be in flight to a share group.", at_least(100)
+    )
+    group_share_min_partition_max_record_locks = integer(
+        100, "The fewest records in flight that a group may set.", at_least(100)
+    )
+    group_share_max_partition_max_record_locks = integer(
+        4000, "The most records in flight that a group may set.", at_least(100)
+    )
+    share_coordinator_state_topic_num_partitions = integer(
+        50, "Partitions of __share_group_state.", at_least(1)
+    )
+    share_coordinator_state_topic_replication_factor = short(
+        3,
+        "Replicas of __share_group_state, which waits for as many brokers; 1 without a cluster.",
+        at_least(1),
+    )
+    share_coordinator_state_topic_min_isr = short(
+        2, "min.insync.replicas of __share_group_state.", at_least(1)
+    )
+    share_coordinator_state_topic_segment_bytes = integer(
+        100 << 20, "Segments of __share_group_state.", at_least(1)
+    )
+    share_coordinator_snapshot_update_records_per_snapshot = integer(
+        500, "Updates of a share-partition's state before all of it is written again.", at_least(0)
+    )
+
+
+class CoordinatorSettings(_ClassicGroups, _ConsumerGroups, _ShareGroups, _Offsets, _Transactions):
     pass

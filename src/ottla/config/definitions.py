@@ -16,6 +16,7 @@ INT_MAX = 2**31 - 1
 class Type(IntEnum):
     """The numbers are those of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -35,6 +36,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 

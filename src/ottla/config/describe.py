@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ottla.config.broker import BROKER_KEYS
+from ottla.config.client_metrics import CLIENT_METRICS_KEYS
 from ottla.config.definitions import ConfigKey, Source, Type, Update
 from ottla.config.group import GROUP_KEYS, group_key
 from ottla.config.settings import Config
@@ -58,7 +59,7 @@ def describe_topic(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """Settings of groups that are not served appear where somebody set them."""
     entries = [
-        _override_entry(key, overrides, config, Source.GROUP, key.format(config[f"group.{key.name}"]))
+        _override_entry(key, overrides, config, Source.GROUP, _group_default(key, config))
         for key in GROUP_KEYS.values()
     ]
     return entries + [
@@ -66,6 +67,18 @@ def describe_group(overrides: Mapping[str, str], config: Config) -> list[Entry]:
         for name in overrides
         if name not in GROUP_KEYS
     ]
+
+
+def describe_client_metrics(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+    return [
+        _override_entry(key, overrides, config, Source.CLIENT_METRICS, key.format(key.default))
+        for key in CLIENT_METRICS_KEYS.values()
+    ]
+
+
+def _group_default(key: ConfigKey, config: Config) -> str | None:
+    """The broker's setting behind it, if there is one."""
+    return key.format(config[f"group.{key.name}"] if key.synonyms else key.default)
 
 
 def describe_broker(config: Config) -> list[Entry]:

@@ -28,7 +28,7 @@ _NOT_SETTINGS = re.compile(
     r"KAFKA_(HOME|VERSION|OPTS|DEBUG|HEAP_OPTS|GC_LOG_OPTS|JVM_PERFORMANCE_OPTS|JMX_\w+|LOG4J_\w+|TOOLS_\w+|"
     r"CREATE_TOPICS(_SEPARATOR)?|ADVERTISED_(HOST_NAME|PORT)|HOST_NAME|PORT|MODE|CLUSTER_ID|KRAFT_CLUSTER_ID|"
     r"ENABLE_KRAFT)|"
-    r"OTTLA_(CONFIG|HTTP_PORT|HTTP_HOST|LOG_LEVEL|BOOTSTRAP|NODE_ID_FROM_HOSTNAME|TEST_\w+)"
+    r"OTTLA_(CONFIG|HTTP_PORT|HTTP_HOST|LOG_LEVEL|BOOTSTRAP|REGISTRY|CONNECT|CONSOLE|NODE_ID_FROM_HOSTNAME|TEST_\w+)"
 )
 # A Kubernetes service named `kafka` or `ottla` puts its address into every pod under such names.
 _OF_KUBERNETES = re.compile(r"(KAFKA|OTTLA)_(\w*_)?(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -84,6 +84,8 @@ def _settings_of(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
     settings: dict[str, str] = {}
     for variable, value in sorted(variables.items()):
         prefix = next((each for each in PREFIXES if variable.startswith(each)), None)
+        if not value:  # as if it were not set: Kubernetes gives a missing label as an empty text
+            continue
         if prefix is None or _NOT_SETTINGS.fullmatch(variable) or _is_of_kubernetes(variable, value):
             continue
         name = _setting_name(variable.removeprefix(prefix))

@@ -1,10 +1,21 @@
 """The settings of one group, and the broker's bounds for them."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla import errors
-from ottla.config.definitions import ConfigKey, Synonym, Type, Validator, Value, at_least, by_name, one_of
+from ottla.config.definitions import (
+    ConfigKey,
+    Synonym,
+    Type,
+    Validator,
+    Value,
+    Wrong,
+    at_least,
+    by_name,
+    one_of,
+)
 from ottla.frozen import frozen
 
 if TYPE_CHECKING:
@@ -19,10 +30,42 @@ def _key(name: str, default: int, documentation: str) -> ConfigKey:
     )
 
 
+def _reset(value: Value) -> Wrong | None:
+    text = str(value)
+    if text in ("earliest", "latest") or re.fullmatch(r"by_duration:P(?!$).+", text):
+        return None
+    return Wrong(value, "It is earliest, latest, or by_duration:<ISO 8601>, such as by_duration:PT1H.")
+
+
 GROUP_KEYS: dict[str, ConfigKey] = by_name(
     (
         _key("consumer.session.timeout.ms", 45_000, "A member silent for this long is removed."),
         _key("consumer.heartbeat.interval.ms", 5000, "How often members send heartbeats."),
+        _key("share.session.timeout.ms", 45_000, "A member silent for this long is removed."),
+        _key("share.heartbeat.interval.ms", 5000, "How often members send heartbeats."),
+        _key("share.record.lock.duration.ms", 30_000, "How long a member has to acknowledge a record."),
+        _key("share.delivery.count.limit", 5, "How often a record is delivered before it is given up."),
+        _key("share.partition.max.record.locks", 2000, "Records of a partition that may be in flight."),
+        ConfigKey(
+            "share.auto.offset.reset",
+            Type.STRING,
+            "latest",
+            "Where a share group begins that has no position.",
+            _reset,
+        ),
+        ConfigKey(
+            "share.isolation.level",
+            Type.STRING,
+            "read_uncommitted",
+            "Whether records of aborted transactions are delivered.",
+            one_of("read_committed", "read_uncommitted"),
+        ),
+        ConfigKey(
+            "share.renew.acknowledge.enable",
+            Type.BOOLEAN,
+            True,
+            "Whether members may ask for more time.",
+        ),
     )
 )
 
@@ -42,14 +85,6 @@ UNUSED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
         _unused("streams.initial.rebalance.delay.ms", Type.INT, at_least(0)),
         _unused("streams.assignment.interval.ms", Type.INT, at_least(0)),
         _unused("streams.assignor.offload.enable", Type.BOOLEAN),
-        _unused("share.session.timeout.ms", Type.INT, at_least(1)),
-        _unused("share.heartbeat.interval.ms", Type.INT, at_least(1)),
-        _unused("share.record.lock.duration.ms", Type.INT, at_least(1000)),
-        _unused("share.delivery.count.limit", Type.INT, at_least(2)),
-        _unused("share.partition.max.record.locks", Type.INT, at_least(100)),
-        _unused("share.auto.offset.reset", Type.STRING),
-        _unused("share.isolation.level", Type.STRING, one_of("read_committed", "read_uncommitted")),
-        _unused("share.renew.acknowledge.enable", Type.BOOLEAN),
         _unused("share.assignment.interval.ms", Type.INT, at_least(0)),
         _unused("share.assignor.offload.enable", Type.BOOLEAN),
     )

@@ -3,7 +3,14 @@
 UNUSED_PREFIXES = (
     "controller.quorum.",
     "errors.",
-    "group.share.",
+    "group.share.assign",
+    "group.share.initialize.",
+    "group.share.max.groups",
+    "group.share.max.heartbeat.",
+    "group.share.max.session.",
+    "group.share.min.heartbeat.",
+    "group.share.min.session.",
+    "group.share.persister.",
     "group.streams.",
     "internal.",
     "kafka.metrics.",
@@ -15,9 +22,14 @@ UNUSED_PREFIXES = (
     "rlmm.config.",
     "rsm.config.",
     "sasl.",
-    "share.coordinator.",
+    "share.coordinator.append.",
+    "share.coordinator.cold.",
+    "share.coordinator.load.",
+    "share.coordinator.state.topic.compression.",
+    "share.coordinator.state.topic.prune.",
+    "share.coordinator.threads",
+    "share.coordinator.write.",
     "ssl.",
-    "telemetry.",
 )
 
 UNUSED_SETTINGS = frozenset(

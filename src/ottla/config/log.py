@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.config.definitions import INT_MAX, LONG_MAX
-from ottla.config.topic import INTERNAL_SEGMENT_BYTES, topic_key
+from ottla.config.topic import INTERNAL_SEGMENT_BYTES, MIRROR_LINK_EPOCH, MIRROR_SOURCE, topic_key
 from ottla.frozen import frozen
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class LogConfig:
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     producer_id_expiration_ms: int = 86_400_000
+    mirror_source: str = ""  # the link whose batches the topic takes, and no others
+    mirror_link_epoch: int = 0
 
     @classmethod
     def from_settings(cls, topic_overrides: Mapping[str, str], broker: "Config") -> "LogConfig":
@@ -87,4 +89,6 @@ class LogConfig:
             min_insync_replicas=of("min.insync.replicas"),
             unclean_leader_election_enable=of("unclean.leader.election.enable"),
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
+            mirror_source=values.get(MIRROR_SOURCE.name, ""),
+            mirror_link_epoch=values.get(MIRROR_LINK_EPOCH.name, 0),
         )

@@ -341,10 +341,26 @@ INTERNAL_SEGMENT_BYTES = ConfigKey(
     at_least(1),
 )
 
+MIRROR_SOURCE = ConfigKey(
+    "mirror.source",
+    Type.STRING,
+    "",
+    "The link that this topic mirrors exactly. While it is set nobody else may write to the topic.",
+)
+MIRROR_LINK_EPOCH = ConfigKey(
+    "mirror.link.epoch",
+    Type.INT,
+    0,
+    "Counts the promotions of a mirrored topic: a link that writes under an older one is refused.",
+    at_least(0),
+)
+# Not Kafka's: listed where they are set, so that all other topics look as they do there.
+UNLISTED_KEYS = {key.name: key for key in (INTERNAL_SEGMENT_BYTES, MIRROR_SOURCE, MIRROR_LINK_EPOCH)}
+
 
 def topic_key(name: str) -> ConfigKey:
-    if name == INTERNAL_SEGMENT_BYTES.name:
-        return INTERNAL_SEGMENT_BYTES
+    if name in UNLISTED_KEYS:
+        return UNLISTED_KEYS[name]
     key = TOPIC_KEYS.get(name)
     if key is None:
         raise errors.InvalidConfig(f"Unknown topic config name: {name}")
@@ -365,4 +381,17 @@ def check_topic(overrides: Mapping[str, str]) -> None:
     if low > high:
         raise errors.InvalidConfig(
             f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+
+
+def check_mirror(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """A mirror becomes a topic of its own only by a change that also raises its link epoch: a tool that replaces all
+    settings must not do so by leaving one out."""
+    source, epoch = MIRROR_SOURCE.name, MIRROR_LINK_EPOCH.name
+    epochs = [int(texts.get(epoch, "0")) for texts in (before, after)]
+    left = before.get(source) and after.get(source) != before.get(source)
+    if epochs[1] < epochs[0] or (left and epochs[1] == epochs[0]):
+        raise errors.InvalidConfig(
+            f"The topic mirrors {before.get(source) or 'nothing'} in link epoch {epochs[0]}: {source} is removed by "
+            f"`ottla mirror promote`, and {epoch} only rises"
         )

@@ -31,9 +31,7 @@ _BLOCK = struct(
 _COLLECTION = struct(
     "event.collection", {"data_collection": string(), "event_count": _LONG}, optional=True, version=1
 )
-_TRANSACTION_KEY = struct(
-    "io.debezium.connector.common.TransactionMetadataKey", {"id": string()}, version=1
-)
+_TRANSACTION_KEY = struct("io.debezium.connector.common.TransactionMetadataKey", {"id": string()}, version=1)
 _TRANSACTION_VALUE = struct(
     "io.debezium.connector.common.TransactionMetadataValue",
     {

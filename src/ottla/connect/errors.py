@@ -17,3 +17,7 @@ class DataError(ConnectError):
 
 class RetriableError(ConnectError):
     """The other side is away for now: the same call may work later (`errors.retry.timeout`)."""
+
+
+class TimeOutOfRange(DataError):
+    """Java's dates reach further than Python's."""

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ottla.connect.errors import DataError
+from ottla.connect.errors import DataError, TimeOutOfRange
 
 INT8, INT16, INT32, INT64 = "INT8", "INT16", "INT32", "INT64"
 FLOAT32, FLOAT64, BOOLEAN, STRING, BYTES = "FLOAT32", "FLOAT64", "BOOLEAN", "STRING", "BYTES"
@@ -133,9 +133,9 @@ def from_stored(schema: Schema, stored: Any) -> Any:
         case "org.apache.kafka.connect.data.Decimal":
             return decimal_from(stored, int((schema.parameters or {})[SCALE]))
         case "org.apache.kafka.connect.data.Date":
-            return _EPOCH_DAY + timedelta(days=stored)
+            return moment(stored * 86_400_000).date()
         case "org.apache.kafka.connect.data.Time":
-            return (_EPOCH + timedelta(milliseconds=stored)).time()
+            return moment(stored).time()
         case "org.apache.kafka.connect.data.Timestamp":
             return moment(stored)
         case _:
@@ -149,7 +149,10 @@ def millis(value: datetime) -> int:
 
 
 def moment(milliseconds: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise TimeOutOfRange(f"{milliseconds} ms since 1970 is not within the years 1 to 9999") from None
 
 
 def decimal_bytes(value: Decimal, scale: int) -> bytes:

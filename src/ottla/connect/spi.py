@@ -75,12 +75,14 @@ class Batch:
     `records` is a list of `SourceRecord`, or one Arrow batch: its columns are value and, as wanted, key, headers,
     timestamp, partition, topic, as `ottla.client.columnar` takes them, but with key and value of any Arrow type: the
     schema that goes to the converter comes from that type (`ottla.connect.arrow`). `topic` is of an Arrow batch
-    without that column. A batch without records moves the offset alone.
+    without that column. A batch without records moves the offset alone. A source that knows its converters may give
+    `encoded` instead: for each topic, columns that hold the bytes of keys and values.
     """
 
     records: "Sequence[SourceRecord] | pa.RecordBatch"
     offset: Json
     topic: str | None = None
+    encoded: "Sequence[tuple[str, pa.RecordBatch]]" = ()
 
 
 class Source:

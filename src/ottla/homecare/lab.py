@@ -22,6 +22,8 @@ START_DELAY_S = (10.0, 20.0)
 INTERVAL_S = 15.0
 PROBABILITY = 0.5
 SILENCE_S = 30.0  # two heartbeats missed
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 Say = Callable[[str], object]
 
 
@@ -30,7 +32,7 @@ class Lab:
     """How the lab runs. `speed` 10 makes a second last a tenth; `duration_s` is in the lab's own time."""
 
     settings: Mapping[str, Any]
-    devices: int = 12
+    devices: int = 15
     speed: float = 1.0
     duration_s: float | None = None
     seed: int | None = None
@@ -40,6 +42,23 @@ class Lab:
 def names(count: int) -> list[str]:
     """Scale 1, Heart monitor 1, Scale 2, Heart monitor 2 and so on."""
     return [f"{KINDS[i % len(KINDS)]} {i // len(KINDS) + 1}" for i in range(count)]
+
+
+def sentence(device: str, at_s: float) -> str:
+    """The value of a heartbeat. The key alone says which device it is."""
+    return f"Heartbeat from {device} at {date(at_s)}"
+
+
+def device_of(key: bytes | None, value: bytes | None) -> str:
+    """Whatever simulator wrote it: by its key, or, where an older lab sent none, by its value."""
+    return (key or value or b"").decode(errors="replace")
+
+
+def date(at_s: float) -> str:
+    """As Java prints a Date: Tue Nov 17 09:05:00 UTC 2026. The names are English in every locale."""
+    at = datetime.fromtimestamp(at_s).astimezone()
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    return f"{day} {month} {at:%d %H:%M:%S} {at.tzname()} {at.year}"
 
 
 def schedule(devices: list[str], chance: random.Random) -> Iterator[tuple[float, str]]:
@@ -77,7 +96,7 @@ class Listener:
             if device not in self.offline and now_ms - heard > self.silence_ms
         ]
         self.offline.update(silent)
-        return [(device, f"{device} offline since {_time(self.heard_ms[device])}") for device in silent]
+        return [(device, f"{device} offline since {date(self.heard_ms[device] / 1000)}") for device in silent]
 
 
 def run(lab: Lab, say: Say = print, stop: threading.Event | None = None) -> None:
@@ -118,7 +137,7 @@ def beat(lab: Lab, say: Say, ended: threading.Event) -> None:
                 return
             if ended.wait(max(0.0, begun + at_s / lab.speed - time.monotonic())):
                 return
-            producer.send(HEARTBEAT_TOPIC, device, key=device).result()
+            producer.send(HEARTBEAT_TOPIC, sentence(device, time.time()), key=device).result()
             say(f"Produced heartbeat for device {device}")
 
 
@@ -131,7 +150,7 @@ def listen(lab: Lab, say: Say, ended: threading.Event) -> None:
         consumer.subscribe(HEARTBEAT_TOPIC)
         while not ended.is_set():
             for record in consumer.poll(patience_s):
-                device = record.value.decode()
+                device = device_of(record.key, record.value)
                 say(f"Received heartbeat from: {device}")
                 event = listener.on_heartbeat(device, record.timestamp)
                 if event is not None:
@@ -140,7 +159,3 @@ def listen(lab: Lab, say: Say, ended: threading.Event) -> None:
             for device, event in listener.on_tick(int(time.time() * 1000)):
                 say(f"Device offline: {device}")
                 producer.send(EVENT_TOPIC, event, key=device)
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000).isoformat(sep=" ", timespec="seconds")

@@ -5,14 +5,21 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ottla import errors
 from ottla.config.alter import Alteration, altered, check_dynamic_broker, replaced
+from ottla.config.client_metrics import check_client_metrics
 from ottla.config.definitions import ConfigKey
 from ottla.config.group import GROUP_KEYS, check_group
 from ottla.config.settings import Config, broker_key
-from ottla.config.topic import TOPIC_KEYS, check_topic
+from ottla.config.topic import TOPIC_KEYS, check_mirror, check_topic
 from ottla.errors import ProtocolError
 from ottla.frozen import frozen
 from ottla.metadata.decision import Decision
-from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    Image,
+)
 from ottla.metadata.names import check_name
 from ottla.metadata.records import ConfigSet, Record
 
@@ -72,12 +79,15 @@ def _altered(
     match resource.resource_type:
         case 2:
             check_topic(after)
+            check_mirror(before, after)
         case 4:
             check_dynamic_broker(before, after, one_broker=bool(resource.resource_name))
             if resource.resource_name:
                 config.with_dynamic(config.dynamic_default, after).check_order()
             else:
                 config.with_dynamic(after, {}).check_order()
+        case 16:
+            check_client_metrics(after)
         case _:
             check_group(after, config)
     return after
@@ -92,6 +102,8 @@ def _ways_of(
         return broker_key, lambda key: key.format(config[key.name])
     if kind == GROUP_RESOURCE:
         return GROUP_KEYS.get, lambda key: key.format(config[f"group.{key.name}"])
+    if kind == CLIENT_METRICS_RESOURCE:
+        return lambda name: None, lambda key: None  # Kafka appends to none of them, although they are lists
     raise errors.InvalidRequest(f"Unknown resource type {kind}")
 
 
@@ -109,6 +121,9 @@ def _check_resource(resource: ResourceAlterations, image: Image) -> None:
                 raise errors.InvalidRequest(f"Node id must be an integer, but it is: {name}")
             if name and int(name) not in image.brokers:
                 raise errors.InvalidRequest(f"Broker {name} is not registered.")
+        case 16:
+            if not name:
+                raise errors.InvalidRequest("Subscription name can't be empty")
         case _:
             if not name:
                 raise errors.InvalidRequest("Default group resources are not allowed.")

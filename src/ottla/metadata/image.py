@@ -31,6 +31,7 @@ from ottla.metadata.records import (
 from ottla.metadata.security import Security
 
 TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+CLIENT_METRICS_RESOURCE = 16
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
@@ -107,6 +108,7 @@ class Image:
         self.next_producer_id = 0
         self.security = Security()
         self._settings: dict[tuple[int, str], dict[str, str]] = {}
+        self.client_metrics: set[str] = set()  # names of subscriptions
         self._alike: dict[str, set[str]] = {}
         self._watchers: list[Callable[[Record], None]] = []
 
@@ -317,6 +319,8 @@ class Image:
             settings[record.name] = record.value
         if not settings:
             del self._settings[resource]
+        if record.resource_type == CLIENT_METRICS_RESOURCE:
+            (self.client_metrics.add if settings else self.client_metrics.discard)(record.resource_name)
 
     def _state(self) -> tuple[object, ...]:
         return (

@@ -4,7 +4,7 @@ from dataclasses import field
 
 from ottla.config.settings import Config
 from ottla.frozen import frozen
-from ottla.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 SEGMENT_BYTES_MIN = 1 << 20  # a topic takes no less; the broker's setting may say less
 
@@ -58,6 +58,25 @@ def topic_by_itself(name: str, config: Config, *, in_cluster: bool) -> NewTopic:
                     "compression.type": "uncompressed",
                     "segment.bytes": str(max(config.transaction_state_log_segment_bytes, SEGMENT_BYTES_MIN)),
                     "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
+                    "unclean.leader.election.enable": "false",
+                }
+            ),
+        )
+    if name == SHARE_GROUP_STATE:
+        replicas = config.share_coordinator_state_topic_replication_factor if in_cluster else 1
+        least = config.share_coordinator_state_topic_min_isr
+        return NewTopic(
+            name,
+            config.share_coordinator_state_topic_num_partitions,
+            replicas,
+            configs=_settings(
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "segment.bytes": str(
+                        max(config.share_coordinator_state_topic_segment_bytes, SEGMENT_BYTES_MIN)
+                    ),
+                    "min.insync.replicas": str(min(least, replicas)),
                     "unclean.leader.election.enable": "false",
                 }
             ),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from ottla.durable import sync_all
 from ottla.errors import OttlaError
 from ottla.server.lock import is_locked
 
@@ -46,13 +47,15 @@ def copy_file(source: Path, target: Path, progress: Progress) -> None:
     """Shares blocks where the file system can. The source is never linked: the copy will be written to."""
     with source.open("rb") as reader, target.open("xb") as writer:
         _copy_range(reader.fileno(), writer.fileno(), progress)
-        os.fsync(writer.fileno())
+        sync_all(writer.fileno())
         status = os.fstat(reader.fileno())
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _copy_range(source: int, target: int, progress: Progress) -> None:
     try:
+        if not hasattr(os, "copy_file_range"):  # macOS
+            raise OSError(errno.ENOSYS, "copy_file_range")
         while copied := os.copy_file_range(source, target, CHUNK_BYTES):
             progress(copied)
     except OSError as error:
@@ -68,7 +71,7 @@ def _copy_range(source: int, target: int, progress: Progress) -> None:
 def sync_folder(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        sync_all(fd)
     finally:
         os.close(fd)
 

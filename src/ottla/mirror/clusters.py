@@ -9,11 +9,13 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 from ottla.client.columnar import ColumnarReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.whole import BatchOwner, Chunk, Written
-from ottla.client.session import ZERO_ID, Cluster, Session
+from ottla.client.session import EARLIEST, ZERO_ID, Cluster, Session, end_offsets_of_epochs, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
+from ottla.mirror.errors import SourceChanged
 from ottla.mirror.link import Link
+from ottla.mirror.positions import Position
 
 # A mirror that died must not hold back readers of the target for long.
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -44,6 +46,36 @@ class Topics:
         await self._cluster.retrying(lambda: self._cluster.refresh(topics), "topics could not be looked up")
 
 
+class SourceEpochs:
+    """Asks the source whether it still has what was copied of it."""
+
+    def __init__(self, link: Link) -> None:
+        self._name = link.source
+        self._session = Session("mirror epochs", ConsumerSettings.parse(link.source_client))
+        self._cluster = self._session.cluster()
+
+    def begins(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        found = self._session.run(list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST)))
+        return {where: told.offset for where, told in found.items()}
+
+    def check_epochs(self, copied: Mapping[TopicPartition, Position]) -> None:
+        """A leader epoch that ends before the position: the source was cut, and its records there are others now."""
+        epochs = {where: position.epoch for where, position in copied.items() if position.epoch >= 0}
+        if not epochs:
+            return
+        for where, (_, end) in self._session.run(end_offsets_of_epochs(self._cluster, epochs)).items():
+            if 0 <= end < copied[where].source:
+                raise SourceChanged(
+                    f"{where} of {self._name} was copied up to {copied[where].source}, but its leader epoch "
+                    f"{epochs[where]} ends at {end}: it was cut, and both sides have diverged"
+                )
+
+    def close(self) -> None:
+        self._session.close()
+
+
 class SourceLog:
     """One for each process and link."""
 
@@ -51,6 +83,10 @@ class SourceLog:
         self._reader = ColumnarReader(link.source_client)
         self._session = Session("mirror source", ConsumerSettings.parse(link.source_client))
         self._topics = Topics(self._session, self._session.cluster())
+        self._epochs = SourceEpochs(link)
+
+    def check_epochs(self, copied: Mapping[TopicPartition, Position]) -> None:
+        self._epochs.check_epochs(copied)
 
     def read(
         self, ranges: Mapping[TopicPartition, tuple[int, int]], *, tolerate: bool
@@ -68,6 +104,7 @@ class SourceLog:
 
     def close(self) -> None:
         self._reader.close()
+        self._epochs.close()
         self._session.close()
 
 

@@ -1,6 +1,8 @@
 """The driver of a link: alone in charge at the target, asks both clusters what to copy, carries positions over."""
 
+import contextlib
 import logging
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -8,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from ottla import errors
 from ottla.client import Producer
 from ottla.client.admin import Admin
+from ottla.client.admin.groups import Member
 from ottla.client.columnar import ColumnarReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.session import EARLIEST, LATEST, ZERO_ID, Session, commit, committed, list_offsets
@@ -17,9 +20,10 @@ from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.mirror import formats, journal, positions
 from ottla.mirror.errors import PositionLost, SourceChanged, TakenOver
+from ottla.mirror.exact import link_epoch
 from ottla.mirror.groups import GroupKeeper
 from ottla.mirror.journal import Journal
-from ottla.mirror.link import Link
+from ottla.mirror.link import EXACT, Link
 from ottla.mirror.naming import HEARTBEATS, checkpoints_topic, offset_syncs_topic
 from ottla.mirror.positions import Position
 from ottla.mirror.task import Work
@@ -31,6 +35,8 @@ log = logging.getLogger(__name__)
 _REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
 _WAIT_S = 0.2
 _PRUNE_S = 60.0
+_KEEP_S = 0.2
+_CLOSE_S = 10.0
 
 
 class Driver:
@@ -42,7 +48,8 @@ class Driver:
         self._here = Session("mirror driver", ConsumerSettings.parse(link.source_client))
         self._there = Session("mirror driver", ConsumerSettings.parse(link.target_client))
         self._source, self._target = self._here.cluster(), self._there.cluster()
-        self._news = News(self._here.cluster(), read_committed=True)
+        self._committed_only = link.mode != EXACT  # an exact copy has open transactions, too
+        self._news = News(self._here.cluster(), read_committed=self._committed_only)
         self._source_admin, self._target_admin = Admin(link.source_client), Admin(link.target_client)
         self._topics = TopicKeeper(link, self._source_admin, self._target_admin)
         self._groups = GroupKeeper(link, self._source_admin, self._target_admin)
@@ -54,6 +61,9 @@ class Driver:
         self._throttle = Throttle(link.throttle_bytes)
         self._pairs: dict[str, Pair] = {}
         self._frozen: dict[TopicPartition, int] | None = None
+        self._keeping, self._closed = threading.Lock(), threading.Event()
+        self._keeper: threading.Thread | None = None
+        self._failure: Exception | None = None
         self.positions: dict[TopicPartition, Position] = {}
         self.ends: dict[TopicPartition, int] = {}
 
@@ -83,69 +93,106 @@ class Driver:
     def freeze(self) -> None:
         """From now on only what is there by now is copied."""
         self._refresh_topics()
-        self._frozen = self._offsets(LATEST, stable=True)
+        self._frozen = self._offsets(LATEST, self._partitions(), stable=self._committed_only)
 
     @property
     def is_frozen(self) -> bool:
         return self._frozen is not None
 
-    def plan(self) -> list[Work]:
-        """What there is to copy, by task; nothing while the link is paused or has used up its share."""
+    def plan(self, known: Mapping[TopicPartition, Position] | None = None) -> list[Work]:
+        """What there is to copy, by task; nothing while the link is paused or has used up its share.
+
+        `known` are positions that the caller has committed: if they are of all partitions, none are asked for.
+        """
         self.member()
-        if self._is_due("topics", self.link.refresh_topics_s) and not self.is_frozen:
-            self._refresh_topics()
-        self.look()
+        if self._failure is not None:
+            raise self._failure
+        copied, ends = self.look(known)
         allowed = self._throttle.allowed(
-            sum(each.bytes for each in self.positions.values()), self._journal.control.throttle_bytes
+            sum(each.bytes for each in copied.values()), self._journal.control.throttle_bytes
         )
         if self._journal.control.paused or allowed == 0:
             return []
         wanted: dict[int, dict[TopicPartition, int]] = {}
-        for where, position in self.positions.items():
-            end = (
-                self.ends[where]
-                if self._frozen is None
-                else min(self.ends[where], self._frozen.get(where, 0))
-            )
+        for where, position in copied.items():
+            end = ends[where] if self._frozen is None else min(ends[where], self._frozen.get(where, 0))
             if end > position.source:
                 wanted.setdefault(task_of(where, self.link.tasks), {})[where] = end
         size = self.link.bytes_max if allowed is None else max(1, allowed // max(1, len(wanted)))
-        return [Work(task, ends, min(size, self.link.bytes_max)) for task, ends in sorted(wanted.items())]
+        return [Work(task, each, min(size, self.link.bytes_max)) for task, each in sorted(wanted.items())]
 
     def wait(self) -> None:
         """Returns when there is more at the source than at the last look, or after a second."""
-        if self._journal.control.paused or self._throttle.is_exhausted or not self.ends:
+        self.rest()
+        if not self.ends:
             time.sleep(_WAIT_S)
         else:
             self._here.run(self._news.wait(self.ends))
 
-    def keep(self, *, whole: bool = False) -> None:
-        """Groups, checkpoints, heartbeats, offset syncs, deletions: each when it is due, or all (`whole`)."""
-        self._read_journal()
-        if whole:
-            self._due.clear()
-        if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
-            self._emit_heartbeats()
-        if self._is_due("groups", self.link.sync_groups_s):
-            self.look()
-            self._sync_groups()
-            self._emit_offset_syncs()
-        if self._is_due("prune", _PRUNE_S):
-            self._prune()
+    def rest(self) -> None:
+        """While the link is paused or has used up its share."""
+        if self._journal.control.paused or self._throttle.is_exhausted:
+            time.sleep(_WAIT_S)
 
-    def look(self) -> None:
+    def keep(self, *, whole: bool = False) -> None:
+        """Topics, groups, checkpoints, heartbeats, deletions: each when it is due, or all (`whole`)."""
+        with self._keeping:
+            if self._is_due("topics", self.link.refresh_topics_s) and not self.is_frozen:
+                self._refresh_topics()
+            self._read_journal()
+            if whole:
+                self._due.clear()
+            if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
+                self._emit_heartbeats()
+            if self._is_due("groups", self.link.sync_groups_s):
+                self.look()
+                self._read_journal()  # after the positions: it has the runs of all of them
+                self._sync_groups()
+                self._emit_offset_syncs()
+            if self._is_due("prune", _PRUNE_S):
+                self._prune()
+
+    def keep_on(self) -> None:
+        """From now on in a thread of its own: records need not wait for groups. What fails there fails `plan`."""
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep_on, name="mirror keeper", daemon=True)
+            self._keeper.start()
+
+    @property
+    def keeps_on(self) -> bool:
+        return self._keeper is not None
+
+    def _keep_on(self) -> None:
+        while not self._closed.wait(_KEEP_S):
+            try:
+                self.keep()
+            except Exception as error:
+                if not self._closed.is_set():
+                    self._failure = error
+                return
+
+    def look(
+        self, known: Mapping[TopicPartition, Position] | None = None
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         """Positions first: whatever they name lies before the ends."""
-        self.positions = self._positions()
-        self.ends = self._offsets(LATEST, stable=True)
-        for where, position in self.positions.items():
-            if self.ends[where] < position.source:
+        partitions = self._partitions()
+        if known is not None and all(where in known for where in partitions):
+            copied = {where: known[where] for where in partitions}
+        else:
+            copied = self._positions(partitions)
+        ends = self._offsets(LATEST, partitions, stable=self._committed_only)
+        for where, position in copied.items():
+            if ends[where] < position.source:
                 raise SourceChanged(
-                    f"{where} of {self.link.source} ends at {self.ends[where]}, but {position.source} was copied: "
+                    f"{where} of {self.link.source} ends at {ends[where]}, but {position.source} was copied: "
                     "it was cut or re-created. Compare both sides, then delete the copy to copy it again"
                 )
+        self.positions, self.ends = copied, ends
+        return copied, ends
 
     def behind(self) -> int:
-        return sum(max(0, self.ends[where] - each.source) for where, each in self.positions.items())
+        ends = self.ends
+        return sum(max(0, ends.get(where, 0) - each.source) for where, each in self.positions.items())
 
     def behind_frozen(self) -> int:
         """Records that were there at `freeze` and are not copied."""
@@ -161,12 +208,24 @@ class Driver:
         pair, position = self._pairs.get(where.topic), self.positions.get(where)
         if pair is None or position is None:
             return None
+        if self.link.mode == EXACT:
+            return min(offset, position.source)
         known = self._journal.maps.get((where, pair.target.id))
-        if offset >= position.source or known is None:
-            return position.target if position.records or offset >= position.source else None
-        return known.translate(offset)
+        if offset >= position.source:
+            return position.target
+        return None if known is None else known.translate(offset)
+
+    def leave(self) -> None:
+        """At an end in good order: the link is seen as stopped at once. A successor is not put out."""
+        member = self.member()
+        own = Member(member.member_id, "", "", member.group_instance_id, ())
+        with contextlib.suppress(OttlaError):
+            self._target_admin.remove_members(self.link.group, [own])
 
     def close(self) -> None:
+        self._closed.set()
+        if self._keeper is not None:
+            self._keeper.join(_CLOSE_S)
         for producer in self._producers.values():
             producer.close(5)
         self._member.close()
@@ -198,16 +257,20 @@ class Driver:
             if index in pair.target.partitions
         ]
 
-    def _positions(self) -> dict[TopicPartition, Position]:
-        places = {self._remote(where): where for where in self._partitions()}
+    def _positions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Position]:
+        places = {self._remote(where): where for where in partitions}
         found = self._there.run(committed(self._target, self.link.group, list(places)))
         return {places[place]: positions.read(place, told) for place, told in found.items()}
 
     def _begin_new(self) -> None:
         """Every partition has a position before its first step, so a missing one is known to be lost."""
-        known = self._positions()
-        new = [where for where in self._partitions() if where not in known]
+        partitions = self._partitions()
+        known = self._positions(partitions)
+        new = [where for where in partitions if where not in known]
         if not new:
+            return
+        if self.link.mode == EXACT:
+            self._begin_exact(new)
             return
         places = dict.fromkeys((self._remote(where) for where in new), LATEST)
         filled = [
@@ -230,8 +293,19 @@ class Driver:
         }
         self._there.run(commit(self._target, self.member(), offsets))
 
-    def _offsets(self, at: int, *, stable: bool = False) -> dict[TopicPartition, int]:
-        asked = dict.fromkeys(self._partitions(), at)
+    def _begin_exact(self, new: list[TopicPartition]) -> None:
+        """The log at the target is the position; what is committed is only shown."""
+        for topic in {self._remote(where).topic for where in new}:
+            link_epoch(self.link, self._target_admin, topic)
+        places = {self._remote(where): where for where in new}
+        ends = self._there.run(list_offsets(self._target, dict.fromkeys(places, LATEST)))
+        offsets = {place: Position(told.offset, told.offset).to_offset() for place, told in ends.items()}
+        self._there.run(commit(self._target, self.member(), offsets))
+
+    def _offsets(
+        self, at: int, partitions: list[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        asked = dict.fromkeys(partitions, at)
         if not asked:
             return {}
         found = self._here.run(list_offsets(self._source, asked, committed_only=stable))
@@ -272,7 +346,7 @@ class Driver:
 
     def _prune(self) -> None:
         """Forgets runs below the source's log start, and of copies that are gone; deletes records if that is chosen."""
-        begins = self._offsets(EARLIEST)
+        begins = self._offsets(EARLIEST, self._partitions())
         if self.link.sync_record_deletes:
             self._delete_records(begins)
         ids = {name: pair.target.id for name, pair in self._pairs.items()}

@@ -21,3 +21,11 @@ class SourceChanged(MirrorError):
 
 class TakenOver(MirrorError):
     """Another driver runs this mirror now."""
+
+
+class TargetMoved(MirrorError):
+    """The target's log ends before what it had acknowledged; the next step begins at its end."""
+
+
+# What no new start can mend.
+FINAL = (BadLink, PositionLost, SourceChanged, TakenOver)

@@ -2,14 +2,16 @@
 
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.errors import OttlaError, ProtocolError
+from ottla.client.columnar.reader import DataLost
+from ottla.client.values import TopicPartition
+from ottla.errors import OttlaError
 from ottla.mirror.driver import Driver
-from ottla.mirror.errors import MirrorError
+from ottla.mirror.errors import FINAL
 from ottla.mirror.link import Link
-from ottla.mirror.worker import Worker
+from ottla.mirror.positions import Position
+from ottla.mirror.worker import Stepping, stepping
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +22,9 @@ class LocalRunner:
     def __init__(self, link: Link) -> None:
         self.driver = Driver(link)
         self._link = link
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, Stepping] = {}
         self._pool = ThreadPoolExecutor(max_workers=max(1, link.tasks), thread_name_prefix="mirror")
+        self._positions: dict[TopicPartition, Position] = {}  # what this process has committed
         self._stopped = threading.Event()
         self._retried = True  # the first step takes over
 
@@ -30,7 +33,7 @@ class LocalRunner:
 
     def round(self) -> int:
         """One step of every task that has something to do; how many had."""
-        works = self.driver.plan()
+        works = self.driver.plan(self._positions)
         member = self.driver.member()
         retried, self._retried = self._retried, True
         steps = [
@@ -38,18 +41,24 @@ class LocalRunner:
         ]
         failures = [error for step in steps if (error := step.exception()) is not None]
         if failures:
+            self._positions.clear()
             raise failures[0]
+        for step in steps:
+            self._positions |= step.result()
         self._retried = False
-        self.driver.keep()
+        if not self.driver.keeps_on:
+            self.driver.keep()
         return len(works)
 
     def run_once(self) -> None:
         self.driver.freeze()
         while self.round() or (self.driver.behind_frozen() and not self._stopped.is_set()):
-            pass
+            if self.driver.behind_frozen():
+                self.driver.rest()
         self.driver.keep(whole=True)
 
     def run(self) -> None:
+        self.driver.keep_on()
         while not self._stopped.is_set():
             if not self.round():
                 self.driver.wait()
@@ -63,9 +72,9 @@ class LocalRunner:
             worker.close()
         self.driver.close()
 
-    def _worker(self, task: int) -> Worker:
+    def _worker(self, task: int) -> Stepping:
         if task not in self._workers:
-            self._workers[task] = Worker(self._link, task)
+            self._workers[task] = stepping(self._link, task, alone=True)
         return self._workers[task]
 
 
@@ -80,25 +89,13 @@ def run(
         try:
             runner.start()
             runner.run_once() if once else runner.run()
+            runner.driver.leave()
             return
         except OttlaError as error:
-            if isinstance(error, MirrorError) or not _may_pass(error) or restart == restarts_max:
+            if isinstance(error, (*FINAL, DataLost)) or restart == restarts_max or stopped.is_set():
                 raise
             pause_s = min(10.0, 0.2 * 2 ** min(restart, 8))
             log.warning("mirror %s failed and is started again in %.1f s: %s", link.name, pause_s, error)
-            time.sleep(pause_s)
+            stopped.wait(pause_s)
         finally:
             runner.close()
-
-
-def _may_pass(error: OttlaError) -> bool:
-    """What a dead broker, a cut connection or a fenced producer leaves behind. A refusal stays one."""
-    from ottla.client.errors import ClientError
-
-    fenced = type(error).__name__ in (
-        "ProducerFenced",
-        "InvalidProducerEpoch",
-        "InvalidTxnState",
-        "FencedInstanceId",
-    )
-    return fenced or isinstance(error, ClientError) or (isinstance(error, ProtocolError) and error.retriable)

@@ -28,7 +28,7 @@ class Passed(NamedTuple):
     """A batch for the target, with the source offsets of its records as runs (whose target is the index)."""
 
     data: bytearray
-    count: int
+    records: int
     runs: list[Run]
     passed_through: bool
 

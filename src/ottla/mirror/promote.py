@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from ottla.client.admin import Admin
 from ottla.mirror import status
 from ottla.mirror.errors import MirrorError
-from ottla.mirror.link import Link
+from ottla.mirror.link import EXACT, Link
 from ottla.mirror.status import LinkStatus
 
 
@@ -45,6 +46,11 @@ def promote(link: Link, figures: Figures) -> list[str]:
             "of 45 s), or it would go on copying"
         )
     status.set_control(link, paused=True)
+    if link.mode == EXACT:
+        from ottla.mirror import exact  # needs the extra arrow
+
+        with Admin(link.target_client) as target:
+            return exact.promote(link, target)
     return [
         f"{link.name} is paused for good: its copies at {link.target} are ordinary topics; let clients write there"
     ]

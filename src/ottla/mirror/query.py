@@ -4,6 +4,7 @@ The same shape as `ottla.pipelines.query`: a reader may run twice for one micro-
 attempt, so the work is done in the writer. Rows without content stand for records, so that Spark's page counts them.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.taskcontext import TaskContext
 
 from ottla.client.values import GroupMetadata, TopicPartition
+from ottla.errors import OttlaError
 from ottla.mirror.driver import Driver
 from ottla.mirror.link import Link
 from ottla.mirror.task import Work
@@ -84,6 +86,8 @@ class MirrorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._driver is not None:
+            with contextlib.suppress(OttlaError):
+                self._driver.leave()
             self._driver.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -94,12 +98,12 @@ class MirrorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             driver = Driver(self._link)
             driver.start()
+            driver.keep_on()
             self._driver = driver
         return self._driver
 
     def _works(self) -> list[Work]:
         """What there is to copy; if there is nothing, what comes within a second."""
-        self.driver.keep()
         works = self._planned()
         if not works and self.driver.is_frozen:
             self._finish()
@@ -113,7 +117,6 @@ class MirrorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A copy that ends waits out a pause or a throttle, then carries groups over once more."""
         while self.driver.behind_frozen() and not Path(self._stop_file).exists():
             self.driver.wait()
-            self.driver.keep()
             if self._planned():
                 return
         self.driver.keep(whole=True)

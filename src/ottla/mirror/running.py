@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ottla.errors import OttlaError
-from ottla.mirror import errors
-from ottla.mirror.errors import BadLink, MirrorError, TakenOver
+from ottla.mirror.errors import FINAL, BadLink, MirrorError, TakenOver
 from ottla.mirror.link import Link
 from ottla.spark.plain import reason
 
 log = logging.getLogger(__name__)
 _LOOK_S = 0.5
-# What no new start can mend.
-_FINAL = (errors.BadLink, errors.PositionLost, errors.SourceChanged, errors.TakenOver)
 
 
 class Running:
@@ -91,7 +88,7 @@ def run(links: Sequence[Link], spark: Any = None, *, once: bool = False, restart
             try:
                 if running.wait(_LOOK_S):
                     del queries[name]
-            except _FINAL:
+            except FINAL:
                 raise
             except MirrorError as error:
                 del queries[name]
@@ -112,7 +109,7 @@ def run(links: Sequence[Link], spark: Any = None, *, once: bool = False, restart
 def _of_ours(error: Exception) -> OttlaError:
     """Spark tells errors of its workers as text."""
     text = str(error)
-    for kind in _FINAL:
+    for kind in FINAL:
         if f"{kind.__module__}.{kind.__name__}" in text or f"{kind.__name__}:" in text:
             return kind(reason(error))
     if "FencedInstanceId" in text:

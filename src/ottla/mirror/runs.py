@@ -48,6 +48,7 @@ class Translator:
     def __init__(self) -> None:
         self._sources: list[int] = []
         self._runs: list[Run] = []
+        self._thinned_below = 0  # source offsets below it are between runs that were left out
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -84,7 +85,7 @@ class Translator:
         run = self._runs[at]
         if position < run.source + run.length:
             return run.target + position - run.source
-        if at + 1 < len(self._runs):
+        if at + 1 < len(self._runs) and position >= self._thinned_below:
             return self._runs[at + 1].target
         return run.target + run.length
 
@@ -97,6 +98,6 @@ class Translator:
     def _thin(self) -> None:
         """Every second of the older half goes: positions there are translated to an earlier record, never a later."""
         half = len(self._runs) // 2
-        kept = [Run(run.source, run.target, 1) for run in self._runs[:half:2]]
-        self._runs = kept + self._runs[half:]
+        self._thinned_below = self._runs[half].source
+        self._runs = self._runs[:half:2] + self._runs[half:]
         self._sources = [run.source for run in self._runs]

@@ -94,6 +94,8 @@ def read_control(link: Link, target: Admin) -> Control:
 def _positions(link: Link, target: Admin) -> dict[TopicPartition, Position]:
     found = {}
     for place, committed in target.group_offsets(link.group).items():
+        if link.naming.is_heartbeats(place.topic):
+            continue  # they never rest
         try:
             found[place] = positions.read(place, committed)
         except PositionLost:

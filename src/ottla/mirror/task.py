@@ -13,7 +13,7 @@ from ottla.client.columnar.whole import Chunk, Written
 from ottla.client.errors import TimedOut
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.mirror import journal, positions
-from ottla.mirror.errors import PositionLost, SourceChanged
+from ottla.mirror.errors import PositionLost, SourceChanged, TargetMoved
 from ottla.mirror.link import Link
 from ottla.mirror.passing import batches_of
 from ottla.mirror.positions import Position
@@ -34,6 +34,9 @@ class Source(Protocol):
         self, ranges: Mapping[TopicPartition, tuple[int, int]], *, tolerate: bool
     ) -> Iterator[list[Chunk]]:
         """Fetched batches of the ranges; those of one partition in order."""
+
+    def check_epochs(self, copied: Mapping[TopicPartition, Position]) -> None:
+        """Raises `SourceChanged` if the source no longer has what was copied."""
 
     def topic_id(self, topic: str) -> bytes: ...
 
@@ -74,8 +77,8 @@ class _Progress:
 class MirrorTask:
     """Lives as long as its process. A step that fails leaves nothing that the next one trusts."""
 
-    def __init__(self, link: Link, source: Source, target: Target) -> None:
-        self._link, self._source, self._target = link, source, target
+    def __init__(self, link: Link, source: Source, target: Target, *, alone: bool = False) -> None:
+        self._link, self._source, self._target, self._alone = link, source, target, alone
         self._known: dict[TopicPartition, Position] = {}  # what this process has committed last
         self._owns = False
 
@@ -116,7 +119,12 @@ class MirrorTask:
         if retried or not self._owns:
             self._target.take_over()
             self._owns = True
-            return self._committed(work)
+            stand = self._committed(work)
+            self._source.check_epochs(stand)
+            return stand
+        if self._alone and all(where in self._known for where in work.ends):
+            # Somebody who took over since has a newer epoch: this step's writes will be refused.
+            return {where: self._known[where] for where in work.ends}
         stand = self._committed(work)
         if any(self._known.get(where, stand[where]).source != stand[where].source for where in stand):
             self._target.take_over()
@@ -178,8 +186,8 @@ class MirrorTask:
         records, timestamp_ms = 0, before.timestamp_ms
         remote = self._remote(where)
         for batch in batches_of(chunk, before.source):
-            self._target.write_batch(remote, batch.data, batch.count, (where, batch.runs))
-            records += batch.count
+            self._target.write_batch(remote, batch.data, batch.records, (where, batch.runs))
+            records += batch.records
         for header, _ in chunk.batches():
             timestamp_ms = max(timestamp_ms, header.max_timestamp)
         end, epoch = chunk.end()
@@ -201,8 +209,13 @@ class MirrorTask:
         for written in self._target.take_written():
             where, runs = written.attached
             progress = copied[where]
+            if written.base_offset < progress.position.target:
+                raise TargetMoved(
+                    f"{written.partition} was written at {written.base_offset}, but {progress.position.target} was its "
+                    "end before: it was deleted and re-created, or cut. What the positions say is read again"
+                )
             progress.runs += [Run(run.source, written.base_offset + run.target, run.length) for run in runs]
-            ends[where] = written.base_offset + written.count
+            ends[where] = written.base_offset + written.records
         records = [
             record
             for where, progress in copied.items()

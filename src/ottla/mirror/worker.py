@@ -1,27 +1,46 @@
 """In Spark's Python workers, or in threads: mirror tasks that live as long as the process, and step when told to."""
 
 import os
+import time
 from collections.abc import Mapping
+from typing import Protocol
 
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.mirror.clusters import SourceLog, TargetLog
-from ottla.mirror.link import Link
+from ottla.mirror.exact import ExactTask
+from ottla.mirror.link import EXACT, Link
 from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask, Work
 
+_REFRESH_S = 5.0  # a topic that was re-created has another id; a fetch by the old one fails anyhow
+
+
+class Stepping(Protocol):
+    """A task with its connections to both sides."""
+
+    def run(
+        self, work: Work, member: GroupMetadata, *, retried: bool
+    ) -> Mapping[TopicPartition, Position]: ...
+
+    def close(self) -> None: ...
+
 
 class Worker:
-    """One task of a link in this process: its own connections on both sides."""
+    """A task in mode compatible."""
 
-    def __init__(self, link: Link, task: int) -> None:
+    def __init__(self, link: Link, task: int, *, alone: bool = False) -> None:
         self._link = link
         self._source, self._target = SourceLog(link), TargetLog(link, task)
-        self._task = MirrorTask(link, self._source, self._target)
+        self._task = MirrorTask(link, self._source, self._target, alone=alone)
+        self._known: set[str] = set()
+        self._refreshed = 0.0
 
     def run(self, work: Work, member: GroupMetadata, *, retried: bool) -> Mapping[TopicPartition, Position]:
         topics = {where.topic for where in work.ends}
-        self._source.refresh(topics)
-        self._target.refresh({self._link.remote(topic) for topic in topics})
+        if retried or not topics <= self._known or time.monotonic() - self._refreshed > _REFRESH_S:
+            self._source.refresh(topics)
+            self._target.refresh({self._link.remote(topic) for topic in topics})
+            self._known, self._refreshed = topics, time.monotonic()
         return self._task.step(work, member, retried=retried)
 
     def close(self) -> None:
@@ -29,16 +48,21 @@ class Worker:
         self._source.close()
 
 
-_workers: dict[tuple[int, str, int], Worker] = {}
+_workers: dict[tuple[int, str, int], tuple[str, Stepping]] = {}
 
 
-def worker(link: Link, run_id: str, task: int) -> Worker:
+def stepping(link: Link, task: int, *, alone: bool = False) -> Stepping:
+    """`alone`: no other process of this run steps for the task, so positions need not be read before every step."""
+    return ExactTask(link) if link.mode == EXACT else Worker(link, task, alone=alone)
+
+
+def worker(link: Link, run_id: str, task: int) -> Stepping:
     """The one of this run; those of earlier runs of the link in this process end. Not inherited by a fork."""
     key = (os.getpid(), run_id, task)
-    found = _workers.get(key)
-    if found is None:
-        for other, stale in list(_workers.items()):
-            if other[0] == os.getpid() and other[1] != run_id and stale._link.name == link.name:
-                _workers.pop(other).close()
-        found = _workers[key] = Worker(link, task)
-    return found
+    if key not in _workers:
+        for other, (name, stale) in list(_workers.items()):
+            if other[0] == os.getpid() and other[1] != run_id and name == link.name:
+                del _workers[other]
+                stale.close()
+        _workers[key] = (link.name, stepping(link, task))
+    return _workers[key][1]

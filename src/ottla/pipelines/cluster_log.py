@@ -40,6 +40,10 @@ class SharedReader:
     def bounds(self, partition: TopicPartition) -> tuple[int, int, str]:
         return self._session.run(self._bounds(partition))
 
+    def stable_bounds(self, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+        """Of all partitions: where they begin, and up to where their records can be read."""
+        return self._session.run(self._stable_bounds(topic))
+
     def topic_id(self, topic: str) -> str:
         return self._id(topic).hex()
 
@@ -59,6 +63,16 @@ class SharedReader:
             self._session.run(self._know(topic))
             known = self._cluster.image.topics.get(topic)
         return known.id if known is not None else ZERO_ID
+
+    async def _stable_bounds(self, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+        if topic not in self._cluster.image.topics:
+            await self._know(topic)
+        partitions = [
+            TopicPartition(topic, number) for number in self._cluster.image.topics[topic].partitions
+        ]
+        begins = await list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST))
+        ends = await list_offsets(self._cluster, dict.fromkeys(partitions, LATEST), committed_only=True)
+        return {where: (begins[where].offset, ends[where].offset) for where in partitions}
 
     async def _know(self, topic: str) -> None:
         await self._cluster.retrying(lambda: self._cluster.refresh([topic]), f"topic {topic} is not known")

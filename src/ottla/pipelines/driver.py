@@ -1,6 +1,7 @@
 """The driver of a pipeline: alone in charge of its group, asks the cluster what there is to do."""
 
 import logging
+import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,13 +16,29 @@ from ottla.pipelines.errors import StateLost, TakenOver
 from ottla.pipelines.layout import Layout, lay_out
 from ottla.pipelines.planning import Planner, Seen
 from ottla.pipelines.positions import Commit, read_commit
+from ottla.pipelines.state.spec import StoreChanged
 from ottla.pipelines.stepping import Work
 from ottla.pipelines.topology import Pipeline, TaskId
 from ottla.spark.news import News
 
 log = logging.getLogger(__name__)
 _PURGE_S = 30.0
+_NUMBERED = re.compile(r"-STATE-STORE-\d{10}$")
 _REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
+
+
+def refuse_renumbered(pipeline: Pipeline, commits: Iterable[Commit]) -> None:
+    """A store that is named by a number has another name when the program before it changes: its rows would be left
+    behind under the old name."""
+    known = {name for commit in commits for name in commit.ends}
+    current = {store.name for stage in pipeline.stages for store in stage.stores}
+    gone, new = (sorted(filter(_NUMBERED.search, names)) for names in (known - current, current - known))
+    if gone and new:
+        raise StoreChanged(
+            f"store {gone[0]} of pipeline {pipeline.name} has rows, but the program has no such store now; it has "
+            f"{new[0]}, which has none. Stores without a name are numbered by their place in the program: give "
+            "them names (name=...), then reset the pipeline once, or take the change back"
+        )
 
 
 class Driver:
@@ -46,6 +63,7 @@ class Driver:
         self._member.join({where.topic for inputs in self._inputs.values() for where in inputs})
         self._begin_new_tasks()
         self.seen = self._look()
+        refuse_renumbered(self._pipeline, self.seen.commits.values())
 
     def member(self) -> GroupMetadata:
         try:

@@ -49,6 +49,7 @@ def lay_out(pipeline: Pipeline, admin: Admin) -> Layout:
 
 def _external(pipeline: Pipeline) -> list[str]:
     names = [name for stage in pipeline.stages for name in (*stage.inputs, *stage.outputs)]
+    names += [table.topic for table in pipeline.globals]
     return [name for name in dict.fromkeys(names) if not pipeline.is_internal(name)]
 
 

@@ -32,6 +32,7 @@ class Step:
         self.before_ms = time_ms  # the time when the step began
         self.time_ms = time_ms  # of the stream task; moved before `advance` is called
         self.wall_ms = wall_ms
+        self.moved_ms: int | None = None  # how far the wall clock moves the task; None if it does not
         # A few numbers that are committed with the positions and come back with the next step, in whatever process.
         # One whose name begins with WALL_MARK is a time: the stage is stepped then although nothing came.
         self.marks: dict[str, int] = dict(marks or {})

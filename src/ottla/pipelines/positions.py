@@ -63,8 +63,8 @@ class Commit:
         text = text if len(text) <= METADATA_MAX else self._text(Figures(records=self.figures.records))
         if len(text) > METADATA_MAX and self.marks:
             raise PipelineError(
-                f"{self.task} keeps {len(self.marks)} marks between its steps, more than fit into a position's "
-                f"metadata ({METADATA_MAX} bytes): split the stage"
+                f"{self.task} keeps {len(self.marks)} marks between its steps, more than a position's metadata takes "
+                f"({METADATA_MAX} bytes): split the stage"
             )
         return text
 

@@ -20,6 +20,7 @@ from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.pipelines.errors import BadTopology, StateLost
 from ottla.pipelines.operators import Operator, Step
 from ottla.pipelines.positions import ChangelogEnd, Commit, Figures, read_commit
+from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import DELETE_RETENTION_MS, Pipeline, Stage, TaskId
 from ottla.wire import columns
 
@@ -82,7 +83,15 @@ class Log(Protocol):
 class StreamTask:
     """Lives as long as its process. A step that fails leaves nothing that the next one trusts."""
 
-    def __init__(self, pipeline: Pipeline, task: TaskId, log: Log, files: Any) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        task: TaskId,
+        log: Log,
+        files: Any,
+        globals: Mapping[str, KeyedStore] | None = None,
+    ) -> None:
+        self._globals = globals or {}
         self._pipeline, self.task = pipeline, task
         self._stage = pipeline.stage(task.stage)
         self._log, self._files = log, files
@@ -230,10 +239,13 @@ class StreamTask:
         if self._operator is None:
             self._operator = self._stage.operator()
         time_ms, outputs = before.time_ms, frozenset(self._stage.outputs)
-        step = Step(self.task, self._files.stores, outputs, time_ms, _now_ms(), before.marks)
+        step = Step(
+            self.task, {**self._files.stores, **self._globals}, outputs, time_ms, _now_ms(), before.marks
+        )
         if rows.num_rows:
             self._operator.process(rows, step)
         step.time_ms = max(time_ms, self._newest(rows), time_ms if allowed_ms is None else allowed_ms)
+        step.moved_ms = allowed_ms
         self._operator.advance(step)
         return step
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.pipelines.errors import BadTopology
 
 if TYPE_CHECKING:
+    from ottla.pipelines.globals import GlobalTable
     from ottla.pipelines.operators import Operator
     from ottla.pipelines.state.spec import StoreSpec
 
 EVENTS, WALL = "events", "wall"
+INTERNAL = "repartition:"
 DELETE_RETENTION_MS = 86_400_000  # of changelogs: how long a deletion can be seen in them
 
 
@@ -50,7 +52,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Repartition:
-    """An internal topic between two stages. Without a number it has as many partitions as its reader's other inputs, or
+    """An internal topic between two stages. Its name may begin with INTERNAL, which is no part of the topic's name but
+    tells it from a topic of the user's. Without a number it has as many partitions as its reader's other inputs, or
     as many as its writer has stream tasks."""
 
     name: str
@@ -73,6 +76,7 @@ class Pipeline:
     start: str = "earliest"
     records_max: int = 250_000  # of one step
     bytes_max: int = 256 * 1024 * 1024  # of one step's records, about
+    globals: "tuple[GlobalTable, ...]" = ()  # topics that every worker holds whole
 
     def __post_init__(self) -> None:
         check(self)
@@ -82,7 +86,7 @@ class Pipeline:
 
     def topic(self, name: str) -> str:
         """The topic behind a name that a stage uses."""
-        return f"{self.name}-{name}-repartition" if self.is_internal(name) else name
+        return f"{self.name}-{name.removeprefix(INTERNAL)}-repartition" if self.is_internal(name) else name
 
     def is_internal(self, name: str) -> bool:
         return any(each.name == name for each in self.repartitions)
@@ -100,7 +104,8 @@ class Pipeline:
 
 def check(pipeline: Pipeline) -> None:
     _refuse_repeated("stage", [stage.name for stage in pipeline.stages])
-    _refuse_repeated("store", [store.name for stage in pipeline.stages for store in stage.stores])
+    stores = [store.name for stage in pipeline.stages for store in stage.stores]
+    _refuse_repeated("store", [*stores, *(table.store.name for table in pipeline.globals)])
     _refuse_repeated("repartition topic", [each.name for each in pipeline.repartitions])
     # A partition's position belongs to one stream task, so no two stages may read it.
     _refuse_repeated("input", [name for stage in pipeline.stages for name in stage.inputs])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ottla.client.values import GroupMetadata
 from ottla.pipelines.cluster_log import ClusterLog, SharedReader
+from ottla.pipelines.globals import GlobalStores
 from ottla.pipelines.positions import Commit
 from ottla.pipelines.state.files import TaskFiles
 from ottla.pipelines.stepping import StreamTask, Work
@@ -18,9 +19,11 @@ class Worker:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._reader = SharedReader(pipeline.client)
+        self._globals = GlobalStores(pipeline.globals, self._reader)
         self._tasks: dict[TaskId, tuple[StreamTask, ClusterLog]] = {}
 
     def run(self, works: Iterable[Work], member: GroupMetadata, *, retried: bool) -> list[Commit]:
+        self._globals.refresh()
         return [self._task(work.task).step(work, member, retried=retried) for work in works]
 
     def close(self) -> None:
@@ -31,7 +34,10 @@ class Worker:
     def _task(self, task: TaskId) -> StreamTask:
         if task not in self._tasks:
             log = ClusterLog(self._pipeline, task, self._reader)
-            self._tasks[task] = StreamTask(self._pipeline, task, log, self._files(task)), log
+            self._tasks[task] = (
+                StreamTask(self._pipeline, task, log, self._files(task), self._globals.stores),
+                log,
+            )
         return self._tasks[task][0]
 
     def _files(self, task: TaskId) -> TaskFiles:

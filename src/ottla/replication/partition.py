@@ -11,6 +11,7 @@ from ottla.replication.traffic import Traffic
 from ottla.replication.waiters import Waiters
 from ottla.storage.log import Appended, Log, Origin
 from ottla.storage.validation import Accepted
+from ottla.wire.mirror_frame import MirrorFrame
 
 ACKS_ALL = -1
 
@@ -150,6 +151,15 @@ class Partition:
         self.on_written(log)
         return appended
 
+    def append_mirrored(self, frame: MirrorFrame, *, now_ms: int) -> int:
+        """The batches of the topic that this one mirrors; where the log ends now."""
+        log = self.leader_log()
+        end = log.append_mirrored(frame, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        if log.flush_due(now_ms):
+            self._on_flush_due(self)
+        self.on_written(log)
+        return end
+
     def append_marker(
         self,
         producer_id: int,
@@ -162,6 +172,10 @@ class Partition:
     ) -> int:
         """Ends a transaction here; the marker's offset."""
         log = self.leader_log()
+        if log.config.mirror_source:
+            return (
+                log.end_offset
+            )  # no transaction of this cluster has written here: a marker would move the offsets
         appended = log.append_marker(
             producer_id,
             producer_epoch,

@@ -296,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self, reason: str) -> None:
         if not self._transport.is_closing():
-            log.info("connection closed: %s", reason)
+            log.info("connection closed: %s", reason, extra={"fields": self._about()})
             self._transport.close()  # what was answered before still leaves, if the client reads
 
     def _close_later(self, reason: str, milliseconds: int) -> None:
@@ -319,8 +319,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str = "") -> None:
         if reason:
-            log.info("connection closed: %s:%d: %s", self.client.host, self.client.port, reason)
+            where = self.client.host, self.client.port
+            log.info("connection closed: %s:%d: %s", *where, reason, extra={"fields": self._about()})
         self._transport.abort()
+
+    def _about(self) -> dict[str, str]:
+        client = self.client
+        return {
+            "client": f"{client.host}:{client.port}",
+            "principal": client.principal,
+            "listener": client.listener,
+        }
 
 
 class _Gone(asyncio.Transport):

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from ottla.durable import sync_all, sync_data
 from ottla.ports import Buffer, Jobs
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ class OsFile:
         self._end = size
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        sync_data(self._fd)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -133,14 +134,14 @@ class OsDisk:
         with open(at + ".tmp", "wb") as file:  # noqa: PTH123
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         os.rename(at + ".tmp", at)  # noqa: PTH104
         self.sync_folder(path.rpartition("/")[0])
 
     def sync_folder(self, path: str) -> None:
         fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            sync_all(fd)
         finally:
             os.close(fd)
 

@@ -11,7 +11,7 @@ from ottla.storage.markers import build_marker, read_marker
 from ottla.storage.rolling import guarded_roll, roll
 from ottla.storage.segment import Segment
 from ottla.storage.shortage import is_shortage
-from ottla.storage.snapshots import apply_batch
+from ottla.storage.snapshots import apply_batch, concerns_producers
 from ottla.storage.validation import Accepted, accept
 from ottla.wire.batch import BatchHeader, CorruptBatch, check
 
@@ -129,7 +129,7 @@ def _append(log: LogState, header: BatchHeader, batch: Buffer, leader_epoch: int
         segment.append((stamp, records), size, last_offset, max_timestamp, config.index_interval_bytes)
     except OSError as error:
         _on_write_error(log, segment, error)
-    if header.producer_id >= 0:
+    if concerns_producers(header):
         log.producers.now_ms = now_ms
         apply_batch(log.producers, segment, header, batch)
     log.end_offset = next_offset = last_offset + 1
@@ -191,7 +191,7 @@ def _append_run(log: LogState, data: memoryview, run: list[BatchHeader], now_ms:
 def _apply_run(log: LogState, segment: Segment, data: memoryview, run: list[BatchHeader]) -> None:
     position = 0
     for header in run:
-        if header.producer_id >= 0:
+        if concerns_producers(header):
             batch = data[position : position + header.size] if header.is_control else b""
             apply_batch(log.producers, segment, header, batch)
         position += header.size

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla import errors
 from ottla.config.log import LogConfig
-from ottla.storage import appending, durability, rolling, search, truncation
+from ottla.storage import appending, durability, mirroring, rolling, search, truncation
 from ottla.storage.appending import Appended, Origin
 from ottla.storage.epochs import EpochStart
 from ottla.storage.files import EPOCHS, PARTITION_METADATA, FileCache, Location
@@ -67,6 +67,7 @@ class Log(LogState):
     append = appending.append
     append_marker = appending.append_marker
     append_replicated = appending.append_replicated
+    append_mirrored = mirroring.append_mirrored
 
     roll_if_due = rolling.roll_if_due
 

@@ -11,6 +11,8 @@ _KEY = struct.Struct(">hh")  # version, type
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _VERSION = 0
 _ABORT, _COMMIT = 0, 1
+# Our own kind, which Kafka's clients and tools pass over as unknown: from here on no producer is known.
+RESET = 0x6D72
 
 
 class Marker(NamedTuple):
@@ -29,6 +31,19 @@ def build_marker(
     )
     return build(
         [record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+    )
+
+
+def build_reset(now_ms: int) -> bytes:
+    """What a promoted mirror leaves in the log, so that replicas and restarts forget the source's producers too."""
+    record = Record(0, now_ms, _KEY.pack(_VERSION, RESET), _VALUE.pack(_VERSION, 0))
+    return build([record], control=True)
+
+
+def is_reset(batch: Buffer) -> bool:
+    return any(
+        record.key is not None and len(record.key) >= 4 and _KEY.unpack_from(record.key)[1] == RESET
+        for record in read(batch)
     )
 
 

@@ -164,6 +164,11 @@ class Producers:
         self._unreplicated.append(completed)
         return completed
 
+    def reset(self) -> None:
+        """A promoted mirror forgets its source's producers. Their transactions have ended before."""
+        self.entries.clear()
+        self.open_transactions.clear()
+
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
         """Where the next open transaction starts, seen from a marker: all before it is decided."""
         return next(iter(self.open_transactions.values()), completed.last_offset + 1)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ottla.ports import Buffer, Disk
 from ottla.storage.files import SNAPSHOT, base_offset_of, file_name, replace_quickly
 from ottla.storage.indexes import AbortedTransaction
-from ottla.storage.markers import read_marker
+from ottla.storage.markers import is_reset, read_marker
 from ottla.storage.producers import BadSnapshot, Producers
 from ottla.storage.segment import Segment
 from ottla.wire.batch import BatchHeader
@@ -62,9 +62,14 @@ def replay(producers: Producers, segments: Sequence[Segment], start_offset: int)
         if segment.next_offset <= start_offset:
             continue
         for position, header in segment.headers_from(start_offset):
-            if header.producer_id >= 0 and header.base_offset >= start_offset:
+            if concerns_producers(header) and header.base_offset >= start_offset:
                 batch = segment.read_at(position, header.size) if header.is_control else b""
                 apply_batch(producers, segment, header, batch)
+
+
+def concerns_producers(header: BatchHeader) -> bool:
+    """Of control batches without a producer there is one kind: what a promoted mirror leaves."""
+    return header.producer_id >= 0 or header.is_control
 
 
 def apply_batch(producers: Producers, segment: Segment, header: BatchHeader, batch: Buffer) -> None:
@@ -74,6 +79,10 @@ def apply_batch(producers: Producers, segment: Segment, header: BatchHeader, bat
     """
     if not header.is_control:
         producers.apply(header)
+        return
+    if header.producer_id < 0:
+        if header.count and is_reset(batch):
+            producers.reset()
         return
     marker = read_marker(batch) if header.count else None
     if marker is None:

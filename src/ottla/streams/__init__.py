@@ -8,18 +8,30 @@ if TYPE_CHECKING:
     from ottla.streams.app import App as App
     from ottla.streams.driver import TestDriver as TestDriver
     from ottla.streams.dsl import hopping as hopping
+    from ottla.streams.dsl import session as session
+    from ottla.streams.dsl import sliding as sliding
     from ottla.streams.dsl import tumbling as tumbling
+    from ottla.streams.dsl import within as within
     from ottla.streams.expressions import col as col
+    from ottla.streams.json_serde import json as json
     from ottla.streams.processors import Context as Context
     from ottla.streams.processors import Processor as Processor
     from ottla.streams.processors import Record as Record
     from ottla.streams.processors import keyed_store as keyed_store
     from ottla.streams.processors import window_store as window_store
+    from ottla.streams.reductions import avg as avg
+    from ottla.streams.reductions import collect as collect
+    from ottla.streams.reductions import count as count
+    from ottla.streams.reductions import first as first
+    from ottla.streams.reductions import last as last
+    from ottla.streams.reductions import max as max
+    from ottla.streams.reductions import min as min
+    from ottla.streams.reductions import sum as sum
+    from ottla.streams.serdes import Windowed as Windowed
     from ottla.streams.serdes import bytes_ as bytes_
     from ottla.streams.serdes import float64 as float64
     from ottla.streams.serdes import int32 as int32
     from ottla.streams.serdes import int64 as int64
-    from ottla.streams.serdes import json as json
     from ottla.streams.serdes import string as string
 
 _HOMES = {
@@ -30,15 +42,27 @@ _HOMES = {
     "Context": "ottla.streams.processors",
     "App": "ottla.streams.app",
     "TestDriver": "ottla.streams.driver",
+    "Windowed": "ottla.streams.serdes",
+    "avg": "ottla.streams.reductions",
     "bytes_": "ottla.streams.serdes",
     "col": "ottla.streams.expressions",
+    "collect": "ottla.streams.reductions",
+    "count": "ottla.streams.reductions",
+    "first": "ottla.streams.reductions",
     "float64": "ottla.streams.serdes",
     "hopping": "ottla.streams.dsl",
     "int32": "ottla.streams.serdes",
     "int64": "ottla.streams.serdes",
-    "json": "ottla.streams.serdes",
+    "json": "ottla.streams.json_serde",
+    "last": "ottla.streams.reductions",
+    "max": "ottla.streams.reductions",
+    "min": "ottla.streams.reductions",
+    "session": "ottla.streams.dsl",
+    "sliding": "ottla.streams.dsl",
     "string": "ottla.streams.serdes",
+    "sum": "ottla.streams.reductions",
     "tumbling": "ottla.streams.dsl",
+    "within": "ottla.streams.dsl",
 }
 
 __all__ = [
@@ -47,17 +71,29 @@ __all__ = [
     "Processor",
     "Record",
     "TestDriver",
+    "Windowed",
+    "avg",
     "bytes_",
     "col",
+    "collect",
+    "count",
+    "first",
     "float64",
     "hopping",
     "int32",
     "int64",
     "json",
     "keyed_store",
+    "last",
+    "max",
+    "min",
+    "session",
+    "sliding",
     "string",
+    "sum",
     "tumbling",
     "window_store",
+    "within",
 ]
 
 __getattr__ = names_of(__name__, _HOMES)

@@ -2,24 +2,35 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.globals import GlobalTable
 from ottla.pipelines.operators import WALL_MARK, Operator, Step
+from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.guarding import Guard, Policy, shown
 from ottla.streams.nodes import Sink, Source
 from ottla.streams.nodes.processor import Process
+from ottla.streams.nodes.topics import part_of
 from ottla.streams.serdes import milliseconds
+
+COLUMNS = ("key", "value", "headers")
 
 
 def stages(graph: Graph, policy: Policy, **timing: object) -> tuple[Stage, ...]:
     """For a pipeline."""
-    return tuple(_stage(index, part, policy, timing) for index, part in enumerate(graph.parts()))
+    parts = [part for part in graph.parts() if any(isinstance(placed.node, Source) for placed in part)]
+    return tuple(_stage(index, part, policy, timing) for index, part in enumerate(parts))
+
+
+def global_tables(graph: Graph) -> tuple[GlobalTable, ...]:
+    return tuple(
+        GlobalTable(table.topic, StoreSpec(name, (("value", "bytes"),), timestamped=True))
+        for name, table in graph.globals.items()
+    )
 
 
 def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, object]) -> Stage:
@@ -31,7 +42,7 @@ def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, obj
         _Making(tuple(part), policy),
         tuple(store for placed in part for store in placed.stores),
         tuple(dict.fromkeys([*outputs, *policy.outputs])),
-        columns=("key", "value", "headers", *policy.columns),
+        columns=(*COLUMNS, *policy.columns),
         **timing,  # type: ignore[arg-type]
     )
 
@@ -46,26 +57,38 @@ class _Making:
 
 
 class Flow(Operator):
-    """A sub-topology at work. Records of several topics go through it in their merged order, run by run."""
+    """A sub-topology at work. All records of a step go through it at once, node by node; where frames meet, the order
+    of their records decides. Nodes that share state need one record at a time instead."""
 
     def __init__(self, part: Iterable[Placed], policy: Policy) -> None:
-        self._guard = Guard(policy)
         self._part = tuple(part)
+        self._guard = Guard(policy)
         self._names = {placed.node.name for placed in self._part if isinstance(placed.node, Process)}
+        self._one_by_one = any(placed.node.one_by_one for placed in self._part)
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
-        for topic, run in runs(rows):
-            self._run(topic, run, step)
-            # The next records meet the time that these have brought.
-            step.time_ms = max(step.time_ms, int(milliseconds(run.column("timestamp")).max()))
+        slices = [rows.slice(at, 1) for at in range(rows.num_rows)] if self._one_by_one else [rows]
+        for part in slices:
+            frames: dict[int, Frame] = {}
+            self._guard.begin(part)
+            for placed in self._part:
+                if isinstance(placed.node, Source):
+                    mine, order = part_of(part, placed.node.name)
+                    read = self._guard.read(placed.node, mine, order, step) if len(order) else EMPTY
+                    frames[placed.number] = read
+            self._through(frames, step)
+            if self._one_by_one:
+                step.time_ms = max(step.time_ms, int(milliseconds(part.column("timestamp")).max()))
 
     def advance(self, step: Step) -> None:
         self._drop_marks(step)
+        self._guard.begin(None)
         frames: dict[int, Frame] = {}
         for placed in self._part:
-            given = merged([frames[parent] for parent in placed.parents])
-            made = self._guard.run(placed.node, given, step)
-            frames[placed.number] = merged([made, self._guard.on_time(placed.node, step)])
+            self._run(placed, frames, step)
+            due = self._guard.on_time(placed.node, step)
+            if len(due):
+                frames[placed.number] = merged([frames[placed.number], due])
         step.show(**shown(step))
 
     def _drop_marks(self, step: Step) -> None:
@@ -74,24 +97,22 @@ class Flow(Operator):
             if mark.removeprefix(WALL_MARK).rpartition(":")[0] not in self._names:
                 del step.marks[mark]
 
-    def _run(self, topic: str, rows: pa.RecordBatch, step: Step) -> None:
-        frames: dict[int, Frame] = {}
+    def _through(self, frames: dict[int, Frame], step: Step) -> None:
         for placed in self._part:
-            node = placed.node
-            if isinstance(node, Source):
-                frames[placed.number] = self._guard.read(node, rows, step) if node.name == topic else EMPTY
-            else:
-                given = merged([frames[parent] for parent in placed.parents])
-                frames[placed.number] = self._guard.run(node, given, step)
+            if placed.number not in frames:
+                self._run(placed, frames, step)
+
+    def _run(self, placed: Placed, frames: dict[int, Frame], step: Step) -> None:
+        node = placed.node
+        given = [frames.get(parent, EMPTY) for parent in placed.parents]
+        if not any(len(frame) for frame in given):
+            frames[placed.number] = EMPTY
+        elif node.separate:
+            frames[placed.number] = self._guard.run_separate(node, given, step)
+        else:
+            sides = [_traced(frames.get(number, EMPTY)) for number in placed.reads]
+            frames[placed.number] = self._guard.run(node, merged(given), step, *sides)
 
 
-def runs(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Neighbours of one topic."""
-    topics = rows.column("topic")
-    if not rows.num_rows:
-        return []
-    if rows.num_rows == 1 or len(pc.unique(topics)) == 1:
-        return [(topics[0].as_py(), rows)]
-    names = topics.to_pylist()
-    edges = [0, *(at for at in range(1, len(names)) if names[at] != names[at - 1]), len(names)]
-    return [(names[a], rows.slice(a, b - a)) for a, b in pairwise(edges)]
+def _traced(frame: Frame) -> Frame:
+    return frame if frame.trace is None else frame.trace

@@ -1,7 +1,7 @@
 """`TestDriver`: an application without broker, JVM or Spark. Each record is a step; time moves when it is told to."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.globals import take_in
 from ottla.pipelines.operators import Step
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_first
@@ -47,7 +48,9 @@ class TestDriver:
         self._pipeline = app.pipeline()
         self._graph = app._builder.graph
         self._dead_letters = app._policy.outputs
-        self._tasks = [_Task(stage) for stage in upstream_first(self._pipeline)]
+        self._globals = {table.topic: KeyedStore(table.store) for table in self._pipeline.globals}
+        shared = {store.spec.name: store for store in self._globals.values()}
+        self._tasks = [_Task(stage, shared) for stage in upstream_first(self._pipeline)]
         self._readers = _readers(self._pipeline, self._tasks)
         self._written: dict[str, list[Written]] = {}
         self._waiting: deque[tuple[str, pa.RecordBatch]] = deque()
@@ -65,6 +68,9 @@ class TestDriver:
         for placed in self._graph.nodes:
             if isinstance(placed.node, nodes.Source) and placed.node.name == topic:
                 return Input(self, topic, placed.node.key, placed.node.value)
+        for table in self._graph.globals.values():
+            if table.topic == topic:
+                return Input(self, topic, table.key, table.value)
         raise BadTopology(f"the app does not read {topic}")
 
     def output(self, topic: str) -> "Output":
@@ -113,6 +119,8 @@ class TestDriver:
         """Until nothing is on its way through internal topics."""
         while self._waiting:
             topic, rows = self._waiting.popleft()
+            if topic in self._globals:
+                take_in(self._globals[topic], rows)
             task = self._readers.get(topic)
             if task is not None:
                 self._take(task, task.step(rows, self.now_ms))
@@ -130,8 +138,8 @@ class TestDriver:
 class _Task:
     """What a stream task does in a step, without a log."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+    def __init__(self, stage: Stage, shared: Mapping[str, KeyedStore]) -> None:
+        self.stage, self._shared = stage, shared
         self.stores: dict[str, KeyedStore] = {spec.name: KeyedStore(spec) for spec in stage.stores}
         self.changes: dict[str, pa.RecordBatch] = {}
         self._id = TaskId(stage.name, 0)
@@ -141,13 +149,15 @@ class _Task:
         self.marks: dict[str, int] = {}
 
     def step(self, rows: pa.RecordBatch | None, wall_ms: int) -> Step:
-        step = Step(self._id, self.stores, self._outputs, self._time_ms, wall_ms, self.marks)
+        step = Step(
+            self._id, {**self.stores, **self._shared}, self._outputs, self._time_ms, wall_ms, self.marks
+        )
         newest = -1
         if rows is not None:
             self._operator.process(rows, step)
             newest = int(milliseconds(rows.column("timestamp")).max())
         elif self.stage.clock == WALL:
-            newest = wall_ms
+            newest = step.moved_ms = wall_ms
         self._time_ms = step.time_ms = max(self._time_ms, newest)
         self._operator.advance(step)
         self.marks = step.marks

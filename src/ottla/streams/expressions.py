@@ -28,6 +28,12 @@ class Expression:
             f"{self} is an expression for a whole column; combine it with & | ~ instead of and, or, not"
         )
 
+    def __getattr__(self, name: str) -> "Expression":
+        """A field of a field: `col.place.bed`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Expression(lambda values: _field(arrow(self._evaluate(values)), name), f"{self}.{name}")
+
     def __gt__(self, other: Any) -> "Expression":
         return _binary(pc.greater, self, other, ">")
 
@@ -78,6 +84,8 @@ col = _Columns()
 
 
 def _field(values: pa.Array, name: str) -> Any:
+    if pa.types.is_null(values.type):
+        return values
     if not pa.types.is_struct(values.type):
         raise BadValue(f"col.{name}: the values are {values.type}, they have no fields")
     if values.type.get_field_index(name) < 0:

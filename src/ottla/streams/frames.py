@@ -1,6 +1,6 @@
 """What flows between the nodes of a topology: records as columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,51 +11,56 @@ from ottla.streams.serdes import Column, joined, objects, pick
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Records in order. Those of a table are changes: `olds` are the values before, None in a stream."""
+    """Records in order. Those of a table are changes: `olds` are the values before, None in a stream.
+
+    `order` is the place in the step of the record that each row came from: rows of several frames are brought into one
+    order by it. `branch` numbers the branch that takes a row. `trace` holds every change of a table that gives only the
+    last one of each key: a join sees the table as it was at the moment of its record.
+    """
 
     keys: Column
     values: Column
     times: Any  # int64, milliseconds
+    order: Any  # int64
     olds: Column | None = None
-    headers: Column | None = (
-        None  # of each record a list of pairs, or Arrow's lists of structs; None: there are none
-    )
-    targets: list[str | None] | None = None  # which child of a processor is meant
-    origins: Any = None  # places among the records that were read, if somebody asks which record failed
+    headers: list[Any] | None = None  # for each record None or a list of `key` and `value`
+    branch: Any = None
+    trace: "Frame | None" = None
+    old_times: Any = None  # of the old values, -1 where there is none; where a table keeps its rows
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def pairs(self) -> list[tuple[Any, Any]]:
-        return list(zip(objects(self.keys), objects(self.values), strict=True))
-
-    def take(self, places: Any) -> "Frame":
-        olds = None if self.olds is None else pick(self.olds, places)
-        headers = None if self.headers is None else pick(self.headers, places)
-        targets = None if self.targets is None else pick(self.targets, places)
-        keys, values = pick(self.keys, places), pick(self.values, places)
-        origins = None if self.origins is None else self.origins[places]
-        return Frame(keys, values, self.times[places], olds, headers, targets, origins)
-
-    def with_origins(self, origins: Any) -> "Frame":
-        return replace(self, origins=origins)
-
     def header_pairs(self) -> list[list[tuple[str, bytes | None]]]:
         """Names and bytes, of each record."""
-        if self.headers is None:
-            return [[] for _ in range(len(self))]
-        if isinstance(self.headers, list):
-            return self.headers
-        cells = self.headers.to_pylist()
+        cells = self.headers or [None] * len(self)
         return [[(header["key"], header["value"]) for header in cell or ()] for cell in cells]
 
-    def untargeted(self) -> "Frame":
-        return replace(self, targets=None)
+    def pairs(self) -> list[tuple[Any, Any]]:
+        return list(self.zipped())
+
+    def zipped(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs, one after the other: a list of them takes as long as most functions."""
+        return zip(objects(self.keys), objects(self.values), strict=True)
+
+    def take(self, places: Any) -> "Frame":
+        if len(places) == len(self) and np.array_equal(places, np.arange(len(self))):
+            return self if self.trace is None else replace(self, trace=None)
+        return Frame(
+            pick(self.keys, places),
+            pick(self.values, places),
+            self.times[places],
+            self.order[places],
+            None if self.olds is None else pick(self.olds, places),
+            None if self.headers is None else pick(self.headers, places),
+            None if self.branch is None else self.branch[places],
+            None,
+            None if self.old_times is None else self.old_times[places],
+        )
 
     def where(self, wanted: Any) -> "Frame":
         """The records for which a list or array of truth values says so."""
-        truth = np.asarray(wanted, bool)
-        return self if truth.all() else self.take(np.flatnonzero(truth))
+        return self.take(np.flatnonzero(np.asarray(wanted, bool)))
 
     def with_values(self, values: Column) -> "Frame":
         return replace(self, values=values)
@@ -68,32 +73,55 @@ class Frame:
         return np.repeat(np.arange(len(self)), counts)
 
 
-EMPTY = Frame([], [], np.empty(0, np.int64))
+def frame(
+    keys: Column,
+    values: Column,
+    times: Any,
+    *,
+    order: Any = None,
+    olds: Column | None = None,
+    headers: list[Any] | None = None,
+) -> Frame:
+    """From columns; without an order, all rows belong to one moment."""
+    stamps = np.asarray(times, np.int64)
+    places = np.zeros(len(stamps), np.int64) if order is None else np.asarray(order, np.int64)
+    return Frame(keys, values, stamps, places, olds, headers)
+
+
+EMPTY = frame([], [], [])
 
 
 def merged(frames: Sequence[Frame]) -> Frame:
-    """All records of the frames by their times; equal times in the order of the frames."""
-    found = [frame for frame in frames if len(frame)]
+    """All records of the frames by their order; those of one moment in the order of the frames."""
+    found = [each for each in frames if len(each)]
     if len(found) < 2:
         return found[0] if found else EMPTY
     whole = concatenated(found)
-    return whole.take(np.argsort(whole.times, kind="stable"))
+    return whole.take(np.argsort(whole.order, kind="stable"))
 
 
 def concatenated(frames: Sequence[Frame]) -> Frame:
     """All records, one frame after the other."""
-    found = [frame for frame in frames if len(frame)]
+    found = [each for each in frames if len(each)]
     if len(found) < 2:
         return found[0] if found else EMPTY
-    headers = targets = olds = origins = None
-    if any(frame.headers is not None for frame in found):
-        headers = [cell for frame in found for cell in frame.header_pairs()]
-    if any(frame.targets is not None for frame in found):
-        targets = [target for frame in found for target in frame.targets or [None] * len(frame)]
-    if all(frame.olds is not None for frame in found):
-        olds = joined([frame.olds for frame in found])
-    if all(frame.origins is not None for frame in found):
-        origins = np.concatenate([frame.origins for frame in found])
-    keys, values = joined([frame.keys for frame in found]), joined([frame.values for frame in found])
-    times = np.concatenate([frame.times for frame in found])
-    return Frame(keys, values, times, olds, headers, targets, origins)
+    return Frame(
+        joined([each.keys for each in found]),
+        joined([each.values for each in found]),
+        np.concatenate([each.times for each in found]),
+        np.concatenate([each.order for each in found]),
+        None if any(each.olds is None for each in found) else joined([each.olds for each in found]),
+        _headers(found),
+        None
+        if any(each.branch is None for each in found)
+        else np.concatenate([each.branch for each in found]),
+        old_times=None
+        if any(each.old_times is None for each in found)
+        else np.concatenate([each.old_times for each in found]),
+    )
+
+
+def _headers(frames: Sequence[Frame]) -> list[Any] | None:
+    if all(each.headers is None for each in frames):
+        return None
+    return [row for each in frames for row in (each.headers or [None] * len(each))]

@@ -16,9 +16,10 @@ from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.operators import Step
 from ottla.streams.errors import BadTopology
 from ottla.streams.frames import EMPTY, Frame, concatenated
-from ottla.streams.nodes import Node, Sink, Source
+from ottla.streams.json_serde import json
+from ottla.streams.nodes import Cogroup, Node, Sink, Source
 from ottla.streams.nodes import stateless as stateless_nodes
-from ottla.streams.serdes import json, objects
+from ottla.streams.serdes import objects
 from ottla.wire.columns import HEADERS
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ FAIL, SKIP = "fail", "skip"
 READING, PROCESSING, WRITING = "deserialization", "processing", "production"
 MARK = "errors:"
 SETTING = "errors.dead.letter.queue.topic.name"
-_USERS = ("function", "test", "make", "initial")  # the fields in which nodes hold functions of the user's
+# The fields in which nodes hold functions of the user's.
+_USERS = ("function", "test", "tests", "make", "initial", "add", "merger", "select")
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,15 @@ class Guard:
         self._policy = policy
         self._rows: pa.RecordBatch | None = None
 
-    def read(self, source: Source, rows: pa.RecordBatch, step: Step) -> Frame:
+    def begin(self, rows: pa.RecordBatch | None) -> None:
+        """The records that are worked on: what fails is looked up there."""
         self._rows = rows
+
+    def read(self, source: Source, rows: pa.RecordBatch, order: Any, step: Step) -> Frame:
         if self._policy.on_error == FAIL:
-            return source.read(rows)
-        origins = np.arange(rows.num_rows)
+            return source.read(rows, order)
         try:
-            return source.read(rows).with_origins(origins)
+            return source.read(rows, order)
         except Exception as error:
             if rows.num_rows == 1:
                 self._skip(READING, step, error, rows, 0)
@@ -81,24 +85,41 @@ class Guard:
         found = []
         for at in range(rows.num_rows):
             try:
-                found.append(source.read(rows.slice(at, 1)).with_origins(origins[at : at + 1]))
+                found.append(source.read(rows.slice(at, 1), order[at : at + 1]))
             except Exception as error:
                 self._skip(READING, step, error, rows, at)
         return concatenated(found)
 
-    def run(self, node: Node, frame: Frame, step: Step) -> Frame:
-        if not len(frame):
-            return EMPTY
+    def run(self, node: Node, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if self._policy.on_error == FAIL:
-            return node.run(frame, step)
+            return node.run(frame, step, *sides)
         if not _may_repeat(node):
-            return self._singly(node, frame, step)
+            return self._singly(node, frame, step, *sides)
         try:
-            return node.run(frame, step)
+            return node.run(frame, step, *sides)
         except _FATAL:
             raise
         except Exception:
-            return self._singly(node, frame, step)
+            return self._singly(node, frame, step, *sides)
+
+    def run_separate(self, node: Node, frames: list[Frame], step: Step) -> Frame:
+        """For a node with a frame for each parent."""
+        if self._policy.on_error == FAIL:
+            return node.run_separate(frames, step)
+        places = sorted(
+            (int(at), side, row) for side, each in enumerate(frames) for row, at in enumerate(each.order)
+        )
+        found = []
+        for _, side, row in places:
+            single = frames[side].take(np.array([row]))
+            given = [single if place == side else EMPTY for place in range(len(frames))]
+            try:
+                found.append(node.run_separate(given, step))
+            except _FATAL:
+                raise
+            except Exception as error:
+                self._skip(PROCESSING, step, error, *self._origin(single))
+        return concatenated(found)
 
     def on_time(self, node: Node, step: Step) -> Frame:
         try:
@@ -111,14 +132,14 @@ class Guard:
             self._skip(PROCESSING, step, error, None, 0)
             return EMPTY
 
-    def _singly(self, node: Node, frame: Frame, step: Step) -> Frame:
+    def _singly(self, node: Node, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if len(frame) > 1 and not _is_of_users(node):
-            return node.run(frame, step)  # counts and the like: nothing of a record can fail there
+            return node.run(frame, step, *sides)  # counts and the like: nothing of a record can fail there
         found = []
         for at in range(len(frame)):
             single = frame.take(np.array([at]))
             try:
-                found.append(node.run(single, step))
+                found.append(node.run(single, step, *sides))
             except _FATAL:
                 raise
             except Exception as error:
@@ -128,9 +149,9 @@ class Guard:
         return concatenated(found)
 
     def _origin(self, single: Frame) -> tuple[pa.RecordBatch, int]:
-        """The record as it was read; behind a node with state as it is now, in JSON."""
-        if self._rows is not None and single.origins is not None:
-            return self._rows, int(single.origins[0])
+        """The record as it was read; at scheduled times there is none, but what failed, in JSON."""
+        if self._rows is not None:
+            return self._rows, int(single.order[0])
         keys, values = (
             json.encode([_plain(cell) for cell in objects(column)]) for column in (single.keys, single.values)
         )
@@ -160,7 +181,10 @@ def _may_repeat(node: Node) -> bool:
 
 
 def _is_of_users(node: Node) -> bool:
-    return isinstance(node, Sink) or any(hasattr(node, name) for name in _USERS)
+    keeping = getattr(node, "keeping", None)
+    return isinstance(node, Sink | Cogroup) or any(
+        hasattr(each, name) for each in (node, keeping) for name in _USERS
+    )
 
 
 def _letter(rows: pa.RecordBatch, at: int, error: Exception, step: Step) -> pa.RecordBatch:

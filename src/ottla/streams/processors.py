@@ -13,9 +13,11 @@ from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
 from ottla.pipelines.topology import EVENTS, WALL
 from ottla.streams.errors import BadTopology
-from ottla.streams.serdes import Serde, json, objects, string
+from ottla.streams.json_serde import json
+from ottla.streams.serdes import Serde, objects, string
 
 Headers = list[tuple[str, bytes | None]]
+ALL = -1  # outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ class Context:
     ) -> None:
         self.partition = partition
         self.schedules: list[Schedule] = []
-        self.forwarded: list[tuple[Record, str | None]] = []
+        self.forwarded: list[
+            tuple[Record, int, int]
+        ] = []  # with the output's number and the place in the step
+        self.place = 0
         self._definitions = {each.name: each for each in definitions}
         self._outputs = outputs
         self._stores: dict[str, RowStore] = {}
@@ -87,7 +92,7 @@ class Context:
             raise BadTopology(
                 f"forward(to={to!r}): process(..., outputs=[...]) has {', '.join(self._outputs) or 'none'}"
             )
-        self.forwarded.append((record, to))
+        self.forwarded.append((record, ALL if to is None else self._outputs.index(to), self.place))
 
     def schedule(
         self,

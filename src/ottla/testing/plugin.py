@@ -1,14 +1,15 @@
 """The pytest plugin: on with `pip install`, and nothing of ours is imported until a fixture is used.
 
 Fixtures: `ottla_broker` (fresh for the test), `ottla_session_broker` (one for the run), and on the one of the
-two that the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. `ottla_cluster` is several brokers. Settings
-come with a marker: `@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True, brokers=3)`.
+two that the test uses: `ottla_bootstrap`, `ottla_topic`, `ottla_admin`. `ottla_cluster` is several brokers;
+`ottla_driver` runs applications of `ottla.streams` without any. Settings come with a marker:
+`@pytest.mark.ottla(partitions=3, topic_configs={...}, num_partitions=..., data=True, brokers=3)`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ottla.client import Admin
+    from ottla.streams import App, TestDriver
     from ottla.testing.broker import Broker
     from ottla.testing.cluster import Cluster
 
@@ -67,6 +69,21 @@ def ottla_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     marked = _marked(request)
     with Cluster(_settings(marked), brokers=marked.get(OF_CLUSTERS, 3)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def ottla_driver() -> Iterator[Callable[..., TestDriver]]:
+    """`ottla_driver(app)`: a stream application in memory; without broker, JVM or Spark."""
+    from contextlib import ExitStack
+
+    from ottla.streams import TestDriver
+
+    with ExitStack() as drivers:
+
+        def drive(app: App, time_ms: int = 0) -> TestDriver:
+            return drivers.enter_context(TestDriver(app, time_ms))
+
+        yield drive
 
 
 @pytest.fixture

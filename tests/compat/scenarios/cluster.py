@@ -109,6 +109,10 @@ def alter_replica_log_dirs(s: Session) -> None:
 
 def transactions_of_nobody(s: Session) -> None:
     s.coordinator("nobody", kind=1)
+    nobody = {"transactional_ids": ["nobody"]}
+    moving = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+    while s.ask("describe_transactions", nobody)["transaction_states"][0]["error_code"] in moving:
+        pass  # a moment, on Apache Kafka
     for version in s.versions("list_transactions"):
         body = {
             "state_filters": ["Ongoing", "Nonsense"],
@@ -116,9 +120,5 @@ def transactions_of_nobody(s: Session) -> None:
             "duration_filter": -1,
         }
         s.call("list_transactions", version, body)
-    nobody = {"transactional_ids": ["nobody"]}
-    moving = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
-    while s.ask("describe_transactions", nobody)["transaction_states"][0]["error_code"] in moving:
-        pass  # a moment, on Apache Kafka
     for version in s.versions("describe_transactions"):
         s.call("describe_transactions", version, {"transactional_ids": ["nobody", ""]})

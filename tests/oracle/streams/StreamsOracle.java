@@ -84,12 +84,33 @@ public final class StreamsOracle {
         return b.table(topic, Consumed.with(S, S), kept(store, S));
     }
 
+    /** Whether nodes have Kafka's own names: so they are described. Internal topics are found by names of ours. */
+    static boolean isPlain = false;
+
     static Grouped<String, String> by(String name) {
-        return Grouped.with(name, S, S);
+        return isPlain ? Grouped.with(S, S) : Grouped.with(name, S, S);
     }
 
     static StreamJoined<String, String, String> joined() {
-        return StreamJoined.with(S, S, S).withStoreName("j").withName("j");
+        StreamJoined<String, String, String> plain = StreamJoined.with(S, S, S);
+        return isPlain ? plain : plain.withStoreName("j").withName("j");
+    }
+
+    static <K> Suppressed<K> named(Suppressed<K> suppressed) {
+        return isPlain ? suppressed : suppressed.withName("sup");
+    }
+
+    static <V> Joined<String, String, V> with(Serde<V> serde) {
+        Joined<String, String, V> plain = Joined.with(S, S, serde);
+        return isPlain ? plain : plain.withName("r");
+    }
+
+    static void foreign(KTable<String, String> left, KTable<String, String> right, boolean isLeft) {
+        java.util.function.Function<String, String> key = v -> "abcd".substring(v.length(), v.length() + 1);
+        ValueJoiner<String, String, String> both = StreamsOracle::pair;
+        TableJoined<String, String> named = isPlain ? TableJoined.as(null) : TableJoined.as("fk");
+        out((isLeft ? left.leftJoin(right, key, both, named, kept("js", S)) : left.join(right, key, both, named, kept("js", S)))
+                .toStream());
     }
 
     static void out(KStream<String, String> stream) {
@@ -120,13 +141,14 @@ public final class StreamsOracle {
         topology("select-key", "a", b -> out(stream(b, "a").selectKey((k, v) -> v)));
         topology("merge", "a b", b -> out(stream(b, "a").merge(stream(b, "b"))));
         topology("split", "a", b -> {
-            Map<String, KStream<String, String>> parts = stream(b, "a").split(Named.as("s-"))
-                    .branch((k, v) -> v == null, Branched.as("null"))
-                    .branch((k, v) -> low(v), Branched.as("low"))
-                    .defaultBranch(Branched.as("rest"));
-            parts.get("s-null").to("nulls", Produced.with(S, S));
-            parts.get("s-low").to("lows", Produced.with(S, S));
-            parts.get("s-rest").to("rest", Produced.with(S, S));
+            Map<String, KStream<String, String>> parts = stream(b, "a").split()
+                    .branch((k, v) -> v == null)
+                    .branch((k, v) -> low(v))
+                    .defaultBranch();
+            List<String> names = new ArrayList<>(new java.util.TreeSet<>(parts.keySet()));
+            parts.get(names.get(1)).to("nulls", Produced.with(S, S)); // -0 is the default branch
+            parts.get(names.get(2)).to("lows", Produced.with(S, S));
+            parts.get(names.get(0)).to("rest", Produced.with(S, S));
         });
         topology("repartition", "a", b -> out(stream(b, "a").selectKey((k, v) -> v)
                 .repartition(Repartitioned.with(S, S).withName("r"))));
@@ -208,15 +230,15 @@ public final class StreamsOracle {
                 .windowedBy(tumbling).aggregate(() -> "0", windows("st", S)), S, 100));
         topology("final-tumbling", "a", b -> windowed(stream(b, "a").groupByKey(by("g")).windowedBy(tumbling)
                 .count(windows("st", L)).suppress(
-                        Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()).withName("sup")), L, 100));
+                        named(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))), L, 100));
         topology("final-hopping", "a", b -> windowed(stream(b, "a").groupByKey(by("g")).windowedBy(hopping)
                 .count(windows("st", L)).suppress(
-                        Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()).withName("sup")), L, 100));
+                        named(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))), L, 100));
         topology("final-session", "a", b -> session(stream(b, "a").groupByKey(by("g")).windowedBy(gap)
                 .count(sessions("st", L)).suppress(
-                        Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()).withName("sup")), L));
+                        named(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))), L));
         topology("suppress", "a", b -> counts(stream(b, "a").groupByKey(by("g")).count(kept("st", L))
-                .suppress(Suppressed.untilTimeLimit(ms(80), Suppressed.BufferConfig.unbounded()).withName("sup"))));
+                .suppress(named(Suppressed.untilTimeLimit(ms(80), Suppressed.BufferConfig.unbounded())))));
     }
 
     static void joins() {
@@ -230,15 +252,15 @@ public final class StreamsOracle {
         topology("stream-stream-rekeyed", "a b", b -> out(stream(b, "a").selectKey((k, v) -> k)
                 .join(stream(b, "b"), both, near, joined())));
         topology("stream-table", "a t", b -> out(stream(b, "a").join(table(b, "t", "st"), both,
-                Joined.with(S, S, S))));
+                with(S))));
         topology("stream-table-left", "a t", b -> out(stream(b, "a").leftJoin(table(b, "t", "st"), both,
-                Joined.with(S, S, S))));
+                with(S))));
         topology("stream-table-rekeyed", "a t", b -> out(stream(b, "a").selectKey((k, v) -> k == null ? "d" : k)
-                .join(table(b, "t", "st"), both, Joined.with(S, S, S).withName("r"))));
+                .join(table(b, "t", "st"), both, with(S))));
         topology("stream-filtered-table", "a t", b -> out(stream(b, "a").join(
-                table(b, "t", "st").filter((k, v) -> low(v)), both, Joined.with(S, S, S))));
+                table(b, "t", "st").filter((k, v) -> low(v)), both, with(S))));
         topology("stream-counts", "a b", b -> out(stream(b, "a").join(
-                stream(b, "b").groupByKey(by("g")).count(kept("n", L)), StreamsOracle::pair, Joined.with(S, S, L))));
+                stream(b, "b").groupByKey(by("g")).count(kept("n", L)), StreamsOracle::pair, with(L))));
         topology("stream-global", "a t", b -> out(stream(b, "a").join(
                 b.globalTable("t", Consumed.with(S, S), kept("st", S)),
                 (k, v) -> v == null ? null : "abcd".substring(v.length(), v.length() + 1), both)));
@@ -251,10 +273,8 @@ public final class StreamsOracle {
                 table(b, "t", "ts").outerJoin(table(b, "u", "us"), both).toStream()));
         topology("table-table-kept", "t u", b -> out(
                 table(b, "t", "ts").join(table(b, "u", "us"), both, kept("js", S)).toStream()));
-        topology("foreign-key", "t u", b -> out(table(b, "t", "ts").join(table(b, "u", "us"),
-                v -> "abcd".substring(v.length(), v.length() + 1), both, TableJoined.as("fk"), kept("js", S)).toStream()));
-        topology("foreign-key-left", "t u", b -> out(table(b, "t", "ts").leftJoin(table(b, "u", "us"),
-                v -> "abcd".substring(v.length(), v.length() + 1), both, TableJoined.as("fk"), kept("js", S)).toStream()));
+        topology("foreign-key", "t u", b -> foreign(table(b, "t", "ts"), table(b, "u", "us"), false));
+        topology("foreign-key-left", "t u", b -> foreign(table(b, "t", "ts"), table(b, "u", "us"), true));
     }
 
     // -- random records, and what comes out -----------------------------------------------------------------
@@ -279,6 +299,12 @@ public final class StreamsOracle {
         return records;
     }
 
+    static Topology built(String name, Properties settings) {
+        StreamsBuilder builder = new StreamsBuilder();
+        BUILDS.get(name).on(builder);
+        return builder.build(settings);
+    }
+
     static String run(String name, long seed, int count) {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
@@ -286,10 +312,10 @@ public final class StreamsOracle {
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, System.getProperty("java.io.tmpdir") + "/oracle-" + ProcessHandle.current().pid());
         settings.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
-        StreamsBuilder builder = new StreamsBuilder();
-        BUILDS.get(name).on(builder);
-        Topology topology = builder.build(settings);
-        String description = topology.describe().toString();
+        isPlain = true;
+        String description = built(name, settings).describe().toString();
+        isPlain = false;
+        Topology topology = built(name, settings);
         List<Object[]> records = records(INPUTS.get(name), count, new Random(seed * 1_000_003 + name.hashCode()));
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, settings, Instant.ofEpochMilli(0))) {
             Map<String, TestInputTopic<String, String>> inputs = new LinkedHashMap<>();

@@ -185,9 +185,12 @@ def test_a_split_batch_keeps_its_sequences_and_every_record_its_own_fate() -> No
     deliveries = [Delivery(whole, whole.add(row())) for _ in range(5)]
     called: list[object] = []
     deliveries[4].add_done_callback(lambda metadata, error: called.append(error))
-    whole.sequence = 7
+    whole.sequence, whole.producer = 7, (4, 1)
     first, second = whole.split()
     assert (first.sequence, second.sequence) == (7, 9)
+    assert (
+        first.producer == second.producer == (4, 1)
+    )  # the sender gives a sequence to what has another producer
     first.succeed(100, None)
     assert not deliveries[0].done()
     error = CorruptMessage("no")

@@ -38,6 +38,10 @@ def test_our_own_settings_need_no_second_ottla():
     assert settings({"OTTLA_OPEN_FILES_MAX": "7"})["ottla.open.files.max"] == "7"
 
 
+def test_an_empty_variable_is_none():
+    assert settings({"KAFKA_BROKER_RACK": ""}) == settings({})
+
+
 def test_variables_win_over_the_file():
     found = settings({"KAFKA_NUM_PARTITIONS": "3"}, {"num.partitions": "1", "log.retention.hours": "5"})
     assert (found["num.partitions"], found["log.retention.hours"]) == ("3", "5")
@@ -63,6 +67,12 @@ def test_variables_of_the_jvm_and_of_kubernetes_services_are_no_settings():
         }
     )
     assert found == read({})
+
+
+def test_variables_of_our_other_programs_are_no_settings():
+    assert read(
+        {"OTTLA_BOOTSTRAP": "a:1", "OTTLA_REGISTRY": "http://a", "OTTLA_CONNECT": "http://a"}
+    ) == read({})
 
 
 def test_the_courses_image_is_taken_by_its_variables():

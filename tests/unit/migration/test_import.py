@@ -64,7 +64,7 @@ def test_topics_ids_settings_features_producer_ids_and_logs_are_kept_and_the_sou
     assert (image.cluster_id, image.topics["t"].topic_id, image.next_producer_id) == (CLUSTER, TOPIC_ID, 7000)
     assert image.settings(2, "t") == {"retention.ms": "77"}
     assert image.settings(4, "") == {"message.max.bytes": "2000000"}
-    assert image.features == {"group.version": 1, "transaction.version": 2}
+    assert image.features == {"group.version": 1, "share.version": 1, "transaction.version": 2}
     partition = image.partition("t", 0)
     assert (partition.leader, partition.isr, partition.leader_epoch) == (1, (1,), 5)
     ours = OsDisk(str(tmp_path / "ours"))

@@ -23,6 +23,7 @@ class Lane(Enum):
     MARKERS = "markers"
     VERIFY = "verify"
     OFFSETS = "offsets"
+    SHARES = "shares"
 
 
 class Call(Protocol):

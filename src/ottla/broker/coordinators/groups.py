@@ -61,7 +61,8 @@ class Groups(Coordinator["GroupTable"]):
 
     def count(self) -> int:
         """Groups of all shards here."""
-        return sum(len(shard.machine.state.groups) for shard in self.shards.values())
+        states = [shard.machine.state for shard in self.shards.values()]
+        return sum(len(state.groups) + len(state.share_groups) for state in states)
 
     @cached_property
     def _patterns(self) -> "Patterns":
@@ -127,6 +128,9 @@ def settings_of(config: Config) -> "GroupSettings":
             config.ottla_group_consumer_settling_heartbeat_interval_ms
         ),
         group_consumer_short_heartbeat_period_ms=config.ottla_group_consumer_settling_ms,
+        group_share_session_timeout_ms=config.group_share_session_timeout_ms,
+        group_share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        group_share_max_size=config.group_share_max_size,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -52,6 +52,7 @@ async def api_versions(request: ApiVersionsRequest, context: Context) -> ApiVers
 
 
 def served_versions(image: Image) -> ApiVersionsResponse:
+    has_telemetry = bool(image.client_metrics)
     # Produce is told from version 0 on although 3 is the first that is served: librdkafka would otherwise
     # turn compression off (KAFKA-18659).
     keys = [
@@ -61,7 +62,7 @@ def served_versions(image: Image) -> ApiVersionsResponse:
             max_version=route.version_max,
         )
         for key, route in sorted(ROUTES.items())
-        if not route.between_brokers
+        if not route.between_brokers and (has_telemetry or not route.for_telemetry)
     ]
     supported = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)

@@ -1,21 +1,24 @@
 """Settings of topics, brokers and groups: described, altered, listed."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 from ottla import errors
+from ottla.broker.handlers import loggers
 from ottla.broker.requests.context import Context
 from ottla.config.alter import Alteration, Operation
+from ottla.config.definitions import Source
 from ottla.config.describe import (
     Entry,
     describe_broker,
     describe_broker_default,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
 from ottla.metadata import configs as decisions
 from ottla.metadata.configs import ResourceAlterations, ResourceResult
-from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.metadata.names import is_legal
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -44,7 +47,7 @@ from ottla.wire.messages.list_config_resources import (
 )
 
 RESOURCE_UNITS = 500_000  # of work: all settings described in about half a millisecond
-BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 8, 16
+BROKER_LOGGER_RESOURCE = 8
 LISTED_BEFORE_V1 = (CLIENT_METRICS_RESOURCE,)
 KNOWN_RESOURCES = (
     TOPIC_RESOURCE,
@@ -104,14 +107,22 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]
             if not name:
                 raise errors.InvalidRequest("Group name must not be empty")
             return describe_group(image.settings(GROUP_RESOURCE, name), config)
-        case 8 | 16:
-            return []
+        case 8:
+            loggers.check_broker(name, config.node_id)
+            return loggers.describe_loggers()
+        case 16:
+            if not name:
+                raise errors.InvalidRequest("Client metrics subscription name must not be empty")
+            return describe_client_metrics(image.settings(CLIENT_METRICS_RESOURCE, name), config)
         case other:
             raise errors.InvalidRequest(f"Unsupported resource type: {other}")
 
 
 def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
+    documented = (
+        request.include_documentation or entry.source is Source.BROKER_LOGGER
+    )  # as Kafka has it: empty
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -123,7 +134,7 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
             for synonym in synonyms
         ],
         config_type=entry.type,
-        documentation=entry.documentation if request.include_documentation else None,
+        documentation=entry.documentation if documented else None,
     )
 
 
@@ -138,6 +149,60 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
 
 
 async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    return await _loggers_apart(request, context, _alter_incrementally)
+
+
+async def relay_incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    """The controller is at another broker; levels of loggers are this broker's own."""
+
+    async def relay(
+        rest: IncrementalAlterConfigsRequest, context: Context
+    ) -> IncrementalAlterConfigsResponse:
+        return await context.metadata.relay(rest, context.api_version, context.sender)  # type: ignore[return-value]
+
+    return await _loggers_apart(request, context, relay)
+
+
+async def _loggers_apart(
+    request: IncrementalAlterConfigsRequest,
+    context: Context,
+    alter: Callable[[IncrementalAlterConfigsRequest, Context], Awaitable[IncrementalAlterConfigsResponse]],
+) -> IncrementalAlterConfigsResponse:
+    own = [each for each in request.resources if each.resource_type == BROKER_LOGGER_RESOURCE]
+    if not own:
+        return await alter(request, context)
+    answers = [_alter_loggers(each, own, request, context) for each in own]
+    request.resources = [each for each in request.resources if each.resource_type != BROKER_LOGGER_RESOURCE]
+    response = (
+        await alter(request, context) if request.resources else IncrementalAlterConfigsResponse(responses=[])
+    )
+    response.responses = [*answers, *response.responses]
+    return response
+
+
+def _alter_loggers(
+    resource: Any,
+    resources: Sequence[Any],
+    request: IncrementalAlterConfigsRequest,
+    context: Context,
+) -> IncrementalResourceResponse:
+    name = resource.resource_name
+    result = ResourceResult(BROKER_LOGGER_RESOURCE, name)
+    alterations = [Alteration(each.name, each.config_operation, each.value) for each in resource.configs]
+    try:
+        if name in loggers.repeated(resources):
+            raise errors.InvalidRequest("Each resource must appear at most once.")
+        loggers.alter_loggers(name, context.config.node_id, alterations, validate_only=request.validate_only)
+    except errors.ProtocolError as error:
+        result = ResourceResult(BROKER_LOGGER_RESOURCE, name, error)
+    return IncrementalResourceResponse(**_result(result))
+
+
+async def _alter_incrementally(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
     def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
@@ -190,7 +255,7 @@ async def list_config_resources(
         BROKER_RESOURCE: [str(broker_id) for broker_id in image.brokers],
         BROKER_LOGGER_RESOURCE: [str(broker_id) for broker_id in image.brokers],
         TOPIC_RESOURCE: list(image.topics),
-        CLIENT_METRICS_RESOURCE: [],
+        CLIENT_METRICS_RESOURCE: sorted(image.client_metrics),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -63,6 +63,8 @@ def _shards(key_type: int, context: Context) -> Shards[Machine] | None:
             return context.groups
         case 1:
             return context.transactions.coordinator
+        case 2:
+            return context.share_states
         case _:
             return None
 

@@ -16,6 +16,7 @@ from ottla.metadata.names import is_internal
 from ottla.ports import Buffer
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
+from ottla.storage.mirroring import check_sender, validate_batches
 from ottla.storage.validation import (
     RECORD_ERRORS_MAX,
     Accepted,
@@ -39,6 +40,7 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.wire.mirror_frame import is_frame, unpack
 
 ADMIN_CLIENT_ID = "__admin_client"
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
@@ -140,11 +142,15 @@ class _Appending:
             partition, log = self._leader(topic, data)
             partition.traffic.produces += 1
             log_start_offset = log.log_start_offset
-            accepted = self._accept_at_once(records, log)
-            if accepted is None:
-                accepted = await self._accept_in_thread(records, log)
-                partition, log = self._leader(topic, data)  # much may have happened
-            pending = self._write(partition, log, topic, data, accepted)
+            if log.config.mirror_source or is_frame(records):
+                pending = await self._append_mirrored(topic, data, records)
+            else:
+                accepted = self._accept_at_once(records, log)
+                if accepted is None:
+                    accepted = await self._accept_in_thread(records, log)
+                    partition, log = self._leader(topic, data)  # much may have happened
+                    check_sender(log, partition.name, None)
+                pending = self._write(partition, log, topic, data, accepted)
         except Exception as failure:
             error = protocol_error(failure, f"produce to partition {data.index} of {topic.name}")
             response = self._failed(data.index, error, topic)
@@ -154,6 +160,29 @@ class _Appending:
             pending = _Pending(response)
         await self._context.pace(PARTITION_UNITS + len(records) + self._unpacked_at_once)
         return pending
+
+    async def _append_mirrored(
+        self, topic: TopicProduceData, data: PartitionProduceData, records: Buffer
+    ) -> _Pending:
+        """To a mirror: its link's batches, or nothing. Checked in a thread, since there may be many."""
+        partition, log = self._leader(topic, data)
+        frame = unpack(records) if is_frame(records) else None
+        check_sender(log, partition.name, frame)
+        assert frame is not None
+        if self._acks != ACKS_ALL:
+            raise errors.InvalidRequiredAcks("a mirror writes with acks=all")
+        limit, batches = unpacked_bytes_max(log.config), frame.batches
+        if len(batches) > UNPACKED_AT_ONCE_MAX or is_compressed(batches):
+            await self._context.heavy_work.run(lambda: validate_batches(batches, limit=limit))
+            partition, log = self._leader(topic, data)  # much may have happened
+            check_sender(log, partition.name, frame)
+        else:
+            validate_batches(batches, limit=limit)
+        end = partition.append_mirrored(frame, now_ms=self._context.clock.now_ms())
+        response = PartitionProduceResponse(
+            index=data.index, base_offset=end, log_start_offset=log.log_start_offset, log_append_time_ms=-1
+        )
+        return _Pending(response, partition, end, partition.tenure)
 
     def _leader(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, Log]:
         name = topic.name or self._context.metadata.topic_name(topic.topic_id)

@@ -112,4 +112,4 @@ def _note(question: Question, allowed: bool) -> None:
             "resource": question.name,
             "decision": "allowed" if allowed else "denied",
         }
-        audit_logger.log(level, "%s", json.dumps(line))
+        audit_logger.log(level, "%s", json.dumps(line), extra={"fields": line})

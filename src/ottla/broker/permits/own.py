@@ -259,7 +259,8 @@ async def consumer_group_describe(request: Any, context: Context, handler: Handl
         names = {
             each.topic_name
             for member in group.members
-            for assignment in (member.assignment, member.target_assignment)
+            for assignment in (member.assignment, getattr(member, "target_assignment", None))
+            if assignment is not None  # share groups have no other target
             for each in assignment.topic_partitions
         } | {name for member in group.members for name in member.subscribed_topic_names}
         if not all(context.allows(DESCRIBE, TOPIC, name) for name in names):

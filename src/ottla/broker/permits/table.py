@@ -70,6 +70,18 @@ PERMITS: dict[str, Permit] = {
     "DescribeGroups": parts("groups", named(DESCRIBE, GROUP), errors.GroupAuthorizationFailed),
     "ConsumerGroupDescribe": own.consumer_group_describe,
     "DeleteGroups": parts("groups_names", named(DELETE, GROUP), errors.GroupAuthorizationFailed),
+    "ShareGroupHeartbeat": own.consumer_group_heartbeat,
+    "ShareGroupDescribe": own.consumer_group_describe,
+    "ShareFetch": _GROUP_MEMBER,  # and READ on each topic: in the handler
+    "ShareAcknowledge": _GROUP_MEMBER,
+    "DescribeShareGroupOffsets": free,  # DESCRIBE on each group and topic: in the handler
+    "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ, name="topic_name")),
+    "DeleteShareGroupOffsets": whole(DELETE, GROUP, "group_id"),  # and READ on each topic: in the handler
+    "InitializeShareGroupState": cluster(CLUSTER_ACTION),
+    "ReadShareGroupState": cluster(CLUSTER_ACTION),
+    "WriteShareGroupState": cluster(CLUSTER_ACTION),
+    "DeleteShareGroupState": cluster(CLUSTER_ACTION),
+    "ReadShareGroupStateSummary": cluster(CLUSTER_ACTION),
     "InitProducerId": own.init_producer_id,
     "AddPartitionsToTxn": own.add_partitions_to_txn,
     "AddOffsetsToTxn": both(_TRANSACTION, _GROUP_MEMBER),
@@ -100,6 +112,8 @@ PERMITS: dict[str, Permit] = {
     "RenewDelegationToken": free,
     "ExpireDelegationToken": free,
     "DescribeDelegationToken": free,
+    "GetTelemetrySubscriptions": free,
+    "PushTelemetry": free,
 }
 
 

@@ -237,7 +237,13 @@ class Authentication:
         """Late, so that passwords cannot be tried at the speed of the network."""
         self._exchange = None
         self._counts[FAILED_LOGINS] += 1
-        logger.warning("failed login from %s with %s: %s", self._address, self._mechanism, error.message)
+        logger.warning(
+            "failed login from %s with %s: %s",
+            self._address,
+            self._mechanism,
+            error.message,
+            extra={"fields": {"client": self._address, "mechanism": self._mechanism}},
+        )
 
         def leave() -> None:
             answer()

@@ -13,6 +13,7 @@ from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.requests.client import Client, Sender
 from ottla.broker.requests.memory import PLENTY, Memory
+from ottla.broker.sharing.states import ShareStateShards
 from ottla.broker.stepping import HeavyWork, Turns
 from ottla.broker.transactions.transactions import Transactions
 from ottla.config.settings import Config
@@ -21,6 +22,8 @@ from ottla.wire.compression import Scratch
 
 if TYPE_CHECKING:  # most brokers have none of them
     from ottla.broker.permits.access import Access
+    from ottla.broker.sharing.sharing import Sharing
+    from ottla.broker.telemetry import Telemetry
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
@@ -40,6 +43,8 @@ class Context:
     groups: Groups
     transactions: Transactions
     sessions: FetchSessions
+    share_states: ShareStateShards
+    sharing_of: Callable[[], "Sharing"]  # made with the first share group
     throttles: Throttles
     isr: IsrKeeper
     housekeeping: Housekeeping
@@ -47,6 +52,7 @@ class Context:
     heavy_work: HeavyWork  # batches that take too long for the loop
     pattern_work: HeavyWork  # topics that fit a pattern
     scratch: Scratch  # for the records of one batch while it is checked
+    get_telemetry: "Callable[[], Telemetry]"  # imported when first used
     access: "Access | None" = None  # None: there is no authorizer, and everything is allowed
     quotas: "Quotas | None" = None
     tokens: "Tokens | None" = None
@@ -58,6 +64,14 @@ class Context:
         if not self.client.is_peer and not self.memory.takes(self.parsed_bytes):
             return 0
         return min(wanted_ms, self.config.ottla_fetch_max_wait_ms)
+
+    @property
+    def telemetry(self) -> "Telemetry":
+        return self.get_telemetry()
+
+    @property
+    def sharing(self) -> "Sharing":
+        return self.sharing_of()
 
     @property
     def sender(self) -> Sender:

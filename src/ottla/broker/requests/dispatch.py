@@ -87,11 +87,13 @@ class Dispatcher:
     def on_disconnected(self, client: Client) -> None:
         """What belongs to a connection goes with it."""
         self.broker.sessions.on_disconnected(client)
+        if self.broker.shares:
+            self.broker.sharing.on_disconnected(client)
 
     def _handler_of(self, route: Route, client: Client, request: Message) -> Handler:
         handler = route.handler
         if route.by_controller and not self.broker.metadata.is_controller_here:
-            handler = _relayed
+            handler = route.relayed or _relayed
         access = self.broker.access
         if access is None:
             return handler

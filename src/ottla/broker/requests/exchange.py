@@ -165,7 +165,13 @@ class Exchange:
     def _encoded(self, frame: codec.Gather | None, error: BaseException | None) -> None:
         if frame is None:
             api, version = self.route.api, self.header.api_version
-            logger.error("the answer to %s v%d is wrong", api.name, version, exc_info=error)
+            logger.error(
+                "the answer to %s v%d is wrong",
+                api.name,
+                version,
+                exc_info=error,
+                extra={"fields": self._about()},
+            )
             self.give_up("there is no answer to its request")
             return
         self.client.work.spend(work_units(frame))
@@ -202,9 +208,26 @@ class Exchange:
     def _refusal(self, error: BaseException) -> Message:
         api, version = self.route.api, self.header.api_version
         if not isinstance(error, ProtocolError):
-            logger.error("%s v%d of %s failed", api.name, version, self.header.client_id, exc_info=error)
+            logger.error(
+                "%s v%d of %s failed",
+                api.name,
+                version,
+                self.header.client_id,
+                exc_info=error,
+                extra={"fields": self._about()},
+            )
             error = UnknownServerError()
         return refusal(api, version, self._request, error)
+
+    def _about(self) -> dict[str, object]:
+        client, header = self.client, self.header
+        return {
+            "client": f"{client.host}:{client.port}",
+            "client_id": header.client_id,
+            "principal": client.principal,
+            "api": self.route.api.name,
+            "version": header.api_version,
+        }
 
     def _refuse_part(self, part: Message, error: Exception) -> Message:
         api, version = self.route.api, self.header.api_version

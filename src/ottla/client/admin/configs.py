@@ -13,6 +13,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 TYPES = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 SOURCES = {
@@ -117,6 +118,19 @@ async def alter(
                 )
 
     await cluster.retrying(attempt, f"the settings of {kind} {name} could not be changed")
+
+
+async def resources(cluster: Cluster, kind: str) -> list[str]:
+    """Names of what has settings of the kind."""
+    request = ListConfigResourcesRequest(resource_types=[type_of(kind)])
+
+    async def attempt() -> list[str]:
+        answer = await cluster.ask(request)
+        if answer.error_code:
+            raise error_for(answer.error_code, f"{kind}: {errors.NAMES.get(answer.error_code)}")
+        return [each.resource_name for each in answer.config_resources]
+
+    return await cluster.retrying(attempt, f"settings of {kind} could not be listed")
 
 
 def type_of(kind: str) -> int:

@@ -144,6 +144,10 @@ class Admin:
         work = configs.describe(self.cluster, kind, name, keys=keys, documentation=documentation)
         return self._run(work)
 
+    def list_config_resources(self, kind: str) -> list[str]:
+        """Names of the topics, brokers, groups or client-metrics that have settings."""
+        return self._run(configs.resources(self.cluster, kind))
+
     def alter_configs(
         self,
         kind: str,

@@ -102,7 +102,8 @@ def _after_fork() -> None:
         engine.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -94,6 +94,7 @@ class ColumnBatch(Batch):
         rows, numbers = self.rows.slice(first, count), self._numbers.slice(first, count)
         (half,) = cut(self.partition, rows, numbers, self._encoding, self._outcomes, batch_bytes=_NO_BOUND)
         half.sequence = -1 if self.sequence < 0 else (self.sequence + first) & 0x7FFFFFFF
+        half.producer = self.producer
         half._parent = self
         return half
 

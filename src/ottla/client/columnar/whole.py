@@ -21,7 +21,7 @@ class Written(NamedTuple):
 
     partition: TopicPartition
     base_offset: int
-    count: int
+    records: int
     attached: Any
 
 

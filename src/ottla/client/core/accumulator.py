@@ -96,6 +96,7 @@ class Accumulator(Generic[R]):
         self._room = monitor()
         self._flushing = 0
         self._unsettled: set[Batch] = set()  # until their callbacks have been called
+        self.waited_s = 0.0  # for room: what back-pressure has cost the callers
         self._closed = False
         self.queues: dict[TopicPartition, Queue] = {}
 
@@ -126,7 +127,11 @@ class Accumulator(Generic[R]):
 
     def _take(self, size: int, wait_ms: int) -> bool:
         """A record larger than the whole buffer goes alone. Nobody would send what comes after the close."""
-        taken = self._room.wait_for(lambda: self._closed or self._buffer.take(size), wait_ms / 1000)
+        taken = self._closed or self._buffer.take(size)
+        if not taken and wait_ms > 0:
+            began = self._now()
+            taken = self._room.wait_for(lambda: self._closed or self._buffer.take(size), wait_ms / 1000)
+            self.waited_s += self._now() - began
         if self._closed:
             raise IllegalState("the producer is closed")
         return taken

@@ -110,6 +110,7 @@ class Batch:
             for record in part:
                 half.add(Row(record.timestamp, record.key, record.value, record.headers))
             half.sequence = -1 if self.sequence < 0 else (self.sequence + first) & 0x7FFFFFFF
+            half.producer = self.producer  # or the sender would give it a sequence behind all others
             half._parent = self
         self._parts = halves
         return halves

@@ -72,6 +72,7 @@ class ProducerCore(Generic[R]):
         self._sender = Sender(self._cluster, self._accumulator, self._identity)
         self._sending: Task[None] | None = None
         self._routes: dict[str, Route] = {}
+        self._is_traced = settings.ottla_trace_context
         # Bytes and nothing need no call of ours on their way into the batch.
         self._direct = self._key_bytes is by_type and self._value_bytes is by_type
 
@@ -155,6 +156,7 @@ class ProducerCore(Generic[R]):
             "requests-in-flight": self._sender.in_flight,
             "buffer-total-bytes": self.settings.buffer_memory,
             "buffer-available-bytes": available,
+            "bufferpool-wait-time-ns-total": round(self._accumulator.waited_s * 1e9),
         }
         return self._sender.counts.named() | here
 

@@ -66,7 +66,7 @@ def quoted(schema: str, table: str) -> str:
 
 def types(connection: Connection) -> dict[int, Type]:
     rows = connection.execute(_TYPES).fetchall()
-    return {row[0]: Type(*row[:6], tuple(row[6])) for row in rows}
+    return {row[0]: Type._make((*row[:6], tuple(row[6]))) for row in rows}
 
 
 def table(connection: Connection, schema: str, name: str) -> Table | None:
@@ -129,9 +129,13 @@ def captured(connection: Connection, selection: Selection) -> list[tuple[str, st
     return sorted(names, key=lambda name: selection.order(*name))
 
 
-_LITERAL = re.compile(r"^\(*(?:'((?:[^']|'')*)'|(-?[0-9.]+(?:e[+-]?\d+)?|true|false))\)*(?:::[\w\s\"().,\[\]]+)?\)*$", re.I)
+_LITERAL = re.compile(
+    r"^\(*(?:'((?:[^']|'')*)'|(-?[0-9.]+(?:e[+-]?\d+)?|true|false))\)*(?:::[\w\s\"().,\[\]]+)?\)*$", re.I
+)
 _COUNTER = re.compile(r"^nextval\(", re.I)
-_NOW = re.compile(r"^\(*(now\(\)|current_timestamp|localtimestamp|current_date|transaction_timestamp\(\))", re.I)
+_NOW = re.compile(
+    r"^\(*(now\(\)|current_timestamp|localtimestamp|current_date|transaction_timestamp\(\))", re.I
+)
 
 
 def default_text(expression: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ottla.connect.debezium import CREATED, DELETED, TRUNCATED, UPDATED, transaction_event
 from ottla.connect.errors import ConnectError
 from ottla.connect.postgres.pgoutput import (
+    PASSED,
     Begin,
     Commit,
     Delete,
@@ -45,7 +46,9 @@ class Capture:
     skipped: frozenset[str] = frozenset({TRUNCATED})
     transactions: bool = False
 
-    def source(self, table: CapturedTable, time_us: int, xid: int, lsn: int, sequence: str, snapshot: str) -> dict[str, Any]:
+    def source(
+        self, table: CapturedTable, time_us: int, xid: int, lsn: int, sequence: str, snapshot: str
+    ) -> dict[str, Any]:
         return {
             "version": self.version,
             "connector": "postgresql",
@@ -78,7 +81,11 @@ class _Transaction:
 
 class Translator:
     def __init__(
-        self, capture: Capture, tables: Callable[[Relation], CapturedTable | None], order: KeyOrder, progress: Progress
+        self,
+        capture: Capture,
+        tables: Callable[[Relation], CapturedTable | None],
+        order: KeyOrder,
+        progress: Progress,
     ) -> None:
         self._capture, self._tables, self._order = capture, tables, order
         self._captured: dict[int, CapturedTable | None] = {}
@@ -101,7 +108,8 @@ class Translator:
                 case Relation():
                     self._captured[message.oid] = self._tables(message)
                 case _:
-                    pass
+                    if message is PASSED and self._transaction is not None:
+                        self._transaction.index += 1
         if self._transaction is not None:  # cut in its middle
             index = max(self._transaction.index, self._transaction.skip)
             self.progress = replace(self.progress, index=index)
@@ -180,7 +188,11 @@ class Translator:
             self._remove(table, table.key(before), before)
 
     def _remove(
-        self, table: CapturedTable, key: dict[str, Any], before: dict[str, Any], headers: tuple[Header, ...] = ()
+        self,
+        table: CapturedTable,
+        key: dict[str, Any],
+        before: dict[str, Any],
+        headers: tuple[Header, ...] = (),
     ) -> None:
         self._add(table, DELETED, key, before, None, headers)
         if self._capture.tombstones and DELETED not in self._capture.skipped:
@@ -265,7 +277,9 @@ class Translator:
 
 
 def keys_to_compare(
-    messages: Sequence[tuple[int, Message]], tables: Callable[[Relation], CapturedTable | None], names: frozenset[str]
+    messages: Sequence[tuple[int, Message]],
+    tables: Callable[[Relation], CapturedTable | None],
+    names: frozenset[str],
 ) -> dict[str, set[KeyTexts]]:
     """The keys of all changes to these tables: for a KeyOrder that asks the database once for all of them."""
     captured: dict[int, CapturedTable] = {}

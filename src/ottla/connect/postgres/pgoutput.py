@@ -94,6 +94,12 @@ class Other(NamedTuple):
     kind: str
 
 
+CHANGES = frozenset((b"I", b"U", b"D", b"T"))
+CHANGE_KINDS = frozenset(b"IUDT")
+PASSED: Final = Other(
+    "a change that was written before"
+)  # stands for it in the count of a transaction's changes
+
 Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Other
 
 

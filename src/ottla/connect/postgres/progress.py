@@ -60,7 +60,9 @@ class Progress:
     remaining: tuple[str, ...] = ()  # tables whose snapshot is not complete, the current one first
     upto: KeyTexts | None = None  # of the current table's keys, these are read
     chunk: Chunk | None = None  # the last one, while the log has not passed it
-    unseen: tuple[int, ...] = ()  # transactions whose changes were left to the snapshot, and which it may not see yet
+    unseen: tuple[
+        int, ...
+    ] = ()  # transactions whose changes were left to the snapshot, and which it may not see yet
     begun: bool = False  # the snapshot's first row is written
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.connect.settings import BOOLEAN, HIGH, INT, LIST, LOW, LONG, PASSWORD, Setting
+from ottla.connect.settings import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, Setting
 from ottla.connect.spi import Config
 
 _NAME = r"lower-case letters, digits and underscores"

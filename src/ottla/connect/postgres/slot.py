@@ -46,7 +46,8 @@ class Slot:
         """The position that it begins at. Waits for transactions that write now."""
         _need_logical(connection)
         row = connection.execute(
-            "SELECT (lsn - '0/0'::pg_lsn)::bigint FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (self.name,)
+            "SELECT (lsn - '0/0'::pg_lsn)::bigint FROM pg_create_logical_replication_slot(%s, 'pgoutput')",
+            (self.name,),
         ).fetchone()
         assert row is not None
         return int(row[0])
@@ -88,7 +89,7 @@ class Slot:
         with connection.transaction(), connection.cursor(name="ottla_changes", binary=True) as cursor:
             cursor.execute(query)
             while rows := cursor.fetchmany(_FETCH_ROWS):
-                yield from rows  # type: ignore[misc]
+                yield from rows
 
     def advance(self, connection: Connection, lsn: int) -> None:
         """What is before `lsn` is not needed any more."""
@@ -104,8 +105,8 @@ class Slot:
         name = sql.Identifier(self.publication)
         if row is None and mode == "disabled":
             raise ConfigError(
-                f"there is no publication {self.publication}, and publication.autocreate.mode=disabled forbids to create"
-                " it; CREATE PUBLICATION, or set filtered"
+                f"there is no publication {self.publication}, and publication.autocreate.mode=disabled forbids to"
+                " create it; CREATE PUBLICATION, or set filtered"
             )
         listed = sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
         if row is None and mode == "all_tables":
@@ -117,7 +118,8 @@ class Slot:
 
     def _published(self, connection: Connection) -> set[tuple[str, str]]:
         rows = connection.execute(
-            "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = %s", (self.publication,)
+            "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = %s",
+            (self.publication,),
         )
         return {(row[0], row[1]) for row in rows}
 

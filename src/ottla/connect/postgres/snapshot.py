@@ -61,14 +61,16 @@ def read_chunk(
         table = catalog.table(connection, schema, name)
         assert table is not None
         rows = _rows(connection, table, progress.upto, rows_max + 1)
-        return ChunkRows(table, rows[:rows_max], len(rows) <= rows_max, visible, visible.xmax, shown[2], shown[1])
+        return ChunkRows(
+            table, rows[:rows_max], len(rows) <= rows_max, visible, visible.xmax, shown[2], shown[1]
+        )
     return None
 
 
 def _rows(connection: Connection, table: Table, after: KeyTexts | None, rows_max: int) -> list[Row]:
     """COPY writes values as the log does; a cast to text would not (booleans, trailing blanks of char)."""
     key = sql.SQL(", ").join(map(sql.Identifier, table.key))
-    where = sql.SQL("")
+    where: sql.Composable = sql.SQL("")
     if after is not None:
         bound = sql.SQL(", ").join(map(sql.Literal, after))
         where = sql.SQL("WHERE ROW({}) > ROW({})").format(key, bound)
@@ -120,7 +122,9 @@ class ComparedKeys:
             collate = sql.SQL(f" COLLATE {collation}" if collation else "")
             terms.append(sql.SQL(f"k.c{i}::{type_name}") + collate)
             limits.append(sql.Literal(bound[i]) + sql.SQL(f"::{type_name}") + collate)
-        query = sql.SQL("SELECT ROW({}) <= ROW({}) FROM unnest({}) WITH ORDINALITY AS k({}, n) ORDER BY k.n").format(
+        query = sql.SQL(
+            "SELECT ROW({}) <= ROW({}) FROM unnest({}) WITH ORDINALITY AS k({}, n) ORDER BY k.n"
+        ).format(
             sql.SQL(", ").join(terms),
             sql.SQL(", ").join(limits),
             sql.SQL(", ").join([sql.SQL("%s::text[]")] * len(names)),

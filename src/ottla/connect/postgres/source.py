@@ -7,7 +7,7 @@ their transaction in Kafka has ended, and then the slot moves on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
@@ -17,12 +17,15 @@ import psycopg
 from psycopg import sql
 
 import ottla
+from ottla.connect.converters import Converter
+from ottla.connect.converters.json import JsonConverter
 from ottla.connect.debezium import READ, TRUNCATED, heartbeat
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.postgres import catalog, slot
 from ottla.connect.postgres.catalog import Connection, Selection
 from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
-from ottla.connect.postgres.pgoutput import Message, Relation, decode
+from ottla.connect.postgres.encoding import EncodingTranslator, TableEncoder
+from ottla.connect.postgres.pgoutput import CHANGE_KINDS, CHANGES, PASSED, Message, Relation, decode
 from ottla.connect.postgres.progress import Progress, Visible
 from ottla.connect.postgres.settings import SETTINGS, connection_string
 from ottla.connect.postgres.slot import Slot, SlotState
@@ -30,6 +33,8 @@ from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, NotVisibleY
 from ottla.connect.postgres.tables import CapturedTable, described_by
 from ottla.connect.postgres.values import Modes
 from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
+from ottla.connect.tasks.conversion import Converters
+from ottla.connect.transforms import Transforms
 
 _logger = logging.getLogger(__name__)
 # What the texts of values look like, here and in the log.
@@ -71,16 +76,20 @@ class PostgresSource(Source):
             config["unavailable.value.placeholder"],
             config["money.fraction.digits"],
         )
+        self._converters = _json_converters(config, self._capture)
+        self._encoders: dict[int, TableEncoder] = {}
         self._connection: Connection | None = None
         self._tables: dict[Relation, CapturedTable | None] = {}
-        self._quiet_lsn: int | None = None  # up to here the log was read, and had nothing for us
+        self._quiet: tuple[int, Progress] | None = None  # the log up to here had nothing behind this position
         self._heartbeat_at = monotonic()
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
         unknown = set(config["skipped.operations"]) - {"c", "u", "d", TRUNCATED, "none"}
         if unknown:
-            return {"skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"}
+            return {
+                "skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"
+            }
         return {}
 
     def partitions(self) -> Iterable[Json]:
@@ -98,9 +107,13 @@ class PostgresSource(Source):
             return self._read_log(connection, progress, limit)
 
     def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
-        with self._connected() as connection:
-            for _, offset in offsets:
-                self._slot.advance(connection, offset["lsn"])
+        """The slot moves on. If it cannot, it moves later: changes that come again are known by their position."""
+        try:
+            with self._connected() as connection:
+                for _, offset in offsets:
+                    self._slot.advance(connection, offset["lsn"])
+        except RetriableError as error:
+            _logger.info("the slot %s could not be moved: %s", self._slot.name, error)
 
     def slot_state(self) -> SlotState | None:
         """For watching: how much log the server keeps for the slot, and how far the slot is behind."""
@@ -155,7 +168,9 @@ class PostgresSource(Source):
         types = catalog.types(connection)
         return CapturedTable(self._prefix, chunk.table, chunk.table.key, types, self._modes)
 
-    def _snapshot_records(self, table: CapturedTable, chunk: ChunkRows, progress: Progress) -> list[SourceRecord]:
+    def _snapshot_records(
+        self, table: CapturedTable, chunk: ChunkRows, progress: Progress
+    ) -> list[SourceRecord]:
         records = []
         sequence = f'[null,"{chunk.lsn}"]'
         for i, texts in enumerate(chunk.rows):
@@ -169,17 +184,14 @@ class PostgresSource(Source):
 
     def _read_log(self, connection: Connection, progress: Progress, limit: Limit) -> Batch | None:
         flushed = self._flushed(connection)
-        is_quiet = flushed == self._quiet_lsn and progress.chunk is None
-        if is_quiet and not self._is_heartbeat_due():
+        if self._quiet == (flushed, progress) and not self._is_heartbeat_due():
             return None
         mark = self._mark(connection, progress, flushed)
         self._slot.checked(connection, progress.lsn)
-        messages, is_complete = self._messages(connection, limit)
-        translator = Translator(self._capture, self._table_of(connection), self._order(connection, messages, progress), progress)
-        translator.run(messages)
-        after = translator.progress
+        self._slot.advance(connection, progress.lsn)  # in case `committed` was not called for this offset
+        translator, encoded, is_complete = self._translated(connection, progress, limit)
+        after = translator.progress.passed(translator.progress.lsn)
         if is_complete:
-            self._quiet_lsn = flushed
             reached = flushed if mark is None else max(flushed, mark)
             after = after.passed(reached)
             if mark is not None and after.index == 0 and mark > after.lsn:
@@ -189,7 +201,28 @@ class PostgresSource(Source):
         if mark is not None and self._is_heartbeat_due():
             records.append(heartbeat(self.config["heartbeat.topics.prefix"], self._prefix))
             self._heartbeat_at = monotonic()
-        return None if after == progress and not records else Batch(records, after.to_json())
+        if after == progress and not records and not encoded:
+            self._quiet = (flushed, progress) if is_complete else None
+            return None
+        return Batch(records, after.to_json(), encoded=encoded)
+
+    def _translated(
+        self, connection: Connection, progress: Progress, limit: Limit
+    ) -> tuple[Translator, list[Any], bool]:
+        """As records, or as columns of bytes if converters and progress allow; and whether the log's end is reached."""
+        tables = self._table_of(connection)
+        if self._converters is not None and not progress.remaining and progress.chunk is None:
+            order = ComparedKeys(connection)
+            encoding = EncodingTranslator(
+                self._capture, tables, order, progress, self._converters, self._encoders
+            )
+            portion = _Portion(self._slot.peek(connection, limit.records), progress.index, limit)
+            encoding.run_bytes(portion)
+            return encoding, encoding.rows(), portion.is_complete
+        messages, is_complete = self._messages(connection, progress, limit)
+        translator = Translator(self._capture, tables, self._order(connection, messages, progress), progress)
+        translator.run(messages)
+        return translator, [], is_complete
 
     def _mark(self, connection: Connection, progress: Progress, flushed: int) -> int | None:
         """Written when the slot should move although no change of ours has come."""
@@ -202,18 +235,21 @@ class PostgresSource(Source):
 
     def _is_heartbeat_due(self) -> bool:
         interval_ms = self.config["heartbeat.interval.ms"]
-        return interval_ms > 0 and (monotonic() - self._heartbeat_at) * 1000 >= interval_ms
+        return bool(interval_ms > 0 and (monotonic() - self._heartbeat_at) * 1000 >= interval_ms)
 
-    def _messages(self, connection: Connection, limit: Limit) -> tuple[list[tuple[int, Message]], bool]:
-        """From the slot's position on, and whether that is all there is."""
-        messages: list[tuple[int, Message]] = []
-        size = 0
-        for lsn, data in self._slot.peek(connection, limit.records):
-            messages.append((lsn, decode(data)))
-            size += len(data)
-            if len(messages) >= limit.records or size >= limit.bytes:
-                return messages, False
-        return messages, True
+    def _messages(
+        self, connection: Connection, progress: Progress, limit: Limit
+    ) -> tuple[list[tuple[int, Message]], bool]:
+        """From the slot's position on, and whether that is all there is. What was written before does not count."""
+        portion = _Portion(self._slot.peek(connection, limit.records), progress.index, limit)
+        passed, messages = progress.index, []
+        for lsn, data in portion:
+            if passed and data[:1] in CHANGES:
+                passed -= 1
+                messages.append((lsn, decode(data) if self._capture.transactions else PASSED))
+            else:
+                messages.append((lsn, decode(data)))
+        return messages, portion.is_complete
 
     def _table_of(self, connection: Connection) -> Callable[[Relation], CapturedTable | None]:
         def find(relation: Relation) -> CapturedTable | None:
@@ -276,15 +312,46 @@ class PostgresSource(Source):
                 lock_ms = self.config["snapshot.lock.timeout.ms"]
                 connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(lock_ms)))
                 self._connection = connection
-                self._quiet_lsn = None
+                self._quiet = None
             yield self._connection
         except psycopg.Error as error:
             self.close()
             raise _translated(error, self.config) from error
 
 
+class _Portion:
+    """Messages up to a limit of changes and bytes. The first `passed` changes were written before and do not count."""
+
+    def __init__(self, messages: Iterator[tuple[int, bytes]], passed: int, limit: Limit) -> None:
+        self._messages, self._passed, self._limit = messages, passed, limit
+        self.is_complete = False  # the log has no more
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        count, size = -self._passed, 0
+        for message in self._messages:
+            yield message
+            if message[1][0] in CHANGE_KINDS:
+                count += 1
+                size += len(message[1]) if count > 0 else 0
+                if count >= self._limit.records or size >= self._limit.bytes:
+                    return
+        self.is_complete = True
+
+
 def _skipped(words: Sequence[str]) -> frozenset[str]:
     return frozenset() if "none" in words else frozenset(words)
+
+
+def _json_converters(
+    config: Config, capture: Capture
+) -> tuple[JsonConverter, JsonConverter, Converter] | None:
+    """If events can be written as JSON straight from the log: nothing looks at them in between."""
+    if "transforms" not in config or capture.transactions or Transforms(config).is_set:
+        return None  # without settings of the framework this is not a task, but a test or a check
+    made = Converters(config)
+    if isinstance(made.key, JsonConverter) and isinstance(made.value, JsonConverter):
+        return made.key, made.value, made.header
+    return None
 
 
 def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
@@ -297,8 +364,14 @@ def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
 
 
 def _translated(error: psycopg.Error, config: Config) -> ConnectError:
-    where = f"PostgreSQL at {config['database.hostname']}:{config['database.port']}/{config['database.dbname']}"
+    where = (
+        f"PostgreSQL at {config['database.hostname']}:{config['database.port']}/{config['database.dbname']}"
+    )
     text = " ".join(str(error).split())
-    if isinstance(error, psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidAuthorizationSpecification):
-        return ConfigError(f"{where} refuses: {text}; database.user needs REPLICATION and SELECT on the tables")
+    if isinstance(
+        error, psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidAuthorizationSpecification
+    ):
+        return ConfigError(
+            f"{where} refuses: {text}; database.user needs REPLICATION and SELECT on the tables"
+        )
     return RetriableError(f"{where}: {text}")

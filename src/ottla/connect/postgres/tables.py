@@ -30,9 +30,10 @@ SOURCE = source_schema(
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class RowColumn:
     place: int  # in the row
     name: str
+    schema: Schema
     codec: Codec
     missing: Any  # for a value that is not known: NULL, or a zero where NULL is not allowed
 
@@ -52,14 +53,15 @@ class CapturedTable:
         self.full_name = f"{table.schema}.{table.name}"
         topic = f"{prefix}.{self.full_name}"
         fields: list[Field] = []
-        self._columns: list[_Column] = []
+        self.columns: list[RowColumn] = []
+        self.width = len(table.columns)  # of a row, with columns that are not captured
         for place, column in enumerate(table.columns):
             found = codec(types, column.type_oid, column.modifier, modes)
             if found is not None:
                 schema = _column_schema(column, found)
                 missing = found.zero if column.is_required and not schema.has_default else None
                 fields.append(Field(column.name, schema))
-                self._columns.append(_Column(place, column.name, found, missing))
+                self.columns.append(RowColumn(place, column.name, schema, found, missing))
         row = Schema("STRUCT", optional=True, name=f"{topic}.Value", fields=tuple(fields))
         by_name = {each.name: each.schema for each in fields}
         lost = [name for name in key if name not in by_name]
@@ -73,7 +75,10 @@ class CapturedTable:
         self.key_names = tuple(key)
         places = {column.name: place for place, column in enumerate(table.columns)}
         self.key_places = tuple(places[name] for name in key)
-        self._plan = [(each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing) for each in self._columns]
+        self._plan = [
+            (each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing)
+            for each in self.columns
+        ]
 
     def row(self, texts: Row, before: Row | None = None) -> dict[str, Any]:
         """The values of a row; `before` has those that the log left out of the new row, if it is whole."""
@@ -88,7 +93,9 @@ class CapturedTable:
                 try:
                     values[name] = parse(text)
                 except (ValueError, ArithmeticError, IndexError, OttlaError) as error:
-                    raise ConnectError(f"{self.full_name}.{name}: cannot read {text[:100]!r}: {error}") from error
+                    raise ConnectError(
+                        f"{self.full_name}.{name}: cannot read {text[:100]!r}: {error}"
+                    ) from error
             else:
                 values[name] = missing if unavailable is None else unavailable
         return values
@@ -125,7 +132,9 @@ def described_by(relation: Relation, now: Table | None) -> Table:
         current = now.column(column.name) if now else None
         is_required = current.is_required if current else False
         default = current.default if current else None
-        columns.append(TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default))
+        columns.append(
+            TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default)
+        )
     return Table(relation.schema, relation.table, tuple(columns), key_of(relation, now))
 
 

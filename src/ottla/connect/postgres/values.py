@@ -21,6 +21,8 @@ from ottla.connect.schema import Schema
 
 Parse = Callable[[str], Any]
 _DAY_US = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 # What the JDBC driver takes for infinity, and so Debezium.
 _INFINITY_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
@@ -28,10 +30,10 @@ _INFINITY_DAYS = {"infinity": 2**31 - 1, "-infinity": -(2**31)}
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 _MONTH_US = 2_629_800_000_000  # 30.4375 days, as Debezium counts
 _BITS_UNLIMITED = 2**31 - 1
-_STRINGS = frozenset(
-    "text varchar bpchar name char citext inet cidr macaddr macaddr8 int4range int8range numrange tsrange tstzrange"
-    " daterange".split()
-)
+_STRINGS = frozenset({
+    "text", "varchar", "bpchar", "name", "char", "citext", "inet", "cidr", "macaddr", "macaddr8",
+    "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
+})  # fmt: skip
 _TAGGED = {
     "uuid": "io.debezium.data.Uuid",
     "json": "io.debezium.data.Json",
@@ -74,6 +76,7 @@ class Codec(NamedTuple):
     parse: Parse
     unavailable: Any = None
     zero: Any = None  # for a value that is not known, where NULL is not allowed
+    is_plain_decimal: bool = False  # a text of as many digits behind the point as the schema's scale
 
 
 def codec(types: Mapping[int, Type], oid: int, modifier: int, modes: Modes) -> Codec | None:
@@ -87,7 +90,9 @@ def codec(types: Mapping[int, Type], oid: int, modifier: int, modes: Modes) -> C
         return _array(types, kind, modifier, modes)
     if kind.kind == "e":
         allowed = {"allowed": ",".join(kind.labels)}
-        return _text(Schema(schemas.STRING, name="io.debezium.data.Enum", version=1, parameters=allowed), modes)
+        return _text(
+            Schema(schemas.STRING, name="io.debezium.data.Enum", version=1, parameters=allowed), modes
+        )
     if kind.name in _STRINGS:
         return _text(schemas.string(), modes)
     if kind.name in _TAGGED:
@@ -118,6 +123,10 @@ def _number(schema: Schema, parse: Parse, zero: Any) -> Callable[[int, Modes], C
     return lambda _modifier, _modes: Codec(schema, parse, None, zero)
 
 
+def is_true(text: str) -> bool:
+    return text == "t"
+
+
 def _numeric(modifier: int, modes: Modes) -> Codec:
     if modes.decimals == "string":
         return Codec(schemas.string(), str, None, "")
@@ -131,9 +140,23 @@ def _numeric(modifier: int, modes: Modes) -> Codec:
     return _decimal(replace(schemas.decimal(scale), parameters=parameters), scale)
 
 
+def unscaled_bytes(text: str, scale: int) -> bytes | None:
+    """What Connect stores for a decimal that PostgreSQL has written with `scale` digits; None for NaN and its like."""
+    if text in _NOT_NUMBERS:
+        return None
+    unscaled = int(text.replace(".", "")) if scale >= 0 else int(text) // 10**-scale
+    return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
 def _decimal(schema: Schema, scale: int) -> Codec:
     step = Decimal(1).scaleb(-scale)
-    return Codec(schema, lambda text: None if text in _NOT_NUMBERS else Decimal(text).quantize(step), None, step * 0)
+    return Codec(
+        schema,
+        lambda text: None if text in _NOT_NUMBERS else Decimal(text).quantize(step),
+        None,
+        step * 0,
+        is_plain_decimal=True,
+    )
 
 
 _VARIABLE_DECIMAL = schemas.struct(
@@ -163,7 +186,9 @@ def _money(_modifier: int, modes: Modes) -> Codec:
     if modes.decimals == "double":
         return Codec(Schema(schemas.FLOAT64), lambda text: float(_money_amount(text)), None, 0.0)
     step = Decimal(1).scaleb(-modes.money_digits)
-    return Codec(schemas.decimal(modes.money_digits), lambda text: _money_amount(text).quantize(step), None, step * 0)
+    return Codec(
+        schemas.decimal(modes.money_digits), lambda text: _money_amount(text).quantize(step), None, step * 0
+    )
 
 
 def _money_amount(text: str) -> Decimal:
@@ -256,6 +281,10 @@ def _timestamp(modifier: int, modes: Modes) -> Codec:
 
 
 def timestamp_us(text: str) -> int:
+    try:
+        return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+    except ValueError:
+        pass  # infinite, or of a year that `datetime` does not know
     if text in _INFINITY_US:
         return _INFINITY_US[text]
     era = " BC" if text.endswith(" BC") else ""
@@ -367,7 +396,9 @@ def _bit(modifier: int, _modes: Modes) -> Codec:
 
 def _varbit(modifier: int, _modes: Modes) -> Codec:
     length = modifier if modifier > 0 else _BITS_UNLIMITED
-    schema = Schema(schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters={"length": str(length)})
+    schema = Schema(
+        schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters={"length": str(length)}
+    )
     return Codec(schema, _bits, None, b"")
 
 
@@ -418,7 +449,7 @@ def _pairs(text: str) -> list[tuple[str, str | None]]:
 
 
 _MAKERS: dict[str, Callable[[int, Modes], Codec]] = {
-    "bool": _number(Schema(schemas.BOOLEAN), lambda text: text == "t", False),
+    "bool": _number(Schema(schemas.BOOLEAN), is_true, False),
     "int2": _number(schemas.integer(16), int, 0),
     "int4": _number(schemas.integer(32), int, 0),
     "int8": _number(schemas.integer(64), int, 0),

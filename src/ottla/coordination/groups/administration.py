@@ -11,6 +11,7 @@ from ottla.wire.messages.consumer_group_describe import DescribedGroup as Descri
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 
 
 class Administration:
@@ -34,6 +35,12 @@ class Administration:
         return decision.effects()
 
     def _delete(self, group_id: str, decision: Decision) -> None:
+        shared = self._state.share_groups.get(group_id)
+        if shared is not None:
+            if shared.members:
+                raise errors.NonEmptyGroup
+            decision.record(*shared.tombstones())
+            return
         group = self._state.existing(group_id)
         if group.members or (isinstance(group, ClassicGroup) and group.state is not State.EMPTY):
             raise errors.NonEmptyGroup
@@ -43,7 +50,8 @@ class Administration:
     def on_list_groups(
         self, request: ListGroupsRequest, token: Token[ListGroupsResponse], now_ms: int
     ) -> Effects:
-        found = describe.listed(self._state.groups.values(), request.states_filter, request.types_filter)
+        groups = [*self._state.groups.values(), *self._state.share_groups.values()]
+        found = describe.listed(groups, request.states_filter, request.types_filter)
         return answer_to(token, ListGroupsResponse(groups=found))
 
     def on_describe_groups(
@@ -62,4 +70,12 @@ class Administration:
         found = [
             describe.described_consumer(each, self._state.groups.get(each), self._env) for each in group_ids
         ]
+        return answer_to(token, found)
+
+    def on_share_group_describe(
+        self, group_ids: list[str], token: Token[list[DescribedShareGroup]]
+    ) -> Effects:
+        """Replies with a list of share_group_describe.DescribedGroup."""
+        groups = self._state.share_groups
+        found = [describe.described_share(each, groups.get(each), self._env) for each in group_ids]
         return answer_to(token, found)

@@ -17,6 +17,7 @@ TARGET_ASSIGNMENT_METADATA_KEY = 6
 TARGET_ASSIGNMENT_MEMBER_KEY = 7
 CURRENT_MEMBER_ASSIGNMENT_KEY = 8
 REGULAR_EXPRESSION_KEY = 16
+SHARE_KEYS = range(10, 16)
 
 GROUP_METADATA_VERSION = 3  # the highest that is not flexible: what Apache Kafka writes
 OFFSET_COMMIT_VERSION = 4
@@ -60,6 +61,10 @@ def encode(record: r.GroupRecord) -> tuple[bytes, bytes | None]:
             return key.done(), _value(record.value, _write_regex)
         case r.PartitionMetadata():
             return _key(PARTITION_METADATA_KEY, record.group_id).done(), None
+    if isinstance(record, r.ShareGroupRecord):
+        from ottla.coordination.groups import share_codec  # few groups share
+
+        return share_codec.encode(record)
     raise TypeError(f"not a group record: {record!r}")
 
 
@@ -86,6 +91,10 @@ def decode(key: bytes, value: bytes | None) -> r.GroupRecord | None:
             return r.CurrentMemberAssignment(reader.string(), reader.string(), _parsed(value, _read_current))
         case 16:
             return r.RegularExpression(reader.string(), reader.string(), _parsed(value, _read_regex))
+        case kind if kind in SHARE_KEYS:
+            from ottla.coordination.groups import share_codec
+
+            return share_codec.decode(kind, reader, value)
     return None
 
 

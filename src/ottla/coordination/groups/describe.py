@@ -8,16 +8,22 @@ from ottla.coordination.groups.consumer_group import ConsumerGroup, ConsumerMemb
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.expiry import Group
 from ottla.coordination.groups.records import Partitions
+from ottla.coordination.groups.share_group import ShareGroup, ShareMember
 from ottla.coordination.groups.subscription import CONSUMER
 from ottla.wire.messages import consumer_group_describe as consumer
+from ottla.wire.messages import share_group_describe as share
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.wire.messages.list_groups import ListedGroup
 
 NOT_FOUND_ERROR_FROM = 6  # DescribeGroups version; before, an unknown group is a dead one
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+SHARE = "share"
+SHARE_ASSIGNOR = "simple"
 
 
-def listed(groups: Iterable[Group], states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+def listed(
+    groups: Iterable[Group | ShareGroup], states: Iterable[str], types: Iterable[str]
+) -> list[ListedGroup]:
     """Filters are case-insensitive; an empty one lets all through."""
     wanted_states = {each.lower() for each in states}
     wanted_types = {each.lower() for each in types}
@@ -26,9 +32,9 @@ def listed(groups: Iterable[Group], states: Iterable[str], types: Iterable[str])
         classic = isinstance(group, ClassicGroup)
         entry = ListedGroup(
             group_id=group.group_id,
-            protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER,
+            protocol_type=_protocol_type(group),
             group_state=group.state.value if isinstance(group, ClassicGroup) else group.state,
-            group_type="classic" if classic else "consumer",
+            group_type="classic" if classic else "share" if isinstance(group, ShareGroup) else "consumer",
         )
         if wanted_states and entry.group_state.lower() not in wanted_states:
             continue
@@ -36,6 +42,12 @@ def listed(groups: Iterable[Group], states: Iterable[str], types: Iterable[str])
             continue
         found.append(entry)
     return found
+
+
+def _protocol_type(group: Group | ShareGroup) -> str:
+    if isinstance(group, ShareGroup):
+        return SHARE
+    return (group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER
 
 
 def described_classic(group_id: str, group: Group | None, version: int) -> DescribedGroup:
@@ -130,4 +142,44 @@ def _assignment(partitions: Partitions, environment: Environment) -> consumer.As
             for topic_id, name, each in named
             if name is not None  # deleted meanwhile
         ]
+    )
+
+
+def described_share(
+    group_id: str, group: ShareGroup | None, environment: Environment
+) -> share.DescribedGroup:
+    if group is None:
+        return share.DescribedGroup(
+            group_id=group_id,
+            group_state=State.DEAD.value,
+            error_code=errors.GroupIdNotFound.code,
+            error_message=f"Group {group_id} not found.",
+        )
+    return share.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=SHARE_ASSIGNOR,
+        members=[_share_member(member, environment) for member in group.members.values()],
+    )
+
+
+def _share_member(member: ShareMember, environment: Environment) -> share.Member:
+    assignment = _assignment(member.assigned, environment)
+    return share.Member(
+        member_id=member.member_id,
+        rack_id=member.metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.metadata.client_id,
+        client_host=member.metadata.client_host,
+        subscribed_topic_names=list(member.metadata.subscribed_topic_names),
+        assignment=share.Assignment(
+            topic_partitions=[
+                share.TopicPartitions(
+                    topic_id=each.topic_id, topic_name=each.topic_name, partitions=each.partitions
+                )
+                for each in assignment.topic_partitions
+            ]
+        ),
     )

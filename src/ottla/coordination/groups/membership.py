@@ -18,6 +18,7 @@ from ottla.coordination.groups.draft import Draft
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.reconcile import reconcile
 from ottla.coordination.groups.records import Partitions
+from ottla.coordination.groups.share_group import ShareGroup
 
 NOBODY = r.MemberMetadataValue(None, None, "", "", (), None, -1, None)
 
@@ -88,7 +89,7 @@ class Membership:
                 value = r.RegularExpressionValue(topics, version, now_ms)
                 draft.emit(r.RegularExpression(group.group_id, pattern, value))
 
-    def metadata_hash(self, group: ConsumerGroup) -> int:
+    def metadata_hash(self, group: ConsumerGroup | ShareGroup) -> int:
         """Changes whenever a subscribed topic comes, goes, grows or moves to other racks. 0 for none."""
         topics = self._topics(group.subscribed_topics())
         return self._hash(topics) if topics else 0

@@ -159,4 +159,78 @@ ConsumerRecord = (
     | CurrentMemberAssignment
     | RegularExpression
 )
-GroupRecord = OffsetCommit | GroupMetadata | PartitionMetadata | ConsumerRecord
+
+
+# Share groups
+
+
+@frozen
+class ShareMemberMetadataValue:
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+
+
+@frozen
+class ShareMemberMetadata:
+    group_id: str
+    member_id: str
+    value: ShareMemberMetadataValue | None
+
+
+@frozen
+class ShareGroupMetadata:
+    group_id: str
+    value: ConsumerGroupMetadataValue | None
+
+
+@frozen
+class ShareTargetAssignmentMetadata:
+    group_id: str
+    value: TargetAssignmentMetadataValue | None
+
+
+@frozen
+class ShareTargetAssignmentMember:
+    group_id: str
+    member_id: str
+    value: Partitions | None
+
+
+@frozen
+class ShareCurrentAssignmentValue:
+    member_epoch: int
+    previous_member_epoch: int
+    assigned: Partitions
+
+
+@frozen
+class ShareCurrentAssignment:
+    group_id: str
+    member_id: str
+    value: ShareCurrentAssignmentValue | None
+
+
+@frozen
+class ShareStatePartitionsValue:
+    """Topics of which the group has states: (topic id, name, partitions)."""
+
+    initialized: tuple[tuple[bytes, str, tuple[int, ...]], ...]
+
+
+@frozen
+class ShareStatePartitions:
+    group_id: str
+    value: ShareStatePartitionsValue | None
+
+
+ShareGroupRecord = (
+    ShareMemberMetadata
+    | ShareGroupMetadata
+    | ShareTargetAssignmentMetadata
+    | ShareTargetAssignmentMember
+    | ShareCurrentAssignment
+    | ShareStatePartitions
+)
+GroupRecord = OffsetCommit | GroupMetadata | PartitionMetadata | ConsumerRecord | ShareGroupRecord

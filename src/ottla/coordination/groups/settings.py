@@ -34,6 +34,10 @@ class GroupSettings:
     group_consumer_short_heartbeat_period_ms: int = 60_000
     group_consumer_regex_max_length: int = 4_096
 
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
+
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
@@ -43,6 +47,12 @@ class GroupSettings:
         session = overrides.get("consumer.session.timeout.ms")
         interval = overrides.get("consumer.heartbeat.interval.ms")
         changed = self
+        share_session = overrides.get("share.session.timeout.ms")
+        if share_session is not None:
+            changed = replace(changed, group_share_session_timeout_ms=int(share_session))
+        share_interval = overrides.get("share.heartbeat.interval.ms")
+        if share_interval is not None:
+            changed = replace(changed, group_share_heartbeat_interval_ms=int(share_interval))
         if session is not None:
             bounded = _bounded(
                 int(session),

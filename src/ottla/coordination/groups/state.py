@@ -8,6 +8,7 @@ from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.expiry import Group
 from ottla.coordination.groups.offset_table import OffsetTable
+from ottla.coordination.groups.share_group import ShareGroup
 
 
 class GroupState:
@@ -15,6 +16,7 @@ class GroupState:
 
     def __init__(self, on_consumer_group_gone: Callable[[str], None] = lambda group_id: None) -> None:
         self.groups: dict[str, Group] = {}
+        self.share_groups: dict[str, ShareGroup] = {}
         self.offsets = OffsetTable()
         self.successors: dict[
             str, ClassicGroup
@@ -37,6 +39,10 @@ class GroupState:
                 self._apply_classic(record)
             case r.PartitionMetadata():
                 pass
+            case r.ShareGroupMetadata(group_id, None):
+                self.share_groups.pop(group_id, None)
+            case _ if isinstance(record, r.ShareGroupRecord):
+                self._apply_share(record)
             case _:
                 self._apply_consumer(record)
 
@@ -52,6 +58,14 @@ class GroupState:
             group.on_recorded(record.value)
         else:
             self.groups[record.group_id] = ClassicGroup.from_record(record.group_id, record.value)
+
+    def _apply_share(self, record: r.ShareGroupRecord) -> None:
+        group = self.share_groups.get(record.group_id)
+        if group is None:
+            if record.value is None:
+                return  # a tombstone that outlived its group
+            group = self.share_groups[record.group_id] = ShareGroup(record.group_id)
+        group.apply(record)
 
     def _apply_consumer(self, record: r.ConsumerRecord) -> None:
         group = self.groups.get(record.group_id)

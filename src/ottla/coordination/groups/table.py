@@ -18,8 +18,11 @@ from ottla.coordination.groups.mixed import MixedProtocol
 from ottla.coordination.groups.offset_requests import OffsetRequests, check_group_id
 from ottla.coordination.groups.rebalance import join_error
 from ottla.coordination.groups.regex import Question
+from ottla.coordination.groups.share import LEAVE_EPOCH as SHARE_LEAVE_EPOCH
+from ottla.coordination.groups.share import ShareProtocol
+from ottla.coordination.groups.share_group import ShareGroup
 from ottla.coordination.groups.state import GroupState
-from ottla.effects import Effects, Token, answer_to
+from ottla.effects import Effects, Token, answer_to, reply_to
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -32,6 +35,7 @@ from ottla.wire.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
@@ -47,6 +51,7 @@ class GroupTable:
         self._consumer = ConsumerProtocol(environment)
         self._migration = Migration(environment, self._classic.rebalance)
         self._mixed = MixedProtocol(environment, self._consumer)
+        self._share = ShareProtocol(environment)
         self.state = GroupState(self._consumer.forget)
         offsets = OffsetRequests(environment, self.state, self._classic, self._consumer)
         self.on_offset_commit = offsets.on_offset_commit
@@ -58,6 +63,7 @@ class GroupTable:
         self.on_describe_groups = administration.on_describe_groups
         self.on_consumer_group_describe = administration.on_consumer_group_describe
         self.on_delete_groups = administration.on_delete_groups
+        self.on_share_group_describe = administration.on_share_group_describe
 
     # Records
 
@@ -76,6 +82,8 @@ class GroupTable:
                 self._classic.on_loaded(group, decision)
             else:
                 self._consumer.on_loaded(group, now_ms, decision)
+        for share_group in self.state.share_groups.values():
+            self._share.on_loaded(share_group, decision)
         decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
         return decision.effects()
 
@@ -95,7 +103,10 @@ class GroupTable:
             case ("expiry",):
                 return True
             case ("session" | "revocation" | "rejoin", str(group_id), _):
-                return isinstance(self.state.groups.get(group_id), ConsumerGroup)
+                return (
+                    isinstance(self.state.groups.get(group_id), ConsumerGroup)
+                    or group_id in self.state.share_groups
+                )
         return False
 
     def _on_due(self, name: Hashable, now_ms: int, decision: Decision) -> None:
@@ -130,6 +141,10 @@ class GroupTable:
 
     def _fence(self, group_id: str, member_id: str, why: str, now_ms: int, decision: Decision) -> None:
         group = self.state.groups.get(group_id)
+        share_group = self.state.share_groups.get(group_id)
+        if share_group is not None and member_id in share_group.members:
+            self._share.remove(share_group, [member_id], why, decision)
+            return
         if isinstance(group, ConsumerGroup) and member_id in group.members:
             self._remove_consumer_members(group, [member_id], why, now_ms, decision)
 
@@ -208,6 +223,8 @@ class GroupTable:
         if not least <= request.session_timeout_ms <= most:
             raise errors.InvalidSessionTimeout
         group = self.state.groups.get(request.group_id)
+        if request.group_id in self.state.share_groups:
+            raise errors.InconsistentGroupProtocol
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 self._mixed.on_join(group, request, version, client, token, now_ms, decision)
@@ -327,6 +344,8 @@ class GroupTable:
         decision: Decision,
     ) -> None:
         group = self.state.groups.get(request.group_id)
+        if request.group_id in self.state.share_groups:
+            raise errors.GroupIdNotFound(f"Group {request.group_id} is not a consumer group.")
         if request.member_epoch < JOIN_EPOCH:
             if not isinstance(group, ConsumerGroup):
                 raise errors.GroupIdNotFound(f"Group {request.group_id} not found.")
@@ -344,3 +363,63 @@ class GroupTable:
         self._consumer.on_heartbeat(group, request, client, token, now_ms, decision)
         if classic is not None:
             self._migration.release(classic, decision)
+
+    # The share group protocol
+
+    def on_share_group_heartbeat(
+        self,
+        request: ShareGroupHeartbeatRequest,
+        client: Client,
+        token: Token[ShareGroupHeartbeatResponse],
+        now_ms: int,
+    ) -> Effects:
+        decision = Decision()
+        try:
+            self._share_heartbeat(request, client, token, now_ms, decision)
+        except errors.ProtocolError as error:
+            answer = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            return answer_to(token, answer)
+        return decision.effects()
+
+    def _share_heartbeat(
+        self,
+        request: ShareGroupHeartbeatRequest,
+        client: Client,
+        token: Token[ShareGroupHeartbeatResponse],
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        if not request.group_id.strip():
+            raise errors.InvalidRequest("GroupId can't be empty.")
+        if not request.member_id.strip():
+            raise errors.InvalidRequest("MemberId can't be empty.")
+        group = self.state.share_groups.get(request.group_id)
+        if group is None and (request.group_id in self.state.groups or request.member_epoch != JOIN_EPOCH):
+            raise errors.GroupIdNotFound(f"Group {request.group_id} is not a share group.")
+        if request.member_epoch == SHARE_LEAVE_EPOCH and group is not None:
+            group.member(request.member_id)
+            self._share.remove(group, [request.member_id], "left", decision)
+            answer = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=SHARE_LEAVE_EPOCH)
+            decision.reply(token, answer)
+            return
+        self._share.on_heartbeat(
+            group or ShareGroup(request.group_id), request, client, token, now_ms, decision
+        )
+
+    def on_share_states(
+        self, group_id: str, added: set[str], removed: set[str], token: Token[None]
+    ) -> Effects:
+        """Topics by name of which the group has states from now on, and has none any more."""
+        group = self.state.share_groups.get(group_id)
+        noted = {} if group is None else dict(group.initialized)
+        for name in added:
+            topic_id = self._env.topics.topic_id(name)
+            if topic_id is not None:
+                noted[topic_id] = (name, tuple(range(self._env.topics.partition_count(name))))
+        noted = {topic_id: entry for topic_id, entry in noted.items() if entry[0] not in removed}
+        rows = tuple((topic_id, *entry) for topic_id, entry in sorted(noted.items()))
+        records: list[r.ShareGroupRecord] = []
+        if group is None:
+            records.append(r.ShareGroupMetadata(group_id, r.ConsumerGroupMetadataValue(0)))
+        records.append(r.ShareStatePartitions(group_id, r.ShareStatePartitionsValue(rows)))
+        return Effects(tuple(records), (reply_to(token, None),))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ottla.durable import allocate, sync_all
 from ottla.errors import OttlaError
 from ottla.pipelines.state.arrays import Array
 
@@ -94,7 +95,7 @@ def sync_file(path: Path) -> None:
     """What was written through a mapping is on the disk afterwards too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_all(descriptor)
     finally:
         os.close(descriptor)
 
@@ -110,7 +111,7 @@ def disk_full(error: OSError, size: int, path: Path) -> Exception:
 
 def _allocate(descriptor: int, size: int, path: Path) -> None:
     try:
-        os.posix_fallocate(descriptor, 0, size)
+        allocate(descriptor, size)
     except OSError as error:
         raise disk_full(error, size, path) from error
 

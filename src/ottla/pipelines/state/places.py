@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from ottla.durable import allocate, sync_all
 from ottla.pipelines.state.arrays import Arrays, MemoryArrays
 from ottla.pipelines.state.header import MARK_AT, Header, read_header
 from ottla.pipelines.state.mapped import MappedArrays, disk_full, file_sizes, sync_file
@@ -114,7 +115,7 @@ class FolderPlace:
     def write(self, header: Header) -> None:
         data = header.to_bytes()
         try:
-            os.posix_fallocate(self._open(), 0, len(data))  # a disk that fills up must not take half of it
+            allocate(self._open(), len(data))  # a disk that fills up must not take half of it
             os.pwrite(self._open(), data, 0)
         except OSError as error:
             raise disk_full(error, len(data), self._folder / _HEADER) from error
@@ -122,7 +123,7 @@ class FolderPlace:
     def mark(self, mark: int, *, synced: bool) -> None:
         os.pwrite(self._open(), bytes([mark]), MARK_AT)
         if synced:
-            os.fsync(self._open())
+            sync_all(self._open())
 
     def arrays(self, store: str) -> Arrays:
         return self._arrays.setdefault(store, MappedArrays(self._store_folder(store)))
@@ -148,7 +149,7 @@ class FolderPlace:
         for arrays in self._arrays.values():
             arrays.sync()
         sync_file(self._folder)
-        os.fsync(self._open())
+        sync_all(self._open())
 
     def _is_mapped_still(self) -> bool:
         return all(arrays.is_current() for arrays in self._arrays.values())

@@ -157,11 +157,12 @@ def _groups(node: "Node") -> Iterator[Family | None]:
             key = offset.group, offset.topic
             lags[key] = lags.get(key, 0) + offset.lag
     broker.end_offsets.maybe_refresh()
-    members = [
-        (labels(consumergroup=name), len(group.members))
-        for shard in list(broker.groups.shards.values())
-        for name, group in list(shard.machine.state.groups.items())
-    ]
+    members: list[Sample] = []
+    for shard in list(broker.groups.shards.values()):
+        for name, group in list(shard.machine.state.groups.items()):
+            members.append((labels(consumergroup=name), len(group.members)))
+            if not len(members) % AT_ONCE:
+                yield None
     yield _one("ottla_groups", len(members))
     yield family("kafka_consumergroup_members", members)
     yield family(
@@ -285,6 +286,10 @@ def _clients(node: "Node") -> Iterator[Family | None]:
         "ottla_request_memory_waiting", [(labels(lane=name), lane.waiting) for name, lane in lanes.items()]
     )
     yield _one("ottla_unsent_bytes", listeners[0].unsent.held_bytes)
+    telemetry = broker.telemetry if broker.has_telemetry else None
+    yield _one("ottla_client_telemetry_instances", len(telemetry.instances) if telemetry else 0)
+    yield _one("ottla_client_telemetry_pushes_total", telemetry.pushes if telemetry else 0)
+    yield _one("ottla_client_telemetry_bytes_total", telemetry.pushed_bytes if telemetry else 0)
 
 
 def file_handles_wanted(node: "Node") -> int:

@@ -10,6 +10,7 @@ from ottla.server.http import NotFound, Page
 from ottla.server.metrics import main_page, partitions_page
 from ottla.server.metrics.health import Health, liveness, readiness
 from ottla.server.metrics.process import figures
+from ottla.server.metrics.telemetry_page import telemetry_page
 
 if TYPE_CHECKING:
     from ottla.server.node import Node
@@ -24,12 +25,7 @@ class Pages:
 
     async def __call__(self, path: str, accept: str) -> Page:
         """Served from the first moment of a start: opening logs, and waiting for a cluster, may take long."""
-        if not self._node.is_bound and path in (
-            "/metrics",
-            "/metrics/partitions",
-            "/health",
-            "/health/ready",
-        ):
+        if not self._node.is_bound and path != "/health/live":
             return _health(STARTING, accept)
         match path:
             case "/metrics":
@@ -37,12 +33,16 @@ class Pages:
                 return _metrics(main_page.families(self._node, outside), accept)
             case "/metrics/partitions":
                 return _metrics(partitions_page.families(self._node), accept)
+            case "/telemetry":
+                return Page("200 OK", "application/json", telemetry_page(self._node))
             case "/health/live":
                 return _health(liveness(self._node) if self._node.is_bound else Health(), accept)
             case "/health" | "/health/ready":
                 return _health(readiness(self._node), accept)
             case _:
-                raise NotFound("/metrics, /metrics/partitions, /health/live and /health/ready are here")
+                raise NotFound(
+                    "/metrics, /metrics/partitions, /telemetry, /health/live and /health/ready are here"
+                )
 
     async def _outside(self) -> main_page.Outside:
         """Files and disks are asked in a thread."""

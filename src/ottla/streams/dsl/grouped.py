@@ -1,30 +1,79 @@
-"""`Grouped`: a stream by keys that belong together, to be aggregated."""
+"""`Grouped`: a stream by keys that belong together, to be aggregated; `GroupedTable`: the same of a table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines.aggregate import Windows
 from ottla.pipelines.state.spec import StoreSpec
-from ottla.streams import nodes
-from ottla.streams.dsl.builder import checked_emit
+from ottla.streams import nodes, reductions
+from ottla.streams.change_serde import ChangeSerde
+from ottla.streams.dsl.builder import Builder, checked_emit
 from ottla.streams.dsl.stream import Stream
 from ottla.streams.dsl.table import Table
-from ottla.streams.dsl.windows import Windowed
-from ottla.streams.nodes import BATCH
-from ottla.streams.serdes import Serde, int64, json
+from ottla.streams.dsl.windows import SessionWindowed, SlidingWindowed, Windowed
+from ottla.streams.errors import BadTopology
+from ottla.streams.expressions import Expression
+from ottla.streams.json_serde import json
+from ottla.streams.nodes import BATCH, Sessions, Sliding
+from ottla.streams.nodes.aggregates import Keeping
+from ottla.streams.reductions import Reduction
+from ottla.streams.serdes import Serde, float64, int64
+
+if TYPE_CHECKING:
+    from ottla.streams.dsl.cogrouped import Cogrouped
+
+_NUMBERS = {"int64": int64, "float64": float64}
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """A stream by keys that belong together."""
+    """A stream by keys that belong together. `name` is that of the repartition topic, if one is needed."""
 
     stream: Stream
+    name: str | None = None
 
     def count(self, name: str | None = None, emit: str = BATCH) -> Table:
-        store = self._store(name, (("n", "int64"),))
-        node = nodes.Count(store.name, self.stream.key, checked_emit(emit))
-        return self._table(node, store, int64)
+        """With `emit="batch"` what goes through a repartition topic is counts of keys, not records."""
+        if self.stream.rekeyed and emit == BATCH:
+            return self._count_of_counts(name)
+        return self.reduced({"n": reductions.count()}, name, emit, single=True)
+
+    def _count_of_counts(self, name: str | None) -> Table:
+        graph = self.stream.builder.graph
+        store = name or graph.name("KSTREAM-AGGREGATE-STATE-STORE")
+        own = graph.name("KSTREAM-AGGREGATE")
+        stream = self.stream.counted(self.name or store)
+        of = {"n": Reduction(reductions.COUNT, partial=True)}
+        keeping = nodes.Columns(of, (("n", "int64"),), single=True)
+        return self._placed(store, own, stream, keeping, int64, BATCH)
+
+    def sum(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        """Of the values, or of an expression over them: `sum(col.cents)`. Nulls are left out."""
+        return self.reduced({"sum": reductions.sum(of)}, name, emit, single=True)
+
+    def min(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        return self.reduced({"min": reductions.min(of)}, name, emit, single=True)
+
+    def max(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        return self.reduced({"max": reductions.max(of)}, name, emit, single=True)
+
+    def avg(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        return self.reduced({"avg": reductions.avg(of)}, name, emit, single=True)
+
+    def first(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        return self.reduced({"first": reductions.first(of)}, name, emit, single=True)
+
+    def last(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        return self.reduced({"last": reductions.last(of)}, name, emit, single=True)
+
+    def collect(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
+        """All of them, in a list: for a few."""
+        return self.reduced({"collect": reductions.collect(of)}, name, emit, single=True)
+
+    def agg(self, name: str | None = None, emit: str = BATCH, **of: Reduction) -> Table:
+        """Several at once: `agg(n=count(), high=max(col.pulse), name="pulse")`; rows have a field for each."""
+        return self.reduced(checked(of), name, emit)
 
     def aggregate(
         self,
@@ -36,39 +85,154 @@ class Grouped:
         emit: str = BATCH,
     ) -> Table:
         """`function(key, value, aggregate)` gives the next aggregate; the first one is `initial()`."""
-        store = self._store(name, (("value", "bytes"),))
-        node = nodes.Aggregate(store.name, self.stream.key, value, initial, function, checked_emit(emit))
-        return self._table(node, store, value)
+        return self.kept("KSTREAM-AGGREGATE", nodes.Folding(value, initial, function), value, name, emit)
 
     def reduce(
         self, function: Callable[[Any, Any], Any], *, name: str | None = None, emit: str = BATCH
     ) -> Table:
         """`function(aggregate, value)`; the first value of a key is its first aggregate."""
-        return self.aggregate(_nothing, _Reducing(function), value=self.stream.value, name=name, emit=emit)
+        value = self.stream.value
+        return self.kept("KSTREAM-REDUCE", nodes.Folding(value, nothing, Reduce(function)), value, name, emit)
 
-    def window(self, windows: Windows) -> Windowed:
-        """By key and window: `tumbling(seconds=10)` or `hopping(...)`."""
-        return Windowed(self, windows)
+    def window(self, windows: Windows | Sliding | Sessions) -> "Windowed":
+        """By key and window: `tumbling(seconds=10)`, `hopping(...)`, `sliding(...)`, `session(...)`."""
+        if isinstance(windows, Sessions):
+            return SessionWindowed(self, windows)
+        return SlidingWindowed(self, windows) if isinstance(windows, Sliding) else Windowed(self, windows)
 
-    def _store(self, name: str | None, columns: tuple[tuple[str, str], ...]) -> StoreSpec:
-        chosen = name or f"KSTREAM-AGGREGATE-STATE-STORE-{len(self.stream.builder.graph.nodes):010}"
-        return StoreSpec(chosen, columns, timestamped=True)
+    def cogroup(self, function: Callable[[Any, Any, Any], Any]) -> "Cogrouped":
+        """Several streams into one table: `a.cogroup(f).cogroup(b, g).aggregate(initial)`."""
+        from ottla.streams.dsl.cogrouped import Cogrouped
 
-    def _table(self, node: nodes.Node, store: StoreSpec, value: Serde) -> Table:
-        stream = self.stream.repartition(store.name) if self.stream.rekeyed else self.stream
-        number = stream.builder.graph.add("KSTREAM-AGGREGATE", node, [stream.number], [store])
-        # A count's rows are numbers of the store, not values of a `bytes` column.
-        joinable = store.name if not isinstance(node, nodes.Count) else None
-        return Table(stream.builder, number, stream.key, value, number, store.name, value, joinable)
+        return Cogrouped(((self, function),))
+
+    # -- how ---------------------------------------------------------------------------------------------------
+
+    def reduced(
+        self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
+    ) -> Table:
+        keeping, value = reducing(self.stream.value, of, single=single)
+        return self.kept("KSTREAM-AGGREGATE", keeping, value, name, emit)
+
+    def kept(self, kind: str, keeping: Keeping, value: Serde, name: str | None, emit: str) -> Table:
+        checked_emit(emit)
+        graph = self.stream.builder.graph
+        store = name or graph.name(f"{kind}-STATE-STORE")
+        own = graph.name(kind)
+        return self._placed(store, own, self.aligned(store), keeping, value, emit)
+
+    def _placed(
+        self, store: str, own: str, stream: Stream, keeping: Keeping, value: Serde, emit: str
+    ) -> Table:
+        graph = stream.builder.graph
+        node = nodes.Aggregate(store, stream.key, keeping, emit)
+        number = graph.add("", node, [stream.number], [keeping.spec(store)], name=own)
+        return Table(stream.builder, number, stream.key, value, node, store=store, stored=keeping.value)
+
+    def aligned(self, store: str) -> Stream:
+        return self.stream.aligned(self.name or store) if self.stream.rekeyed else self.stream
 
 
 @dataclass(frozen=True)
-class _Reducing:
+class GroupedTable:
+    """The rows of a table by groups: a row that changes leaves its group and comes to another."""
+
+    builder: Builder
+    number: int
+    key: Serde
+    value: Serde
+    name: str | None = None
+
+    def count(self, name: str | None = None, emit: str = BATCH) -> Table:
+        return self._table("KTABLE-AGGREGATE", _zero, _plus_one, _minus_one, int64, name, emit)
+
+    def reduce(
+        self,
+        adder: Callable[[Any, Any], Any],
+        subtractor: Callable[[Any, Any], Any],
+        *,
+        name: str | None = None,
+        emit: str = BATCH,
+    ) -> Table:
+        """`adder(aggregate, value)` for a row that comes, `subtractor(aggregate, value)` for one that goes."""
+        both = (Reduce(adder), Reduce(subtractor))
+        return self._table("KTABLE-REDUCE", nothing, *both, self.value, name, emit)
+
+    def aggregate(
+        self,
+        initial: Callable[[], Any],
+        adder: Callable[[Any, Any, Any], Any],
+        subtractor: Callable[[Any, Any, Any], Any],
+        *,
+        value: Serde = json,
+        name: str | None = None,
+        emit: str = BATCH,
+    ) -> Table:
+        """Both get key, value and aggregate."""
+        return self._table("KTABLE-AGGREGATE", initial, adder, subtractor, value, name, emit)
+
+    def _table(
+        self, kind: str, initial: Any, add: Any, subtract: Any, value: Serde, name: str | None, emit: str
+    ) -> Table:
+        checked_emit(emit)
+        graph = self.builder.graph
+        sink, source, own = (graph.name(each) for each in ("KSTREAM-SINK", "KSTREAM-SOURCE", kind))
+        store = name or graph.name(f"{kind}-STATE-STORE")
+        topic, changes = self.name or store, ChangeSerde(self.value)
+        internal = self.builder.internal(topic)
+        graph.add("", nodes.Sink(internal, self.key, changes), [self.number], name=sink)
+        read = self.builder.source(
+            internal, self.key, changes, f"{self.builder.name}-{topic}-repartition", source
+        )
+        node = nodes.TableAggregate(store, self.key, value, initial, add, subtract, emit)
+        spec = StoreSpec(store, (("value", "bytes"),), timestamped=True)
+        number = graph.add("", node, [read], [spec], name=own)
+        return Table(self.builder, number, self.key, value, node, store=store)
+
+
+def reducing(values: Serde, of: dict[str, Reduction], *, single: bool = False) -> tuple[Keeping, Serde]:
+    """How reductions of values of this serde are kept, and the serde of what comes out."""
+    columns = reductions.columns(of, values.kind)
+    if columns is None:
+        return nodes.Reducing(json, of, single), json
+    if not single:
+        return nodes.Columns(of, columns), json
+    first = next(iter(of.values()))
+    return nodes.Columns(of, columns, single=True), _NUMBERS[
+        "float64" if first.how == "avg" else columns[0][1]
+    ]
+
+
+def checked(of: dict[str, Reduction]) -> dict[str, Reduction]:
+    wrong = [name for name, each in of.items() if not isinstance(each, Reduction)]
+    if wrong or not of:
+        raise BadTopology(
+            f"agg({', '.join(wrong)}): it takes reductions by name: agg(n=count(), high=max(col.pulse))"
+        )
+    return of
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A function of two as one of key, value, aggregate; the first value is the first aggregate."""
+
     function: Callable[[Any, Any], Any]
 
     def __call__(self, _: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else self.function(aggregate, value)
 
 
-def _nothing() -> None:
+def nothing() -> None:
     return None
+
+
+def _zero() -> int:
+    return 0
+
+
+def _plus_one(_: Any, __: Any, count: int) -> int:
+    return count + 1
+
+
+def _minus_one(_: Any, __: Any, count: int) -> int:
+    return count - 1

@@ -30,15 +30,18 @@ def added_process(
     owners = {spec.name: placed for placed in graph.nodes for spec in placed.stores}
     definitions = [_definition(graph, store) for store in stores]
     shared = [owners[each.name].number for each in definitions if each.name in owners]
-    chosen = name or f"KSTREAM-PROCESS{'VALUES' if keeps_keys else 'OR'}-{len(graph.nodes):010}"
-    node = Process(chosen, processor, tuple(definitions), outputs, keeps_keys)
-    kind = "KSTREAM-PROCESSVALUES" if keeps_keys else "KSTREAM-PROCESSOR"
+    chosen = name or graph.name("KSTREAM-PROCESSVALUES" if keeps_keys else "KSTREAM-PROCESSOR")
+    node = Process(chosen, processor, tuple(definitions), outputs, keeps_keys, one_by_one=bool(shared))
     own = [each.spec for each in definitions if each.name not in owners]
-    number = graph.add(kind, node, [stream.number], own, shared)
+    uses = [each.name for each in definitions if each.name in owners]
+    number = graph.add("", node, [stream.number], own, shared, name=chosen, uses=uses)
     after = replace(stream, number=number, key=key, value=value, rekeyed=stream.rekeyed or not keeps_keys)
     if not outputs:
         return after
-    children = [graph.add("KSTREAM-CHILD", Child(output), [number]) for output in outputs]
+    children = [
+        graph.add("", Child(place), [number], name=f"{chosen}-{output}")
+        for place, output in enumerate(outputs)
+    ]
     return tuple(replace(after, number=child) for child in children)
 
 

@@ -1,35 +1,141 @@
-"""Records and rows that meet by their keys."""
+"""A stream with a table, and two tables, by their keys."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
-from ottla.streams.nodes.base import Node, complete
-from ottla.streams.nodes.rows import Rows
-from ottla.streams.serdes import Serde, objects
+from ottla.streams.nodes.base import Function, Node, keyed, present
+from ottla.streams.nodes.lookups import NEVER, Lookup, rows_as_of
+from ottla.streams.nodes.tables import kept
+from ottla.streams.serdes import Column, Serde, objects, pick
+
+INNER, LEFT, OUTER = "inner", "left", "outer"
 
 
 @dataclass(frozen=True)
 class TableJoin(Node):
-    """Each record of a stream with its key's row of a table, as the table is at that moment."""
+    """Each record of a stream with its key's row of a table, as the table is at that moment.
 
-    store: str
-    key: Serde
-    value: Serde  # of the table
-    function: Callable[[Any, Any], Any]
+    `select(key, value)`, if there is one, gives the table's key: for a global table. Records without value are left
+    out, and those without key too unless it is a left join. Without a function the fields of both are joined.
+    """
+
+    key: Serde  # of the table
+    lookup: Lookup
+    function: Callable[[Any, Any], Any] | None
     left: bool = False
+    select: Function | None = None
 
-    def run(self, frame: Frame, step: Step) -> Frame:
-        frame = frame.where([key is not None for key in objects(frame.keys)])
-        frame = frame if self.left else complete(frame)
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        keys = frame.keys if self.select is None else [self.select(*pair) for pair in frame.pairs()]
+        there = present(keys)
+        wanted = present(frame.values) & (there | self.left)
+        if not wanted.any():
+            return EMPTY
+        if not wanted.all():
+            frame, keys, there = frame.where(wanted), pick(keys, np.flatnonzero(wanted)), there[wanted]
+        asked = frame.with_keys(keys).where(there)
+        rows, times = rows_as_of(self.lookup, self.key, step, asked, sides[0] if sides else EMPTY)
+        if self.left:
+            return frame.with_values(joined(self.function, frame.values, _spread(rows, there)))
+        found = times != NEVER
+        if not found.all():
+            frame, rows = frame.where(found), pick(rows, np.flatnonzero(found))
+        return frame.with_values(joined(self.function, frame.values, rows)) if len(frame) else EMPTY
+
+
+def _spread(rows: Column, there: Any) -> Column:
+    """Rows for those records that have a key, nulls for the others."""
+    if there.all():
+        return rows
+    found = iter(objects(rows))
+    return [next(found) if known else None for known in there]
+
+
+def joined(function: Callable[[Any, Any], Any] | None, values: Column, rows: Column) -> Column:
+    if function is None:
+        if isinstance(values, pa.Array) and isinstance(rows, pa.Array):
+            kinds = values.type, rows.type
+            if all(pa.types.is_struct(kind) for kind in kinds):
+                return _structs(values, rows)
+        function = together
+    return [function(value, row) for value, row in zip(objects(values), objects(rows), strict=True)]
+
+
+def together(value: Any, row: Any) -> Any:
+    """Without a function of the user's: the fields of both, the first one's win."""
+    if isinstance(value, dict) or (value is None and isinstance(row, dict)):
+        return {**(row or {}), **(value or {})}
+    return [value, row]
+
+
+def _structs(values: pa.StructArray, rows: pa.StructArray) -> pa.StructArray:
+    """`together` for whole columns. Fields of a row that is null are null."""
+    own = [field.name for field in values.type]
+    fields = {field.name: column for field, column in zip(rows.type, rows.flatten(), strict=True)}
+    fields |= dict(zip(own, values.flatten(), strict=True))
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+
+
+@dataclass(frozen=True)
+class TableTableJoin(Node):
+    """Changes of one of two tables with the row of the other. `how` is that of the join as a whole; `is_left` tells
+    whose changes come here."""
+
+    key: Serde
+    lookup: Lookup  # of the other table
+    function: Callable[[Any, Any], Any]
+    how: str
+    is_left: bool
+
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        frame = keyed(frame)
         if not len(frame):
             return EMPTY
-        table = Rows(step, self.store, self.key, self.value)
-        found = [table.get(place) for place in table.places(frame.keys, create=False)]
-        frame = frame if self.left else frame.where([row is not None for row in found])
-        rows = found if self.left else [row for row in found if row is not None]
-        return frame.with_values(
-            [self.function(v, r) for v, r in zip(objects(frame.values), rows, strict=True)]
+        others, times = rows_as_of(self.lookup, self.key, step, frame, sides[0])
+        cells = zip(objects(frame.values), objects(frame.olds), objects(others), strict=True)
+        found = [self._joined(*each) for each in cells]
+        places = np.array([at for at, change in enumerate(found) if change is not None], np.int64)
+        changes = [change for change in found if change is not None]
+        stamps = np.maximum(frame.times, times)[places]
+        news, olds = ([change[i] for change in changes] for i in (0, 1))
+        return replace(replace(frame, trace=None).take(places), values=news, olds=olds, times=stamps)
+
+    def _joined(self, new: Any, old: Any, other: Any) -> tuple[Any, Any] | None:
+        """The change of the result, None if there is none."""
+        mine_is_enough = self.how == OUTER or (self.how == LEFT and self.is_left)
+        if other is None:
+            if not mine_is_enough or (new is None and old is None):
+                return None
+            return self._made(new, other, new is not None), self._made(old, other, old is not None)
+        other_is_enough = self.how == OUTER or (self.how == LEFT and not self.is_left)
+        return (
+            self._made(new, other, new is not None or other_is_enough),
+            self._made(old, other, old is not None or other_is_enough),
         )
+
+    def _made(self, mine: Any, other: Any, is_there: bool) -> Any:
+        if not is_there:
+            return None
+        return self.function(mine, other) if self.is_left else self.function(other, mine)
+
+
+@dataclass(frozen=True)
+class TableMerge(Node):
+    """The changes of both sides of a join of tables; kept if the result has a name."""
+
+    key: Serde
+    value: Serde
+    store: str | None = None
+
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        if self.store is None:
+            return frame
+        given = frame.olds
+        found = kept(frame, step, self.store, self.key, self.value)
+        return found if given is None else replace(found, olds=given)

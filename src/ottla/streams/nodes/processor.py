@@ -1,7 +1,7 @@
 """A user's processor in the topology."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,9 @@ import numpy as np
 from ottla.pipelines.operators import WALL_MARK, Step
 from ottla.pipelines.topology import WALL, TaskId
 from ottla.streams.errors import BadTopology
-from ottla.streams.frames import EMPTY, Frame
+from ottla.streams.frames import EMPTY, Frame, frame
 from ottla.streams.nodes.base import Node
-from ottla.streams.processors import Context, Processor, Record, Schedule, StoreDefinition, WindowedStore
+from ottla.streams.processors import ALL, Context, Processor, Record, Schedule, StoreDefinition, WindowedStore
 from ottla.streams.serdes import objects
 
 
@@ -24,22 +24,23 @@ class Process(Node):
     definitions: tuple[StoreDefinition, ...] = ()
     outputs: tuple[str, ...] = ()
     keeps_keys: bool = False
+    one_by_one: bool = False  # it shares a store with another one
     _live: dict[TaskId, tuple[Processor, Context]] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": {}}  # processors are made where they work
 
-    def run(self, frame: Frame, step: Step) -> Frame:
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         processor, context = self._at(step)
         columns = (objects(frame.keys), objects(frame.values), frame.times.tolist())
-        for key, value, at, headers in zip(*columns, frame.header_pairs(), strict=True):
-            context.record = Record(key, value, at, list(headers))
+        for key, value, at, headers, place in zip(*columns, frame.header_pairs(), frame.order, strict=True):
+            context.record, context.place = Record(key, value, at, headers), int(place)
             step.time_ms = max(step.time_ms, at)
             done = len(context.forwarded)
             processor.process(context.record)
-            if self.keeps_keys and any(record.key != key for record, _ in context.forwarded[done:]):
+            if self.keeps_keys and any(record.key != key for record, _, _ in context.forwarded[done:]):
                 raise BadTopology(f"{self.name}: process_values must not change keys; use process")
-        context.record = None
+        context.record, context.place = None, 0
         return _taken(context)
 
     def on_time(self, step: Step) -> Frame:
@@ -82,24 +83,28 @@ class Process(Node):
 
 @dataclass(frozen=True)
 class Child(Node):
-    """Of a processor: what was forwarded to this name, or to all."""
+    """Of a processor: what was forwarded to the output with this number, or to all."""
 
-    name: str
+    number: int
 
-    def run(self, frame: Frame, step: Step) -> Frame:
-        targets = frame.targets or [None] * len(frame)
-        return frame.where([target in (None, self.name) for target in targets]).untargeted()
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        return replace(frame.where((frame.branch == ALL) | (frame.branch == self.number)), branch=None)
 
 
 def _taken(context: Context) -> Frame:
     forwarded, context.forwarded = context.forwarded, []
     if not forwarded:
         return EMPTY
-    records = [record for record, _ in forwarded]
-    return Frame(
+    records = [record for record, _, _ in forwarded]
+    made = frame(
         [record.key for record in records],
         [record.value for record in records],
-        np.array([record.time_ms for record in records], np.int64),
-        headers=[record.headers for record in records] if any(r.headers for r in records) else None,
-        targets=[target for _, target in forwarded] if any(to for _, to in forwarded) else None,
+        [record.time_ms for record in records],
+        order=[place for _, _, place in forwarded],
+        headers=[_cells(record) for record in records] if any(r.headers for r in records) else None,
     )
+    return replace(made, branch=np.array([output for _, output, _ in forwarded]))
+
+
+def _cells(record: Record) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value} for name, value in record.headers]

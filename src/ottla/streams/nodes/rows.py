@@ -1,45 +1,50 @@
 """The rows of a store, for nodes that work value by value."""
 
+import copy
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.pipelines.operators import Step
-from ottla.streams.frames import Frame
+from ottla.pipelines.state.store import KeyedStore
 from ottla.streams.serdes import Serde, objects
+
+_PLAIN = (str, int, float, bytes, bool, tuple, type(None))
 
 
 class Rows:
-    """A store with one `bytes` column as values behind keys, for a node that works value by value."""
+    """A store with one `bytes` column: values behind places, the bytes of keys. What changes is written at the end."""
 
-    def __init__(self, step: Step, store: str, key: Serde, value: Serde) -> None:
-        self._store, self._key, self._value = step.stores[store], key, value
+    def __init__(self, store: KeyedStore, value: Serde) -> None:
+        self._store, self._value = store, value
         self._known: dict[bytes, Any] = {}
         self._times: dict[bytes, int] = {}
-        self._changed: set[bytes] = set()
+        self._changed: dict[bytes, None] = {}
 
-    def places(self, keys: Any, *, create: bool = True) -> list[bytes]:
+    def load(self, cells: pa.Array) -> list[bytes]:
         """A place for each key; what is stored there is read at once."""
-        cells = self._key.encode(keys)
         distinct = cells.unique()
         rows = self._store.find(distinct)
         there = rows >= 0
         known = distinct.filter(pa.array(there)).to_pylist()
-        values = objects(self._value.decode(self._store.values(rows[there]))) if known else []
-        self._known.update(zip(known, values, strict=True))
-        self._times.update(zip(known, self._store.times[rows[there]].tolist(), strict=True))
+        if known:
+            values = objects(self._value.decode(self._store.encoded(rows[there])))
+            self._known.update(zip(known, values, strict=True))
+            if self._store.spec.timestamped:
+                self._times.update(zip(known, self._store.times[rows[there]].tolist(), strict=True))
         return cells.to_pylist()  # type: ignore[no-any-return]
 
     def get(self, place: bytes) -> Any:
         return self._known.get(place)
 
-    def put(self, place: bytes, value: Any, at: int, *, latest: bool = True) -> int:
-        """The row's time: that of the record, or the latest of all its records."""
+    def time(self, place: bytes) -> int:
+        return self._times.get(place, -1)
+
+    def put(self, place: bytes, value: Any, at: int) -> None:
+        """None deletes."""
         self._known[place] = value
-        self._times[place] = max(at, self._times.get(place, at)) if latest else at
-        self._changed.add(place)
-        return self._times[place]
+        self._times[place] = at
+        self._changed[place] = None
 
     def write(self) -> None:
         """Puts what changed into the store."""
@@ -51,18 +56,28 @@ class Rows:
         if kept:
             rows = self._store.rows(pa.array(kept, pa.binary()))
             self._store.put_values(rows, self._value.encode([self._known[place] for place in kept]))
-            self._store.times[rows] = [self._times[place] for place in kept]
+            if self._store.spec.timestamped:
+                self._store.times[rows] = [self._times[place] for place in kept]
+        self._changed = {}
 
 
-def latest(changes: Frame, places: Any) -> Frame:
-    """One change for each place: from the value before the first to the one after the last."""
-    first: dict[Any, int] = {}
-    last: dict[Any, int] = {}
-    for at, place in enumerate(places):
-        first.setdefault(place, at)
-        last[place] = at
-    order = sorted(last.values())
-    olds = objects(changes.olds)
-    begun = {last[place]: olds[first[place]] for place in last}
-    found = changes.take(np.array(order, np.int64))
-    return Frame(found.keys, found.values, found.times, [begun[at] for at in order])
+def own(value: Any) -> Any:
+    """A value that a user's function may change in place without changing what others see."""
+    return value if isinstance(value, _PLAIN) else copy.deepcopy(value)
+
+
+def last_of_each(places: Any) -> tuple[Any, Any]:
+    """For each distinct number: the index where it is first, and where it is last; by the latter."""
+    numbers = np.asarray(places)
+    count = len(numbers)
+    if count < 2:
+        return np.arange(count), np.arange(count)
+    size = int(numbers.max()) + 1
+    if size > 64 * count:  # few of many: sorting them is quicker than room for all
+        numbers = np.unique(numbers, return_inverse=True)[1]
+        size = int(numbers.max()) + 1
+    first, last = np.empty(size, np.int64), np.empty(size, np.int64)
+    last[numbers] = np.arange(count)  # of indices that are there twice numpy takes the last
+    first[numbers[::-1]] = np.arange(count - 1, -1, -1)
+    ends = np.flatnonzero(last[numbers] == np.arange(count))
+    return first[numbers[ends]], ends

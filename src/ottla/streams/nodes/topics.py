@@ -1,12 +1,14 @@
 """Where records come from and go to."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
-from ottla.streams.nodes.base import Node
+from ottla.streams.nodes.base import Node, present
 from ottla.streams.serdes import Serde, milliseconds
 from ottla.wire.columns import HEADERS
 
@@ -18,40 +20,58 @@ class Source(Node):
     key: Serde
     value: Serde
 
-    def read(self, rows: pa.RecordBatch) -> Frame:
+    def read(self, rows: pa.RecordBatch, order: Any) -> Frame:
         times = milliseconds(rows.column("timestamp"))
-        headers = rows.column("headers") if "headers" in rows.schema.names else None
-        if headers is not None and not len(headers.flatten()):
-            headers = None
         keys, values = self.key.decode(rows.column("key")), self.value.decode(rows.column("value"))
-        return Frame(keys, values, times, headers=headers)
+        return Frame(keys, values, times, order, headers=_headers(rows))
 
-    def run(self, frame: Frame, step: Step) -> Frame:
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         return frame
 
 
 @dataclass(frozen=True)
 class Sink(Node):
+    """`only_keyed`: an internal topic by key has no place for records without one."""
+
     topic: str
     key: Serde
     value: Serde
+    only_keyed: bool = False
 
-    def run(self, frame: Frame, step: Step) -> Frame:
+    def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        if self.only_keyed:
+            frame = frame.where(present(frame.keys))
         if len(frame):
-            columns = [
+            rows = [
                 self.key.encode(frame.keys),
                 self.value.encode(frame.values),
                 pa.array(frame.times, pa.int64()),
             ]
             names = ["key", "value", "timestamp"]
             if frame.headers is not None:
-                columns.append(_header_cells(frame))
+                rows.append(pa.array(frame.headers, HEADERS))
                 names.append("headers")
-            step.emit(self.topic, pa.RecordBatch.from_arrays(columns, names=names))
+            step.emit(self.topic, pa.RecordBatch.from_arrays(rows, names=names))
         return EMPTY
 
 
-def _header_cells(frame: Frame) -> pa.Array:
-    if isinstance(frame.headers, pa.Array):
-        return frame.headers
-    return pa.array([[{"key": k, "value": v} for k, v in cell] for cell in frame.header_pairs()], HEADERS)
+def _headers(rows: pa.RecordBatch) -> list[Any] | None:
+    if "headers" not in rows.schema.names:
+        return None
+    column = rows.column("headers")
+    if column.null_count == len(column) or not len(column.flatten()):
+        return None
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def part_of(rows: pa.RecordBatch, topic: str) -> tuple[pa.RecordBatch, Any]:
+    """The rows of one topic, and their places among all."""
+    topics = rows.column("topic")
+    encoded = topics.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    if names == [topic]:
+        return rows, np.arange(rows.num_rows)
+    if topic not in names:
+        return rows.slice(0, 0), np.empty(0, np.int64)
+    places = np.flatnonzero(encoded.indices.to_numpy() == names.index(topic))
+    return rows.take(pa.array(places)), places

@@ -1,0 +1,192 @@
+"""Stream programs without Spark and broker: how many records a second their operators take in one process.
+
+    python -m bench.streams [NAME ...] [--records 1000000] [--step 100000] [--keys 100000] [--profile]
+
+Each program is compiled as for Spark; its stages are given batches as a worker fetches them. What is left out is the
+broker's share: fetching, writing, committing (bench.pipelines measures those). Seconds are those of the processor,
+so that load of others matters less. `--profile` shows where they go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.pipelines.operators import Step
+from ottla.pipelines.state.store import KeyedStore
+from ottla.pipelines.topology import TaskId, upstream_first
+from ottla.streams import App, avg, bytes_, col, count, int64, json, max, string, tumbling
+from ottla.wire import columns
+
+PROGRAMS: dict[str, Callable[[App], None]] = {}
+
+
+def program(build: Callable[[App], None]) -> Callable[[App], None]:
+    PROGRAMS[build.__name__.replace("_", "-")] = build
+    return build
+
+
+@program
+def keyed_count(app: App) -> None:
+    app.stream("in", value=bytes_).group_by_key().count(name="n").to("out")
+
+
+@program
+def word_count(app: App) -> None:
+    words = app.stream("lines", value=string).flat_map_values(str.split, value=string)
+    words.group_by(lambda key, word: word).count(name="n").to("out")
+
+
+@program
+def stream_table_join(app: App) -> None:
+    rows = app.table("rows", value=json("nurse string"), name="rows")
+    app.stream("vitals", value=json("pulse int, spo2 int")).join(rows).to("out")
+
+
+@program
+def reductions(app: App) -> None:
+    grouped = app.stream("vitals", value=json("pulse int, spo2 int")).group_by_key()
+    grouped.agg(n=count(), high=max(col.pulse), mean=avg(col.spo2), name="agg").to("out")
+
+
+@program
+def windows(app: App) -> None:
+    grouped = app.stream("in", value=bytes_).group_by_key()
+    grouped.window(tumbling(seconds=10)).count(name="n").final().to("out")
+
+
+@program
+def python_aggregate(app: App) -> None:
+    grouped = app.stream("in", value=bytes_).group_by_key()
+    grouped.aggregate(int, lambda key, value, seen: seen + len(value), value=int64, name="sum").to("out")
+
+
+def batch(topic: str, count: int, keys: int, begun: int) -> pa.RecordBatch:
+    """As a worker fetches it."""
+    chance = np.random.default_rng(begun)
+    numbers = chance.integers(0, keys, count)
+    cells = pa.array(np.char.add("key-", numbers.astype(str))).cast(pa.binary())
+    if topic == "lines":
+        words = np.char.add("word", chance.integers(0, 10_000, count).astype(str))
+        values = pa.array(np.char.add(np.char.add(words, " and "), words)).cast(pa.binary())
+    elif topic == "vitals":
+        pulses = chance.integers(50, 180, count).astype(str)
+        values = pa.array(np.char.add(np.char.add('{"pulse":', pulses), ',"spo2":97}')).cast(pa.binary())
+    elif topic == "rows":
+        values = pa.array(np.char.add('{"nurse":"n', np.char.add(numbers.astype(str), '"}'))).cast(
+            pa.binary()
+        )
+    else:
+        values = pa.repeat(pa.scalar(b"x" * 84, pa.binary()), count)
+    times = (begun + np.arange(count)) * 1000
+    zeros = pa.array(np.zeros(count, np.int32))
+    arrays = [
+        cells,
+        values,
+        pa.repeat(topic, count),
+        zeros,
+        pa.array(np.arange(count)),
+        pa.array(times),
+        zeros,
+    ]
+    arrays[5] = arrays[5].cast(columns.TIMESTAMP)
+    return pa.RecordBatch.from_arrays(
+        [*arrays, pa.nulls(count, columns.HEADERS)], schema=columns.SCHEMA_WITH_HEADERS
+    )
+
+
+class Run:
+    """The stages of a program; what goes to internal topics is read at once."""
+
+    def __init__(self, name: str) -> None:
+        app = App("bench")
+        PROGRAMS[name](app)
+        self._pipeline = app.pipeline()
+        self._stages = upstream_first(self._pipeline)
+        self._operators = {stage.name: stage.operator() for stage in self._stages}
+        self._stores = {
+            stage.name: {spec.name: KeyedStore(spec) for spec in stage.stores} for stage in self._stages
+        }
+        self._marks: dict[str, dict[str, int]] = {stage.name: {} for stage in self._stages}
+        self.inputs = [
+            name for stage in self._stages for name in stage.inputs if not self._pipeline.is_internal(name)
+        ]
+
+    def step(self, topic: str, rows: pa.RecordBatch) -> int:
+        """How many records came out."""
+        stage = next(
+            each for each in self._stages if topic in [self._pipeline.topic(name) for name in each.inputs]
+        )
+        stores, marks = self._stores[stage.name], self._marks[stage.name]
+        step = Step(TaskId(stage.name, 0), stores, frozenset(stage.outputs), -1, 0, marks)
+        self._operators[stage.name].process(rows, step)
+        self._operators[stage.name].advance(step)
+        self._marks[stage.name] = step.marks
+        written = sum(store.changes(0).num_rows for store in stores.values())
+        for output, emitted in step.emitted:
+            name = self._pipeline.topic(output)
+            written += emitted.num_rows if name == output else self.step(name, _read(name, emitted))
+        return written
+
+
+def _read(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    count = rows.num_rows
+    stamps = pa.array(rows.column("timestamp").to_numpy() * 1000).cast(columns.TIMESTAMP)
+    zeros = pa.array(np.zeros(count, np.int32))
+    arrays = [
+        rows.column("key"),
+        rows.column("value"),
+        pa.repeat(topic, count),
+        zeros,
+        pa.array(np.arange(count)),
+    ]
+    arrays += [stamps, zeros, pa.nulls(count, columns.HEADERS)]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
+
+
+def measure(name: str, records: int, step: int, keys: int) -> tuple[float, float]:
+    """Records a second in and out, without the first step."""
+    run = Run(name)
+    tables = [topic for topic in run.inputs if topic == "rows"]
+    (stream,) = [topic for topic in run.inputs if topic != "rows"]
+    for topic in tables:
+        run.step(topic, batch(topic, keys, keys, 0))
+    batches = [batch(stream, step, keys, begun) for begun in range(0, records + step, step)]
+    run.step(stream, batches[0])
+    begun, written = time.process_time(), 0
+    for rows in batches[1:]:
+        written += run.step(stream, rows)
+    took = time.process_time() - begun
+    return records / took, written / took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROGRAMS)}")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--step", type=int, default=100_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--profile", action="store_true")
+    options: Any = parser.parse_args()
+    for name in options.names or PROGRAMS:
+        arguments = name, options.records, options.step, options.keys
+        if options.profile:
+            profile = cProfile.Profile()
+            figures = profile.runcall(measure, *arguments)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(18)
+        else:
+            figures = measure(*arguments)
+        print(f"{name:20} {figures[0]:12,.0f} records/s in {figures[1]:12,.0f} records/s out")
+
+
+if __name__ == "__main__":
+    main()

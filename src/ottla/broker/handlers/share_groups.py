@@ -1,0 +1,210 @@
+"""Members and administrators of share groups: heartbeats, description, where the groups stand."""
+
+from ottla import errors
+from ottla.broker.handlers.groups import Member
+from ottla.broker.permits.authorized import NOT_ASKED, group_operations
+from ottla.broker.requests.context import Context
+from ottla.coordination.groups.share_group import ShareGroup
+from ottla.coordination.share.records import NO_OFFSET, ShareKey
+from ottla.security.operations import DESCRIBE, GROUP, READ, TOPIC
+from ottla.wire.messages import alter_share_group_offsets as alter
+from ottla.wire.messages import delete_share_group_offsets as delete
+from ottla.wire.messages import describe_share_group_offsets as offsets
+from ottla.wire.messages.share_group_describe import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+
+async def share_group_heartbeat(
+    request: ShareGroupHeartbeatRequest, context: Context
+) -> ShareGroupHeartbeatResponse:
+    member = Member(context.client_id, f"/{context.client.host}")
+    return await context.groups.call(
+        request.group_id,
+        lambda machine, token, now_ms: machine.on_share_group_heartbeat(request, member, token, now_ms),
+    )
+
+
+async def share_group_describe(
+    request: ShareGroupDescribeRequest, context: Context
+) -> ShareGroupDescribeResponse:
+    groups = []
+    for group_id in dict.fromkeys(request.group_ids):
+        try:
+            (described,) = await context.groups.call(
+                group_id,
+                lambda machine, token, now_ms, each=group_id: machine.on_share_group_describe([each], token),  # type: ignore[misc]
+            )
+        except errors.ProtocolError as error:
+            described = DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+        if not described.error_code:
+            asked = request.include_authorized_operations
+            described.authorized_operations = group_operations(group_id, context) if asked else NOT_ASKED
+        groups.append(described)
+    return ShareGroupDescribeResponse(groups=groups)
+
+
+# -- where groups stand --------------------------------------------------------------------------------------
+
+
+async def describe_offsets(
+    request: offsets.DescribeShareGroupOffsetsRequest, context: Context
+) -> offsets.DescribeShareGroupOffsetsResponse:
+    groups = []
+    for asked in request.groups:
+        try:
+            context.require(DESCRIBE, GROUP, asked.group_id)
+            topics = await _described_topics(asked, context)
+            groups.append(
+                offsets.DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics)
+            )
+        except errors.ProtocolError as error:
+            groups.append(
+                offsets.DescribeShareGroupOffsetsResponseGroup(
+                    group_id=asked.group_id, error_code=error.code, error_message=error.message
+                )
+            )
+    return offsets.DescribeShareGroupOffsetsResponse(groups=groups)
+
+
+async def _described_topics(
+    asked: offsets.DescribeShareGroupOffsetsRequestGroup, context: Context
+) -> list[offsets.DescribeShareGroupOffsetsResponseTopic]:
+    group = _group(asked.group_id, context, may_be_missing=asked.topics is not None)
+    image = context.metadata.image
+    if asked.topics is None:
+        wanted = [(name, list(numbers)) for name, numbers in group.initialized.values()]
+    else:
+        wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
+    topics = []
+    for name, numbers in wanted:
+        known = image.topics.get(name)
+        topic_id = bytes(16) if known is None else known.topic_id
+        rows = [await _described(asked.group_id, name, topic_id, number, context) for number in numbers]
+        topics.append(
+            offsets.DescribeShareGroupOffsetsResponseTopic(
+                topic_name=name, topic_id=topic_id, partitions=rows
+            )
+        )
+    return topics
+
+
+async def _described(
+    group_id: str, name: str, topic_id: bytes, number: int, context: Context
+) -> offsets.DescribeShareGroupOffsetsResponsePartition:
+    row = offsets.DescribeShareGroupOffsetsResponsePartition(partition_index=number, start_offset=NO_OFFSET)
+    if not context.allows(DESCRIBE, TOPIC, name):
+        row.error_code = errors.TopicAuthorizationFailed.code
+        row.error_message = errors.TopicAuthorizationFailed().message
+        return row
+    if context.metadata.image.partition(name, number) is None:
+        row.error_code = errors.UnknownTopicOrPartition.code
+        row.error_message = errors.UnknownTopicOrPartition().message
+        return row
+    try:
+        state = await context.sharing.persister.summary(ShareKey(group_id, topic_id, number))
+    except errors.ProtocolError as error:
+        row.error_code, row.error_message = error.code, error.message
+        return row
+    if state is not None:
+        row.start_offset, row.leader_epoch = state.start_offset, state.leader_epoch
+        row.lag = _lag(name, number, state.start_offset, context)
+    return row
+
+
+def _lag(name: str, number: int, start_offset: int, context: Context) -> int:
+    """Known where the partition is led."""
+    try:
+        log = context.replicas.partition(name, number).leader_log()
+    except errors.ProtocolError:
+        return -1
+    return -1 if start_offset == NO_OFFSET else max(0, log.high_watermark - start_offset)
+
+
+async def alter_offsets(
+    request: alter.AlterShareGroupOffsetsRequest, context: Context
+) -> alter.AlterShareGroupOffsetsResponse:
+    """The group begins again where it is told to; only while nobody is in it."""
+    try:
+        _group(request.group_id, context, must_be_empty=True, may_be_missing=True)
+    except errors.ProtocolError as error:
+        return alter.AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    topics = []
+    for topic in request.topics:
+        known = context.metadata.image.topics.get(topic.topic_name)
+        rows = []
+        for part in topic.partitions:
+            row = alter.AlterShareGroupOffsetsResponsePartition(partition_index=part.partition_index)
+            try:
+                if known is None or not 0 <= part.partition_index < len(known.partitions):
+                    raise errors.UnknownTopicOrPartition()
+                key = ShareKey(request.group_id, known.topic_id, part.partition_index)
+                state = await context.sharing.persister.summary(key)
+                epoch = 0 if state is None else state.state_epoch + 1
+                await context.sharing.persister.initialize(key, epoch, part.start_offset)
+            except errors.ProtocolError as error:
+                row.error_code, row.error_message = error.code, error.message
+            rows.append(row)
+        topics.append(
+            alter.AlterShareGroupOffsetsResponseTopic(
+                topic_name=topic.topic_name,
+                topic_id=bytes(16) if known is None else known.topic_id,
+                partitions=rows,
+            )
+        )
+    context.sharing.partitions.forget_group(request.group_id)
+    names = {topic.topic_name for topic in topics if any(not part.error_code for part in topic.partitions)}
+    if names:
+        await _note(request.group_id, names, set(), context)
+    return alter.AlterShareGroupOffsetsResponse(responses=topics)
+
+
+async def delete_offsets(
+    request: delete.DeleteShareGroupOffsetsRequest, context: Context
+) -> delete.DeleteShareGroupOffsetsResponse:
+    try:
+        group = _group(request.group_id, context, must_be_empty=True)
+    except errors.ProtocolError as error:
+        return delete.DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    known = {name: (topic_id, numbers) for topic_id, (name, numbers) in group.initialized.items()}
+    rows = []
+    for topic in request.topics:
+        row = delete.DeleteShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
+        try:
+            context.require(READ, TOPIC, topic.topic_name)
+            if topic.topic_name not in known:
+                raise errors.UnknownTopicOrPartition()
+            row.topic_id, numbers = known[topic.topic_name]
+            for number in numbers:
+                await context.sharing.persister.delete(ShareKey(request.group_id, row.topic_id, number))
+        except errors.ProtocolError as error:
+            row.error_code, row.error_message = error.code, error.message
+        rows.append(row)
+    context.sharing.partitions.forget_group(request.group_id)
+    await _note(request.group_id, set(), {row.topic_name for row in rows if not row.error_code}, context)
+    return delete.DeleteShareGroupOffsetsResponse(responses=rows)
+
+
+async def _note(group_id: str, added: set[str], removed: set[str], context: Context) -> None:
+    """Which topics the group has states of, from now on."""
+    await context.groups.call(
+        group_id,
+        lambda machine, token, now_ms: machine.on_share_states(group_id, added, removed, token),
+    )
+
+
+def _group(
+    group_id: str, context: Context, *, must_be_empty: bool = False, may_be_missing: bool = False
+) -> ShareGroup:
+    state = context.groups.shard_of(group_id).machine.state
+    group = state.share_groups.get(group_id)
+    if group is None:
+        if may_be_missing and group_id not in state.groups:
+            return ShareGroup(group_id)
+        raise errors.GroupIdNotFound(f"Group {group_id} not found.")
+    if must_be_empty and group.members:
+        raise errors.NonEmptyGroup()
+    return group

@@ -1,0 +1,1 @@
+"""A full screen in a terminal: plain codes, no library."""

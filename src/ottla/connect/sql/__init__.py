@@ -1,0 +1,1 @@
+"""SQL databases: a sink that upserts exactly once, a source that polls."""

@@ -1,0 +1,1 @@
+"""Configs, offsets and statuses in Connect's own topics, keys and JSON."""

@@ -1,0 +1,126 @@
+"""Transforms of single records, under Kafka's class names; with predicates."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from ottla.connect.errors import ConfigError
+from ottla.connect.settings import Config, Setting
+from ottla.connect.spi import SinkRecord, SourceRecord
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+PACKAGE = "org.apache.kafka.connect.transforms."
+
+
+class Transform(Protocol):
+    def apply(self, record: Any) -> Any:
+        """The record as it goes on, or None: it goes no further. Raises DataError."""
+
+
+class Predicate(Protocol):
+    def test(self, record: Any) -> bool: ...
+
+
+class Transforms:
+    """All of a connector, in their order."""
+
+    def __init__(self, config: Config) -> None:
+        self._steps: list[tuple[str, Transform, Predicate | None, bool]] = []
+        aliases = config.get("transforms") or []
+        if aliases:
+            predicates = _predicates(config)
+            for alias in aliases:
+                self._steps.append(_step(config, alias, predicates))
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self._steps)
+
+    def all(self, records: Sequence[R]) -> list[R]:
+        """Without a handling of errors: the first one is raised."""
+        made: list[Any] = list(records)
+        for _, transform, predicate, negated in self._steps:
+            if predicate is None:
+                applied = [transform.apply(each) for each in made]
+            else:
+                applied = [
+                    each if predicate.test(each) == negated else transform.apply(each) for each in made
+                ]
+            made = [each for each in applied if each is not None]
+        return made
+
+    def apply(self, record: R, handling: Any) -> R | None:
+        made: R | None = record
+        for class_name, transform, predicate, negated in self._steps:
+            if predicate is not None and predicate.test(made) == negated:
+                continue
+            made = handling.attempt("TRANSFORMATION", class_name, transform.apply, made)
+            if made is None:
+                return None
+        return made
+
+
+def _step(
+    config: Config, alias: str, predicates: Mapping[str, Predicate]
+) -> tuple[str, Transform, Predicate | None, bool]:
+    settings = config.with_prefix(f"transforms.{alias}.")
+    class_name = settings.get("type")
+    if not class_name:
+        raise ConfigError(
+            f'Missing required configuration "transforms.{alias}.type" which has no default value.'
+        )
+    wanted = settings.get("predicate")
+    if wanted and wanted not in predicates:
+        raise ConfigError(
+            f"Invalid value {wanted} for configuration transforms.{alias}.predicate: it is not among the predicates "
+            f"{', '.join(predicates) or '(none)'}"
+        )
+    negated = str(settings.get("negate", "false")).lower() == "true"
+    return class_name, transform(class_name, settings), predicates[wanted] if wanted else None, negated
+
+
+def _predicates(config: Config) -> dict[str, Predicate]:
+    from ottla.connect.transforms.predicates import PREDICATES
+
+    made: dict[str, Predicate] = {}
+    for alias in config.get("predicates") or []:
+        settings = config.with_prefix(f"predicates.{alias}.")
+        name = str(settings.get("type", "")).removeprefix(f"{PACKAGE}predicates.")
+        if name not in PREDICATES:
+            raise ConfigError(
+                f"predicates.{alias}.type={settings.get('type')} is not known; there are {', '.join(PREDICATES)}"
+            )
+        made[alias] = PREDICATES[name](settings)
+    return made
+
+
+def transform(class_name: str, settings: Mapping[str, Any]) -> Transform:
+    """By class name: Kafka's, with $Key or $Value, or `package.module:Class`."""
+    short = class_name.removeprefix(PACKAGE)
+    name, _, side = short.partition("$")
+    found = _table().get(name)
+    if found is None and ":" in class_name:
+        return _by_place(class_name, settings)
+    if found is None:
+        raise ConfigError(f"transform {class_name} is not known; there are {', '.join(sorted(_table()))}")
+    made, settings_of, sided = found
+    if sided and side not in ("Key", "Value"):
+        raise ConfigError(f"transform {class_name}: say which part: {class_name}$Key or {class_name}$Value")
+    parsed = Config(dict(settings), settings_of)
+    return made(parsed, side) if sided else made(parsed)
+
+
+def _by_place(where: str, settings: Mapping[str, Any]) -> Transform:
+    from importlib import import_module
+
+    module, _, name = where.partition(":")
+    try:
+        made: Transform = getattr(import_module(module), name)(dict(settings))
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"transform {where} cannot be loaded: {error}") from error
+    return made
+
+
+def _table() -> Mapping[str, tuple[Callable[..., Transform], tuple[Setting, ...], bool]]:
+    from ottla.connect.transforms.table import TRANSFORMS
+
+    return TRANSFORMS

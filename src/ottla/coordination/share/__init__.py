@@ -1,0 +1,1 @@
+"""Share groups (KIP-932): what was delivered how often, and what it became."""

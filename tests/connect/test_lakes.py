@@ -1,0 +1,225 @@
+"""Files, object stores and Delta tables: every record once, after repeated and failed steps too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as datasets
+import pyarrow.fs as filesystems
+import pytest
+
+from ottla.client.values import TopicPartition
+from ottla.connect import schema as schemas
+from ottla.connect.errors import ConfigError, DataError
+from ottla.connect.lakes.delta import DeltaSink
+from ottla.connect.lakes.files import FilesSink
+from ottla.connect.lakes.iceberg import IcebergSink
+from ottla.connect.lakes.rows import one_table
+from ottla.connect.schema import Schema
+from ottla.connect.spi import Config, Sink, SinkBatch, SinkRecord
+
+VALUE = schemas.struct("Value", {"id": schemas.integer(64), "name": schemas.string(optional=True)})
+
+
+def a_record(offset: int, value: dict[str, Any] | None, part: int = 0, schema: Schema = VALUE) -> SinkRecord:
+    return SinkRecord("visits", part, offset, value, None if value is None else schema, timestamp_ms=7)
+
+
+class Files:
+    def __init__(self, root: str, more: dict[str, str], filesystem: Any) -> None:
+        self._root, self._more, self._filesystem = root, more, filesystem
+
+    def sink(self, **more: str) -> Sink:
+        path = self._root if self._filesystem is None else f"s3://{self._root}"
+        return FilesSink(Config({"name": "lake", "path": path, **self._more, **more}, FilesSink.settings))
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = datasets.dataset(f"{self._root}/visits", filesystem=self._filesystem, format="parquet")
+        return found.to_table().to_pylist()
+
+
+class Delta:
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def sink(self, **more: str) -> Sink:
+        settings = {"name": "lake", "table.uri.format": f"{self._root}/${{topic}}", **more}
+        return DeltaSink(Config(settings, DeltaSink.settings))
+
+    def rows(self) -> list[dict[str, Any]]:
+        from deltalake import DeltaTable
+
+        return DeltaTable(f"{self._root}/visits").to_pyarrow_table().to_pylist()
+
+
+class Iceberg:
+    def __init__(self, root: Path) -> None:
+        self._catalog = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db", "warehouse": f"file://{root}"}
+
+    def sink(self, **more: str) -> Sink:
+        settings = {
+            "name": "lake",
+            **{f"catalog.{name}": value for name, value in self._catalog.items()},
+            **more,
+        }
+        return IcebergSink(Config(settings, IcebergSink.settings))
+
+    def rows(self) -> list[dict[str, Any]]:
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog("ottla", **self._catalog)
+        return catalog.load_table("default.visits").scan().to_arrow().to_pylist()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[str]:
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "s3", "delta", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Files | Delta | Iceberg:
+    if request.param == "iceberg":
+        pytest.importorskip("pyiceberg")
+        return Iceberg(tmp_path)
+    if request.param == "delta":
+        pytest.importorskip("deltalake")
+        return Delta(str(tmp_path))
+    if request.param == "folder":
+        return Files(str(tmp_path), {}, None)
+    endpoint = request.getfixturevalue("object_store")
+    more = {
+        "s3.endpoint": endpoint,
+        "s3.region": "us-east-1",
+        "s3.access.key": "test",
+        "s3.secret.key": "test",
+    }
+    filesystem = filesystems.S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"), scheme="http", region="us-east-1", access_key="test",
+        secret_key="test", allow_bucket_creation=True,
+    )  # fmt: skip
+    bucket = f"lake-{random.randrange(10**9)}"
+    filesystem.create_dir(bucket)
+    return Files(f"{bucket}/some/prefix", more, filesystem)
+
+
+def step(sink: Sink, records: list[SinkRecord], part: int = 0) -> None:
+    where = TopicPartition("visits", part)
+    begin = (sink.positions([where]) or {}).get(where, 0)
+    rest = [record for record in records if record.offset >= begin]
+    end = records[-1].offset + 1
+    if begin < end:
+        sink.write(SinkBatch(where, lambda: rest, begin, end, None))
+        sink.commit({where: end})
+
+
+def test_records_are_written_once(lake):
+    first = [a_record(i, {"id": i, "name": f"n{i}"}) for i in range(10)]
+    for _ in range(2):
+        step(lake.sink(), first)
+    step(lake.sink(), [*first, a_record(10, {"id": 10, "name": None})])
+    assert sorted(row["id"] for row in lake.rows()) == list(range(11))
+
+
+def test_partitions_have_positions_of_their_own(lake):
+    step(lake.sink(), [a_record(i, {"id": i, "name": "a"}) for i in range(5)])
+    step(lake.sink(), [a_record(i, {"id": 100 + i, "name": "b"}, 3) for i in range(2)], 3)
+    known = lake.sink().positions([TopicPartition("visits", part) for part in (0, 1, 3)])
+    assert known == {TopicPartition("visits", 0): 5, TopicPartition("visits", 3): 2}
+    assert len(lake.rows()) == 7
+
+
+def test_every_record_is_there_once_after_random_failures(lake):
+    chance = random.Random(3)
+    log = [a_record(i, {"id": i, "name": f"n{i}"}) for i in range(300)]
+    where, done = TopicPartition("visits", 0), 0
+    while done < len(log):
+        sink = lake.sink()
+        done = (sink.positions([where]) or {}).get(where, 0)
+        records = log[done : done + chance.randrange(1, 50)]
+        if not records:
+            break
+        sink.write(SinkBatch(where, partial(list, records), done, done + len(records), None))
+        if chance.random() < 0.4:
+            sink.rollback()
+        else:
+            sink.commit({where: done + len(records)})
+    assert sorted(row["id"] for row in lake.rows()) == list(range(300))
+
+
+def test_new_fields_become_columns(lake):
+    wider = schemas.struct("Value", {"id": schemas.integer(64), "age": schemas.integer(optional=True)})
+    step(lake.sink(), [a_record(0, {"id": 0, "name": "a"}), a_record(1, {"id": 1, "age": 4}, schema=wider)])
+    rows = sorted(lake.rows(), key=lambda row: row["id"])
+    assert rows == [{"id": 0, "name": "a", "age": None}, {"id": 1, "name": None, "age": 4}]
+
+
+def test_positions_stand_beside_the_values_on_request(lake):
+    step(lake.sink(**{"include.position": "true"}), [a_record(0, {"id": 5, "name": "a"})])
+    assert (
+        lake.rows()[0] | {"__topic": "visits", "__partition": 0, "__offset": 0, "__timestamp": 7}
+        == lake.rows()[0]
+    )
+
+
+def test_tombstones_alone_are_passed_over(lake):
+    step(lake.sink(), [a_record(0, {"id": 1, "name": "a"})])
+    step(lake.sink(), [a_record(1, None), a_record(2, None)])
+    step(lake.sink(), [a_record(3, {"id": 2, "name": "b"})])
+    assert sorted(row["id"] for row in lake.rows() if row["id"] is not None) == [1, 2]
+
+
+def test_positions_that_are_in_the_data_are_not_forgotten(lake):
+    with pytest.raises(ConfigError, match="positions are in"):
+        lake.sink().forget(None)
+
+
+def test_json_lines_are_written(tmp_path):
+    files = Files(str(tmp_path), {}, None)
+    schema = schemas.struct(None, {"day": schemas.day(), "price": schemas.decimal(2)})
+    step(
+        files.sink(format="json"),
+        [a_record(0, {"day": date(2024, 1, 2), "price": Decimal("1.50")}, schema=schema)],
+    )
+    (file,) = tmp_path.rglob("*.json")
+    assert file.name == "visits+0+00000000000000000000+00000000000000000001.json"
+    assert file.read_text() == '{"day": "2024-01-02", "price": "1.50"}\n'
+
+
+def test_every_type_is_a_column():
+    nested = schemas.struct(None, {"at": schemas.timestamp(), "list": schemas.array(schemas.day())})
+    schema = schemas.struct(
+        None,
+        {
+            "nested": nested,
+            "map": schemas.map_of(schemas.string(), schemas.integer()),
+            "micro": Schema(schemas.INT64, name="io.debezium.time.MicroTimestamp", version=1),
+            "bytes": Schema(schemas.BYTES),
+            "plain": Schema(schemas.FLOAT32),
+        },
+    )
+    moment = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+    value = {
+        "nested": {"at": moment, "list": [date(2024, 1, 2)]}, "map": {"a": 1}, "micro": 1_000_001, "bytes": b"x",
+        "plain": 1.5,
+    }  # fmt: skip
+    (row,) = one_table([a_record(0, value, schema=schema)], with_position=False).to_pylist()
+    assert row["nested"] == {"at": moment.replace(tzinfo=None), "list": [date(2024, 1, 2)]}
+    assert row["map"] == [("a", 1)] and row["micro"] == datetime(1970, 1, 1, 0, 0, 1, 1)
+    plain = one_table([SinkRecord("t", 0, 0, "x", schemas.string())], with_position=False)
+    assert plain.to_pylist() == [{"value": "x"}]
+
+
+def test_schemas_that_do_not_fit_together_are_refused():
+    other = schemas.struct(None, {"id": schemas.string()})
+    with pytest.raises(DataError, match="do not fit together"):
+        one_table([a_record(0, {"id": 1}), a_record(1, {"id": "x"}, schema=other)], with_position=False)

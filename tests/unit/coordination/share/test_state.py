@@ -1,0 +1,134 @@
+"""The share coordinator: epochs fence, updates add up to the same as snapshots, bytes are Kafka's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla import errors
+from ottla.coordination.share.codec import ShareCodec
+from ottla.coordination.share.records import (
+    ACKNOWLEDGED,
+    AVAILABLE,
+    Batch,
+    ShareKey,
+    ShareSnapshot,
+    ShareState,
+    ShareUpdate,
+)
+from ottla.coordination.share.state import ShareStates, combined
+from ottla.effects import Token
+
+KEY = ShareKey("g", bytes(range(16)), 3)
+
+
+def carried_out(machine, effects):
+    for record in effects.records:
+        key, value = ShareCodec().encode(record)
+        machine.apply(ShareCodec().decode(key, value), 0, None)
+    return effects
+
+
+def begun(updates_max=500):
+    machine = ShareStates(updates_max)
+    carried_out(machine, machine.on_initialize(KEY, 0, 10, Token(), 5))
+    return machine
+
+
+def write(machine, start, *batches, leader_epoch=1, state_epoch=0):
+    return carried_out(
+        machine, machine.on_write(KEY, state_epoch, leader_epoch, start, 0, batches, Token(), 7)
+    )
+
+
+def test_what_was_written_is_read_by_the_next_leader():
+    machine = begun()
+    write(machine, 10, Batch(12, 13, ACKNOWLEDGED, 1), Batch(10, 11, AVAILABLE, 2))
+    write(machine, 12)
+    (reply,) = carried_out(machine, machine.on_read(KEY, 2, Token(), 9)).replies
+    assert (reply.answer.start_offset, reply.answer.batches) == (12, (Batch(12, 13, ACKNOWLEDGED, 1),))
+
+
+def test_an_older_leader_and_an_older_state_are_fenced():
+    machine = begun()
+    carried_out(machine, machine.on_read(KEY, 5, Token(), 9))
+    with pytest.raises(errors.FencedLeaderEpoch):
+        write(machine, 11, leader_epoch=4)
+    carried_out(machine, machine.on_initialize(KEY, 1, 0, Token(), 9))
+    with pytest.raises(errors.FencedStateEpoch):
+        write(machine, 11, leader_epoch=5)
+    with pytest.raises(errors.FencedStateEpoch):
+        machine.on_initialize(KEY, 0, 0, Token(), 9)
+
+
+def test_a_write_that_was_overtaken_does_not_take_the_start_back():
+    machine = begun()
+    write(machine, 14)
+    write(machine, 12, Batch(15, 15, ACKNOWLEDGED, 1))
+    assert machine.states[KEY].start_offset == 14
+
+
+def test_a_state_that_was_deleted_takes_no_writes():
+    machine = begun()
+    carried_out(machine, machine.on_delete(KEY, Token()))
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        write(machine, 11)
+
+
+def test_after_many_updates_the_next_is_a_snapshot_of_the_same_state():
+    often, seldom = begun(updates_max=2), begun()
+    kinds = []
+    for offset in range(10, 17):
+        for machine in (often, seldom):
+            effects = write(machine, offset, Batch(offset, offset + 3, ACKNOWLEDGED, 1))
+            if machine is often:
+                kinds.append(type(effects.records[0]).__name__)
+    assert kinds.count("ShareSnapshot") == 2
+    assert often.states[KEY].batches == seldom.states[KEY].batches
+    assert often.states[KEY].start_offset == seldom.states[KEY].start_offset
+
+
+BATCHES = st.lists(
+    st.builds(
+        lambda first, length, state, count: Batch(first, first + length, state, count),
+        st.integers(0, 30),
+        st.integers(0, 6),
+        st.sampled_from([AVAILABLE, ACKNOWLEDGED, 4]),
+        st.integers(0, 3),
+    ),
+    max_size=5,
+)
+
+
+@given(old=BATCHES, new=BATCHES, start=st.integers(0, 30))
+def test_combined_batches_say_of_each_offset_what_was_said_last(old, new, start):
+    expected = {}
+    for batch in [*old, *new]:
+        for offset in range(batch.first_offset, batch.last_offset + 1):
+            expected[offset] = (batch.state, batch.delivery_count)
+    expected = {offset: said for offset, said in expected.items() if offset >= start}
+    result = combined(combined((), tuple(old), 0), tuple(new), start)
+    told = {
+        offset: (batch.state, batch.delivery_count)
+        for batch in result
+        for offset in range(batch.first_offset, batch.last_offset + 1)
+    }
+    assert told == expected
+    assert list(result) == sorted(result, key=lambda batch: batch.first_offset)
+
+
+@given(
+    epochs=st.tuples(*[st.integers(0, 2**31 - 1)] * 3),
+    start=st.integers(-1, 2**62),
+    complete=st.integers(-1, 1000),
+    batches=BATCHES,
+)
+def test_records_survive_their_bytes(epochs, start, complete, batches):
+    codec = ShareCodec()
+    for record in (
+        ShareSnapshot(
+            KEY, ShareState(epochs[0], epochs[1], epochs[2], start, complete, 11, 12, tuple(batches))
+        ),
+        ShareSnapshot(KEY, None),
+        ShareUpdate(KEY, epochs[0], epochs[1], start, complete, tuple(batches)),
+    ):
+        assert codec.decode(*codec.encode(record)) == record
