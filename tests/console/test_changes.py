@@ -17,7 +17,7 @@ def test_a_topic_is_created_filled_changed_truncated_and_deleted(window, broker)
     page.get_by_text("Create a topic").click()
     page.get_by_label("Name").fill("made-here")
     page.get_by_label("Partitions").fill("2")
-    page.get_by_label("Settings").fill("retention.ms=86400000")
+    page.get_by_label("Settings").fill("max.message.bytes=2000000")
     page.get_by_role("button", name="Create").click()
     page.get_by_text("Topic made-here was created.").wait_for()
     assert page.locator("h1").inner_text() == "made-here"
@@ -35,11 +35,14 @@ def test_a_topic_is_created_filled_changed_truncated_and_deleted(window, broker)
     assert "xyz" in record.inner_text() and '"a": 1' in record.inner_text()
 
     page.get_by_role("link", name="Settings").click()
-    assert page.locator('[data-k="settings/retention.ms/value"]').inner_text() == "86400000"
-    assert page.locator('[data-k="settings/retention.ms/source"]').inner_text() == "dynamic topic config"
-    assert page.locator('[data-k="settings/retention.ms/default"]').inner_text() == "604800000"
+    assert page.locator('[data-k="settings/max.message.bytes/value"]').inner_text() == "2000000"
+    assert page.locator('[data-k="settings/max.message.bytes/source"]').inner_text() == "dynamic topic config"
+    assert (
+        page.locator('[data-k="settings/max.message.bytes/default"]').inner_text()
+        == "message.max.bytes=1048588"
+    )
     page.get_by_text("Change a setting").click()
-    page.get_by_label("Setting", exact=True).fill("retention.ms")
+    page.get_by_label("Setting", exact=True).fill("max.message.bytes")
     page.get_by_role("button", name="Change").click()
     page.get_by_text("back at its default").wait_for()
 

@@ -320,11 +320,19 @@ async def settings(context: Context) -> Page:
     )
 
 
+def default_of(config: Config) -> str | None:
+    """What the setting would be otherwise; with the name of the broker's setting where that has another unit."""
+    for name, value, source in config.synonyms:
+        if source == "DEFAULT_CONFIG":
+            return value if value is None or name.endswith(config.name) else f"{name}={value}"
+    return None
+
+
 def settings_table(configs: object) -> Table:
     rows = []
     chosen: list[Config] = sorted(configs, key=lambda c: (c.is_default, c.name))  # type: ignore[call-overload]
     for config in chosen:
-        default = next((value for _, value, source in config.synonyms if source == "DEFAULT_CONFIG"), None)
+        default = default_of(config)
         value = "(hidden)" if config.sensitive else config.value
         rows.append(
             Row(
