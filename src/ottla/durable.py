@@ -42,7 +42,7 @@ def allocate(fd: int, size: int) -> None:
         os.posix_fallocate(fd, 0, size)
         return
     position = os.fstat(fd).st_size
-    while position < size:  # what is there already stays
+    while position < size:  # bytes that exist already stay
         position += os.pwrite(fd, _ZEROS[: size - position], position)
 
 

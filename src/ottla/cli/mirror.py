@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-X", action="append", default=[], metavar="NAME=VALUE", help="a setting; wins over FILE"
     )
     running = parser.add_argument_group("run")
-    running.add_argument("--once", action="store_true", help="copy what is there now, then end")
+    running.add_argument("--once", action="store_true", help="copy the records of now, then end")
     running.add_argument("--local", action="store_true", help="in this process, without Spark")
     running.add_argument("--master", help="Spark's master (default: local, all cores)")
     running.add_argument(

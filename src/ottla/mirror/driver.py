@@ -91,7 +91,7 @@ class Driver:
             raise TakenOver(f"another driver runs mirror {self.link.name} now: {error}") from error
 
     def freeze(self) -> None:
-        """From now on only what is there by now is copied."""
+        """Only records that exist by now are copied from here on."""
         self._refresh_topics()
         self._frozen = self._offsets(LATEST, self._partitions(), stable=self._committed_only)
 

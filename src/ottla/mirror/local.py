@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class LocalRunner:
-    """`run` copies until it is stopped; `run_once` what is there now."""
+    """`run` copies until it is stopped; `run_once` copies the records of now."""
 
     def __init__(self, link: Link) -> None:
         self.driver = Driver(link)

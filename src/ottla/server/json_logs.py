@@ -1,6 +1,6 @@
 """Log lines as JSON, one object a line: `ottla start --log-format json`.
 
-Whoever logs may add what the line is about: `logger.info(..., extra={"fields": {"client": ..., "topic": ...}})`.
+A caller may add what the line is about: `logger.info(..., extra={"fields": {"client": ..., "topic": ...}})`.
 """
 
 import json

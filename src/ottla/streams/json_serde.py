@@ -74,7 +74,7 @@ def _dumped(value: Any) -> bytes | None:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 _ENCODER = json_text.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
