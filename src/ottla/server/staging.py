@@ -72,8 +72,8 @@ class Staging:
 def files_of(root: str) -> Iterator[str]:
     """The files that belong into a backup, by their paths below `root`; the metadata journal is the first.
 
-    A snapshot of the metadata empties the journal after it is written. A reader that takes the journal first has its entries
-    either there or in the snapshot.
+    A snapshot of the metadata empties the journal after it is written. A reader that takes the journal first has its
+    entries either there or in the snapshot.
     """
     if os.path.exists(f"{root}/{_JOURNAL}"):  # noqa: PTH110
         yield _JOURNAL
