@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ottla.streams.reductions import max as max
     from ottla.streams.reductions import min as min
     from ottla.streams.reductions import sum as sum
+    from ottla.streams.registry_serde import avro as avro
+    from ottla.streams.registry_serde import json_schema as json_schema
     from ottla.streams.serdes import Windowed as Windowed
     from ottla.streams.serdes import bytes_ as bytes_
     from ottla.streams.serdes import float64 as float64
@@ -44,6 +46,7 @@ _HOMES = {
     "TestDriver": "ottla.streams.driver",
     "Windowed": "ottla.streams.serdes",
     "avg": "ottla.streams.reductions",
+    "avro": "ottla.streams.registry_serde",
     "bytes_": "ottla.streams.serdes",
     "col": "ottla.streams.expressions",
     "collect": "ottla.streams.reductions",
@@ -54,6 +57,7 @@ _HOMES = {
     "int32": "ottla.streams.serdes",
     "int64": "ottla.streams.serdes",
     "json": "ottla.streams.json_serde",
+    "json_schema": "ottla.streams.registry_serde",
     "last": "ottla.streams.reductions",
     "max": "ottla.streams.reductions",
     "min": "ottla.streams.reductions",
@@ -73,6 +77,7 @@ __all__ = [
     "TestDriver",
     "Windowed",
     "avg",
+    "avro",
     "bytes_",
     "col",
     "collect",
@@ -83,6 +88,7 @@ __all__ = [
     "int32",
     "int64",
     "json",
+    "json_schema",
     "keyed_store",
     "last",
     "max",
