@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ottla.client.admin.topics import NewTopic as NewTopic
     from ottla.client.consumer import Consumer as Consumer
     from ottla.client.producer import Producer as Producer
+    from ottla.client.share_consumer import Acknowledge as Acknowledge
+    from ottla.client.share_consumer import ShareConsumer as ShareConsumer
     from ottla.client.values import ConsumerRecord as ConsumerRecord
     from ottla.client.values import GroupMetadata as GroupMetadata
     from ottla.client.values import OffsetAndMetadata as OffsetAndMetadata
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "Acknowledge": "ottla.client.share_consumer",
     "Admin": "ottla.client.admin",
     "Consumer": "ottla.client.consumer",
     "ConsumerRecord": "ottla.client.values",
@@ -36,6 +39,7 @@ _HOMES = {
     "OttlaError": "ottla.errors",
     "Producer": "ottla.client.producer",
     "RecordMetadata": "ottla.client.values",
+    "ShareConsumer": "ottla.client.share_consumer",
     "TopicPartition": "ottla.client.values",
     "aio": "ottla.aio",
     "errors": "ottla.errors",
@@ -43,6 +47,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Acknowledge",
     "Admin",
     "Consumer",
     "ConsumerRecord",
@@ -53,6 +58,7 @@ __all__ = [
     "OttlaError",
     "Producer",
     "RecordMetadata",
+    "ShareConsumer",
     "TopicPartition",
     "__version__",
     "aio",

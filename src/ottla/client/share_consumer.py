@@ -1,0 +1,105 @@
+"""`ShareConsumer`: takes records as one of the members that share them. One thread at a time."""
+
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from enum import IntEnum
+from typing import Any, Self, TypeVar
+
+from ottla.client.blocking.engine import Engine
+from ottla.client.blocking.guard import Guard
+from ottla.client.core import sharing
+from ottla.client.core.sharing import ShareCore
+from ottla.client.errors import SettingError
+from ottla.client.loop.runtime import LOOP
+from ottla.client.settings import ConsumerSettings
+from ottla.client.timeouts import Timeout, seconds
+from ottla.client.values import ConsumerRecord
+from ottla.errors import OttlaError
+
+T = TypeVar("T")
+MODE = "share.acknowledgement.mode"
+
+
+class Acknowledge(IntEnum):
+    """What became of a record: done with, for another try, not to be tried again, still being worked on."""
+
+    ACCEPT = sharing.ACCEPT
+    RELEASE = sharing.RELEASE
+    REJECT = sharing.REJECT
+    RENEW = sharing.RENEW
+
+
+class ShareConsumer:
+    """`ShareConsumer({"bootstrap.servers": ..., "group.id": ...})` or keyword arguments with underscores.
+
+    With `share.acknowledgement.mode=implicit` (the default) the records of a poll are accepted by the next poll, by
+    `commit` or by `close`. With `explicit` each of them has to be acknowledged before the next poll.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        given = {**(settings or {}), **{name.replace("_", "."): value for name, value in more.items()}}
+        mode = given.pop(MODE, "implicit")
+        if mode not in ("implicit", "explicit"):
+            raise SettingError(f"{MODE}={mode}; it is implicit or explicit")
+        self.settings = ConsumerSettings.parse(given)
+        self._guard = Guard("share consumer")
+        self._engine = Engine("share consumer", self._guard.refuse)
+        self._explicit = mode == "explicit"
+        self._core: ShareCore | None = None
+        if not self.settings.group_id:
+            raise SettingError("a share consumer needs group.id: the group whose members share the records")
+
+    def subscribe(self, topics: Iterable[str] | str) -> None:
+        names = [topics] if isinstance(topics, str) else list(topics)
+        self._run(self._made().subscribe(names))
+
+    def poll(self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None) -> list[ConsumerRecord]:
+        """Records that are locked for this member, waiting up to `timeout` seconds for the first."""
+        return self._run(self._made().poll(seconds("poll", timeout, timeout_ms) or 0.0))
+
+    def acknowledge(self, record: ConsumerRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
+        """Sent with the next poll or commit."""
+        self._made().acknowledge(record.topic, record.partition, record.offset, int(kind))
+
+    def delivery_count(self, record: ConsumerRecord) -> int:
+        """How often the record was delivered, this time included."""
+        return self._made().delivery_counts.get((record.topic, record.partition, record.offset), 1)
+
+    def commit(self) -> None:
+        """What was decided so far is written when this returns; raises if the broker refused some of it."""
+        self._run(self._made().commit())
+
+    def close(self) -> None:
+        if self._engine.is_closed or self._engine.is_forked:
+            return
+        try:
+            if self._core is not None:
+                self._engine.run(self._core.close())
+        finally:
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+            return
+        with suppress(OttlaError):  # the error that ended the block is the one to tell
+            self.close()
+
+    def _made(self) -> ShareCore:
+        """On the engine's loop, where its events belong."""
+        if self._core is None:
+            self._core = self._engine.run(self._make())
+        return self._core
+
+    async def _make(self) -> ShareCore:
+        return ShareCore(self.settings, LOOP, explicit=self._explicit)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            with self._guard:
+                return self._engine.run(work)
+        finally:
+            work.close()

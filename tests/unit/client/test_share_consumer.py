@@ -1,0 +1,165 @@
+"""Our own share consumer beside a real broker: accepted, released, rejected, given back, shared."""
+
+import threading
+
+import pytest
+
+from ottla import Admin, ShareConsumer
+from ottla.client.errors import IllegalState, SettingError
+from ottla.client.share_consumer import Acknowledge
+from ottla.testing import Broker, Cluster
+
+TOPIC, GROUP = "work", "queue"
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def broker():
+    with Broker() as broker:
+        broker.create_topic(TOPIC, 2)
+        from_the_start(broker)
+        yield broker
+
+
+def from_the_start(broker, **more):
+    settings = {
+        "share.auto.offset.reset": "earliest",
+        **{name.replace("_", "."): v for name, v in more.items()},
+    }
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_configs("group", GROUP, set_=settings)
+
+
+def member(broker, mode="implicit"):
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "share.acknowledgement.mode": mode}
+    consumer = ShareConsumer(settings)
+    consumer.subscribe([TOPIC])
+    return consumer
+
+
+def send(broker, *numbers):
+    for number in numbers:
+        broker.send(TOPIC, str(number), key=str(number))
+
+
+def take(consumer, count):
+    taken = []
+    while len(taken) < count:
+        records = consumer.poll(PATIENCE_S)
+        assert records, f"only {len(taken)} of {count} records came"
+        taken += records
+    return taken
+
+
+def values(records):
+    return sorted(int(record.value) for record in records)
+
+
+def test_records_are_accepted_by_the_next_poll_and_do_not_come_again(broker):
+    send(broker, *range(20))
+    with member(broker) as consumer:
+        assert values(take(consumer, 20)) == list(range(20))
+        assert consumer.poll(0.2) == []
+        send(broker, 20)
+        assert values(take(consumer, 1)) == [20]
+    with member(broker) as consumer:
+        assert consumer.poll(0.5) == []
+
+
+def test_a_released_record_comes_again_and_a_rejected_one_does_not(broker):
+    send(broker, 1)
+    with member(broker, "explicit") as consumer:
+        (record,) = take(consumer, 1)
+        assert consumer.delivery_count(record) == 1
+        consumer.acknowledge(record, Acknowledge.RELEASE)
+        (record,) = take(consumer, 1)
+        assert consumer.delivery_count(record) == 2
+        consumer.acknowledge(record, Acknowledge.REJECT)
+        consumer.commit()
+        assert consumer.poll(0.3) == []
+
+
+def test_an_explicit_member_decides_about_every_record_before_it_polls_again(broker):
+    send(broker, 1)
+    with member(broker, "explicit") as consumer:
+        (record,) = take(consumer, 1)
+        with pytest.raises(IllegalState, match="acknowledge every record"):
+            consumer.poll(0.1)
+        consumer.acknowledge(record)
+        with pytest.raises(IllegalState, match="not among the records"):
+            consumer.acknowledge(record)
+        assert consumer.poll(0.2) == []
+
+
+def test_what_a_member_did_not_acknowledge_goes_to_another_when_it_closes(broker):
+    send(broker, 1)
+    first = member(broker, "explicit")
+    take(first, 1)
+    first.close()
+    with member(broker) as second:
+        assert values(take(second, 1)) == [1]
+
+
+def test_what_was_locked_too_long_goes_to_another(broker):
+    from_the_start(broker, share_record_lock_duration_ms="15000")
+    send(broker, 1)
+    slow, quick = member(broker, "explicit"), member(broker)
+    (record,) = take(slow, 1)
+    assert quick.poll(0.3) == []
+    broker.advance(seconds=16)
+    assert values(take(quick, 1)) == [1]
+    slow.acknowledge(record)
+    with pytest.raises(Exception, match=r"(?i)state"):
+        slow.commit()
+    quick.close()
+    slow.close()
+
+
+def test_members_share_one_partition(broker):
+    broker.create_topic("one", 1)
+    taken: list[int] = []
+    lock, done = threading.Lock(), threading.Event()
+
+    def work():
+        settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "max.poll.records": 5}
+        with ShareConsumer(settings) as consumer:
+            consumer.subscribe("one")
+            while not done.is_set():
+                records = consumer.poll(0.2)
+                with lock:
+                    taken.extend(int(record.value) for record in records)
+                    if len(taken) >= 100:
+                        done.set()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(100):
+        broker.send("one", str(number))
+    assert done.wait(PATIENCE_S)
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(100))
+
+
+def test_an_accepted_record_does_not_come_back_from_the_next_leader():
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic(TOPIC, 3)
+        from_the_start(cluster)
+        for number in range(30):
+            cluster.send(TOPIC, str(number), key=str(number))
+        with member(cluster) as consumer:
+            assert values(take(consumer, 30)) == list(range(30))
+            consumer.commit()
+            cluster.kill(cluster.leader(TOPIC, 1).broker_id)
+            for number in range(30, 60):
+                cluster.send(TOPIC, str(number), key=str(number))
+            again = set(values(take(consumer, 30)))
+        assert again == set(range(30, 60))
+
+
+def test_a_group_is_needed_and_a_mode_that_exists():
+    with pytest.raises(SettingError, match=r"group\.id"):
+        ShareConsumer(bootstrap_servers="localhost:1")
+    with pytest.raises(SettingError, match="implicit or explicit"):
+        ShareConsumer({"group.id": "g", "share.acknowledgement.mode": "maybe"})
