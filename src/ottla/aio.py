@@ -1,4 +1,4 @@
-"""The same clients with `await`: `ottla.aio.Producer`, `Consumer`, `Admin`. All of it runs on your loop; no threads."""
+"""The same clients with `await`: `Producer`, `Consumer`, `ShareConsumer`, `Admin`. All on your loop; no threads."""
 
 import asyncio
 import re
@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.admin import facade as _facade
+from ottla.client.aio_share_consumer import ShareConsumer as ShareConsumer
 from ottla.client.blocking.guard import CALLER, Guard
 from ottla.client.core.cluster import Cluster, Topic
 from ottla.client.core.consumer import ConsumerCore
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from ottla.client.arrow import ArrowSender
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer", "ShareConsumer"]
 
 T = TypeVar("T")
 Partitions = Iterable[tuple[str, int]]

@@ -102,7 +102,9 @@ def _without_markers(groups: list[ListedGroup], all_of_them: bool) -> list[Liste
 def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
     names = arguments.group
     if arguments.all_groups:
-        names = [g.id for g in _without_markers(admin.list_groups(), arguments.all)]
+        names = [
+            g.id for g in _without_markers(admin.list_groups(), arguments.all) if g.type.lower() != "share"
+        ]
     if not names and not arguments.all_groups:
         raise UsageError("name a group, or give --all-groups")
     columns: tuple[str, ...] = COLUMNS

@@ -131,7 +131,9 @@ def _known(text: str | None, names: tuple[str, ...], what: str, all_of: str) -> 
 
 
 def _chosen(admin: Admin, arguments: argparse.Namespace) -> list[str]:
-    return [group.id for group in admin.list_groups()] if arguments.all_groups else arguments.group
+    if not arguments.all_groups:
+        return list(arguments.group)
+    return [group.id for group in admin.list_groups() if group.type.lower() != "share"]
 
 
 def _describe(admin: Admin, arguments: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "consume": ("ottla.cli.consume", "print records, from anywhere to anywhere, alone or in a group"),
     "groups": ("ottla.cli.groups", "list, describe, delete groups; reset and delete their offsets"),
     "top": ("ottla.cli.top", "brokers, topics and groups by rate and lag, live"),
+    "queue": ("ottla.cli.queue", "share groups, whose members share the records of topics"),
     "perf": ("ottla.cli.perf", "measure: produce, consume, latency"),
     "transactions": ("ottla.cli.transactions", "list, describe, find hanging and abort transactions"),
     "config": ("ottla.cli.config", "read and change settings of topics, brokers and groups"),

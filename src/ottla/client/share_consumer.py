@@ -37,17 +37,10 @@ class ShareConsumer:
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        given = {**(settings or {}), **{name.replace("_", "."): value for name, value in more.items()}}
-        mode = given.pop(MODE, "implicit")
-        if mode not in ("implicit", "explicit"):
-            raise SettingError(f"{MODE}={mode}; it is implicit or explicit")
-        self.settings = ConsumerSettings.parse(given)
+        self.settings, self._explicit = settings_of(settings, more)
         self._guard = Guard("share consumer")
         self._engine = Engine("share consumer", self._guard.refuse)
-        self._explicit = mode == "explicit"
         self._core: ShareCore | None = None
-        if not self.settings.group_id:
-            raise SettingError("a share consumer needs group.id: the group whose members share the records")
 
     def subscribe(self, topics: Iterable[str] | str) -> None:
         names = [topics] if isinstance(topics, str) else list(topics)
@@ -103,3 +96,15 @@ class ShareConsumer:
                 return self._engine.run(work)
         finally:
             work.close()
+
+
+def settings_of(settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> tuple[ConsumerSettings, bool]:
+    """The consumer's settings, and whether every record is acknowledged explicitly."""
+    given = {**(settings or {}), **{name.replace("_", "."): value for name, value in more.items()}}
+    mode = given.pop(MODE, "implicit")
+    if mode not in ("implicit", "explicit"):
+        raise SettingError(f"{MODE}={mode}; it is implicit or explicit")
+    parsed = ConsumerSettings.parse(given)
+    if not parsed.group_id:
+        raise SettingError("a share consumer needs group.id: the group whose members share the records")
+    return parsed, mode == "explicit"

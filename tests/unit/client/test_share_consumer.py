@@ -30,10 +30,10 @@ def from_the_start(broker, **more):
         admin.alter_configs("group", GROUP, set_=settings)
 
 
-def member(broker, mode="implicit"):
+def member(broker, mode="implicit", topic=TOPIC):
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "share.acknowledgement.mode": mode}
     consumer = ShareConsumer(settings)
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([topic])
     return consumer
 
 
@@ -102,8 +102,9 @@ def test_what_a_member_did_not_acknowledge_goes_to_another_when_it_closes(broker
 
 def test_what_was_locked_too_long_goes_to_another(broker):
     from_the_start(broker, share_record_lock_duration_ms="15000")
-    send(broker, 1)
-    slow, quick = member(broker, "explicit"), member(broker)
+    broker.create_topic("one", 1)  # so that both members have it
+    broker.send("one", "1")
+    slow, quick = member(broker, "explicit", "one"), member(broker, topic="one")
     (record,) = take(slow, 1)
     assert quick.poll(0.3) == []
     broker.advance(seconds=16)
@@ -163,3 +164,26 @@ def test_a_group_is_needed_and_a_mode_that_exists():
         ShareConsumer(bootstrap_servers="localhost:1")
     with pytest.raises(SettingError, match="implicit or explicit"):
         ShareConsumer({"group.id": "g", "share.acknowledgement.mode": "maybe"})
+
+
+def test_the_same_with_await(broker):
+    import asyncio
+
+    from ottla import aio
+
+    send(broker, *range(5))
+
+    async def work():
+        async with aio.ShareConsumer(bootstrap_servers=broker.bootstrap, group_id=GROUP) as consumer:
+            await consumer.subscribe(TOPIC)
+            taken = []
+            while len(taken) < 5:
+                records = await consumer.poll(PATIENCE_S)
+                assert records
+                taken += records
+            await consumer.commit()
+            return values(taken)
+
+    assert asyncio.run(work()) == list(range(5))
+    with member(broker) as consumer:
+        assert consumer.poll(0.3) == []

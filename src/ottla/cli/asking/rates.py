@@ -81,7 +81,7 @@ def sample(admin: Admin) -> Sample:
                 leader_of[TopicPartition(name, index)] = partition.leader
     ends = {where: told.offset for where, told in admin.list_offsets(dict.fromkeys(leader_of, -1)).items()}
     topic_bytes, broker_bytes = _sizes(admin, leader_of)
-    listed = admin.list_groups()[:GROUPS_MAX]
+    listed = [group for group in admin.list_groups() if group.type.lower() != "share"][:GROUPS_MAX]
     return Sample(
         time.monotonic(),
         info.id or "",

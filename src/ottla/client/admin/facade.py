@@ -3,7 +3,17 @@
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ottla.client.admin import brokers, configs, groups, quotas, security, tokens, topics, transactions
+from ottla.client.admin import (
+    brokers,
+    configs,
+    groups,
+    quotas,
+    security,
+    shares,
+    tokens,
+    topics,
+    transactions,
+)
 from ottla.client.blocking.engine import Engine
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Broker, Cluster, Topic
@@ -129,6 +139,13 @@ class Admin:
 
     def describe_group(self, group: str) -> groups.Group:
         return self._run(groups.describe(self.cluster, group))
+
+    def describe_share_group(self, group: str) -> shares.ShareGroup:
+        return self._run(shares.describe(self.cluster, group))
+
+    def share_progress(self, group: str) -> Mapping[TopicPartition, shares.ShareProgress]:
+        """How far a share group has got in each partition that it has a state of."""
+        return self._run(shares.progress(self.cluster, group))
 
     def delete_group(self, group: str) -> None:
         return self._run(groups.delete(self.cluster, group))

@@ -11,7 +11,7 @@ from ottla.client.core.dialogue import check
 from ottla.client.core.reader import Reader
 from ottla.client.core.retries import is_retriable
 from ottla.client.core.runtime import Runtime, Task
-from ottla.client.errors import IllegalState, SettingError
+from ottla.client.errors import IllegalState
 from ottla.client.serializers import deserializer_for
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import ConsumerRecord, TopicPartition
@@ -42,11 +42,9 @@ class ShareCore:
     """Everything here runs on one event loop."""
 
     def __init__(self, settings: ConsumerSettings, runtime: Runtime, *, explicit: bool) -> None:
-        if not settings.group_id:
-            raise SettingError("a share consumer needs group.id: the group whose members share the records")
         self._settings, self._runtime, self._explicit = settings, runtime, explicit
         self._cluster = Cluster(settings, runtime)
-        self._group = settings.group_id
+        self._group = settings.group_id or ""
         self._member = base64.urlsafe_b64encode(runtime.token()).rstrip(b"=").decode()
         self._topics: list[str] = []
         self._epoch, self._interval_s = 0, 1.0
