@@ -6,7 +6,19 @@ import pytest
 
 from ottla.ensemble import why_not
 from tests.oracle import programs
-from tests.soak import churn, cluster, fuzz, groups, histories, kills, siege, strangers, streams, transactions
+from tests.soak import (
+    churn,
+    cluster,
+    fuzz,
+    groups,
+    histories,
+    kills,
+    shares,
+    siege,
+    strangers,
+    streams,
+    transactions,
+)
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
@@ -127,3 +139,8 @@ def test_change_capture_and_its_tables_are_exact_under_kills() -> None:
     report = cdc.run(8_000, 3, seed=1)
     assert report.is_clean, report
     assert report.kills and report.events > 0
+
+
+def test_a_record_that_a_share_group_accepted_does_not_come_again_after_kills() -> None:
+    report = shares.run(kills=10, seed=1)
+    assert report.is_clean, report
