@@ -331,6 +331,10 @@ SENDERS: dict[str, Callable[[str, Login], Sender]] = {
 }
 
 
+# kafka-python tries to log in again and again, and tells whichever comes first: the refusal, or that the time is up.
+NEVER_TOLD_APART = {"KafkaTimeoutError", "SaslAuthenticationFailedError"}
+
+
 @pytest.mark.parametrize("client", SENDERS)
 def test_every_client_of_a_removed_user_is_out_when_its_session_ends(
     both: tuple[Server, Server], client: str
@@ -338,7 +342,7 @@ def test_every_client_of_a_removed_user_is_out_when_its_session_ends(
     """Some of them never log in again on a connection: theirs is closed, and the next login is refused."""
     with ThreadPoolExecutor(2) as threads:
         ours, theirs = threads.map(lambda server: sends_until_refused(server, client), both)
-    assert ours == theirs
+    assert ours == theirs or {ours, theirs} == NEVER_TOLD_APART
 
 
 def sends_until_refused(server: Server, client: str) -> str:

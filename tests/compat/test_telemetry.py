@@ -16,7 +16,7 @@ from tests.oracle.cluster import run_tool, why_not
 pytestmark = [pytest.mark.oracle, pytest.mark.skipif(why_not() is not None, reason=why_not() or "")]
 
 
-def test_javas_producer_pushes_by_itself_and_a_last_time_when_it_ends() -> None:
+def test_javas_producer_pushes_by_itself() -> None:
     with Broker() as broker:
         broker.create_topic("t", 1)
         with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
@@ -29,8 +29,8 @@ def test_javas_producer_pushes_by_itself_and_a_last_time_when_it_ends() -> None:
             (client,) = json.load(answer)["clients"]
         assert client["client_id"] == "java"
         assert client["client_software_name"] == "apache-kafka-java"
+        # Whether it also pushes a last time depends on whether a push is under way when it ends.
         assert client["pushes"] >= 2
-        assert client["terminating"]
         names = {point["name"] for point in client["metrics"]}
         assert any(name.startswith("org.apache.kafka.producer.") for name in names), names
 

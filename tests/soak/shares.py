@@ -45,6 +45,7 @@ class Report:
     sent: int = 0
     delivered: int = 0
     accepted: int = 0
+    unknown: int = 0
     came_again: int = 0
     missing: int = 0
     failures: list[str] = field(default_factory=list)
@@ -60,6 +61,13 @@ class History:
     def __init__(self, report: Report) -> None:
         self._report, self._lock = report, threading.Lock()
         self.accepted: set[bytes] = set()
+        self.unknown: set[bytes] = (
+            set()
+        )  # accepted, and the answer got lost: they may be done with, or come again
+
+    def decided(self) -> int:
+        with self._lock:
+            return len(self.accepted | self.unknown)
 
     def on_delivered(self, values: list[bytes]) -> None:
         with self._lock:
@@ -69,6 +77,10 @@ class History:
     def on_accepted(self, values: list[bytes]) -> None:
         with self._lock:
             self.accepted.update(values)
+
+    def on_unknown(self, values: list[bytes]) -> None:
+        with self._lock:
+            self.unknown.update(values)
 
 
 class Member(threading.Thread):
@@ -115,7 +127,11 @@ class Member(threading.Thread):
             if kind is Acknowledge.ACCEPT:
                 accepted.append(record.value)
         if records:
-            consumer.commit()  # raises if any of it was refused, and then nothing counts as confirmed
+            try:
+                consumer.commit()
+            except OttlaError:
+                self._history.on_unknown(accepted)
+                raise
             self._history.on_accepted(accepted)
 
 
@@ -149,16 +165,16 @@ def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> R
         finally:
             for member in members:
                 member.stop()
-        report.accepted = len(history.accepted)
-        report.missing = report.sent - report.accepted
+        report.accepted, report.unknown = len(history.accepted), len(history.unknown - history.accepted)
+        report.missing = report.sent - history.decided()
     return report
 
 
 def _wait_for_all(history: History, report: Report) -> None:
     deadline = time.monotonic() + _STUCK_S
-    while len(history.accepted) < report.sent:
+    while history.decided() < report.sent:
         if time.monotonic() > deadline:
-            report.failures.append(f"{report.sent - len(history.accepted)} records were never accepted")
+            report.failures.append(f"{report.sent - history.decided()} records were never accepted")
             return
         time.sleep(0.2)
 
