@@ -226,3 +226,12 @@ def test_nothing_is_left():
         outcome={"passed": 1001},
         apart=True,
     )
+
+
+def test_asserts_of_the_package_are_not_rewritten(request):
+    """Threads of brokers import while tests run, and Python 3.11 cannot parse in two threads at once."""
+    import importlib.util
+
+    find = request.config.pluginmanager.rewrite_hook.find_spec
+    assert find("ottla.broker.routes") is None
+    assert importlib.util.find_spec("ottla.broker.routes") is not None

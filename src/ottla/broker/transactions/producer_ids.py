@@ -36,7 +36,11 @@ class ProducerIds:
             return
         self._waiting.append(filled)
         if len(self._waiting) == 1:
-            self._ask()
+            try:
+                self._ask()
+            except BaseException:
+                self._waiting.clear()  # or all who come later would wait for an answer to a question nobody asked
+                raise
 
     def _ask(self) -> None:
         from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
