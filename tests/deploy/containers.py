@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / "build" / "containers"
 PROGRAMS = ("mmdebstrap", "buildah", "podman", "runc")
 BASE, IMAGE = "localhost/ottla-base", "localhost/ottla"
-EXTRAS = "console,security"
+EXTRAS = "security"
 _LIMITS = ("--ulimit", "nofile=20000:20000", "--ulimit", "nproc=4096:4096")
 
 
