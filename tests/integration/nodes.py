@@ -156,7 +156,10 @@ class Client:
         for name, value in configs.items():
             wanted.configs.append(CreatableTopicConfig(name=name.replace("_", "."), value=str(value)))
         response = await self.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000))
-        assert response.topics[0].error_code == 0, response
+        (topic_result,) = response.topics
+        assert topic_result.error_code == 0, (
+            f"error_code={topic_result.error_code}: {topic_result.error_message}"
+        )
 
     async def produce(self, topic, *values, partition=0, acks=-1, key=b"k", timestamp=None):
         """The partition's part of the answer."""
