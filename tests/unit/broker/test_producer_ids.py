@@ -1,7 +1,10 @@
 """Blocks of producer ids: a question that could not be asked does not leave others waiting for its answer."""
 
+from typing import cast
+
 import pytest
 
+from ottla.broker.cluster.channel import ControllerChannel
 from ottla.broker.transactions.producer_ids import ProducerIds
 from ottla.metadata.image import Image
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -21,8 +24,8 @@ class Channel:
 
 
 def test_after_a_question_that_failed_the_next_one_is_asked():
-    channel, answers = Channel(), []
-    ids = ProducerIds(1, Image(), channel)
+    answers: list = []
+    ids = ProducerIds(1, Image(), cast(ControllerChannel, Channel()))
     with pytest.raises(SystemError):
         ids.when_filled(answers.append)
     ids.when_filled(answers.append)
