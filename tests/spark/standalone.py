@@ -34,6 +34,8 @@ def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Spark's scripts set it. Without it a worker cannot start an executor, and says so only in its log.
         "SPARK_SCALA_VERSION": "2.13",
+        # Executors unpickle what tests define.
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
     }
     (port,) = free_ports(1)
     master = f"spark://127.0.0.1:{port}"

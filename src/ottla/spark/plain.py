@@ -13,12 +13,18 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _IN_A_WORKER = ("PYTHON_UNIX_DOMAIN_ENABLED", "PYTHON_WORKER_FACTORY_SECRET")  # set by Spark's JVM
 
 _OURS = re.compile(r"\bottla(?:\.\w+)+: (.+?)(?=\s+SQLSTATE|\n===|\n\tat |\s*$)", re.DOTALL)
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 
 
 def reason(error: BaseException) -> str:
     """What is wrong and what to do, out of all that Spark says when a query has failed."""
     found = _OURS.search(str(error))
-    return found[1].strip() if found else str(error).partition("\n")[0]
+    if found:
+        return found[1].strip()
+    # Behind Spark's own words comes the stack of a Python worker, whose last line says what was raised.
+    first, _, rest = str(error).partition("\n")
+    raised = [line for line in rest.splitlines() if _RAISED.match(line)]
+    return f"{first} {raised[-1]}" if raised else first
 
 
 @contextmanager

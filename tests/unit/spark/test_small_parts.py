@@ -139,6 +139,8 @@ def test_the_reason_is_found_in_what_spark_says():
     assert reason(Exception(told)) == "orders-0 is gone. Start over"
     assert reason(Exception("ottla.errors.A: why")) == "why"
     assert reason(Exception("[DIVIDE_BY_ZERO] no\nmore")) == "[DIVIDE_BY_ZERO] no"
+    raised = "[PYTHON_EXCEPTION] An exception:\n  File x\nModuleNotFoundError: No module named 'jobs'\n"
+    assert reason(Exception(raised)).endswith("No module named 'jobs'")
 
 
 def test_an_error_of_ours_has_no_stack_and_one_of_pythons_has(monkeypatch):
