@@ -7,6 +7,7 @@ import pytest
 from ottla import Admin, ShareConsumer
 from ottla.client.errors import IllegalState, SettingError
 from ottla.client.share_consumer import Acknowledge
+from ottla.errors import InvalidRequest
 from ottla.testing import Broker, Cluster
 
 TOPIC, GROUP = "work", "queue"
@@ -157,6 +158,43 @@ def test_an_accepted_record_does_not_come_back_from_the_next_leader():
                 cluster.send(TOPIC, str(number), key=str(number))
             again = set(values(take(consumer, 30)))
         assert again == set(range(30, 60))
+
+
+def test_a_new_group_of_a_deleted_ones_name_begins_at_its_own_start(broker):
+    send(broker, 1)
+    with member(broker) as consumer:
+        take(consumer, 1)
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.delete_group(GROUP)
+    with member(broker) as consumer:
+        assert values(take(consumer, 1)) == [1]
+
+
+def test_a_renewed_record_stays_with_its_member_until_it_is_decided_about(broker):
+    broker.create_topic("one", 1)
+    broker.send("one", "1")
+    slow, quick = member(broker, "explicit", "one"), member(broker, topic="one")
+    (record,) = take(slow, 1)
+    for _ in range(3):
+        broker.advance(seconds=20)
+        slow.acknowledge(record, Acknowledge.RENEW)
+        slow.commit()
+        assert quick.poll(0.1) == []
+    slow.acknowledge(record)
+    slow.close()
+    assert quick.poll(0.2) == []
+    quick.close()
+
+
+def test_locks_are_renewed_only_where_the_group_allows_it(broker):
+    from_the_start(broker, share_renew_acknowledge_enable="false")
+    send(broker, 1)
+    consumer = member(broker, "explicit")
+    (record,) = take(consumer, 1)
+    consumer.acknowledge(record, Acknowledge.RENEW)
+    with pytest.raises(InvalidRequest):
+        consumer.commit()
+    consumer.close()
 
 
 def test_a_group_is_needed_and_a_mode_that_exists():

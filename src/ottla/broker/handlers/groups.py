@@ -309,6 +309,7 @@ async def delete_groups(request: DeleteGroupsRequest, context: Context) -> Delet
     response.results += [DeletableGroupResult(group_id=each, error_code=error.code) for each, error in failed]
     for shard, group_ids in shards:
         try:
+            await _delete_share_states(shard, group_ids, context)
             response.results += await _delete(shard, group_ids)
         except Exception as failure:  # groups of other shards may be deleted already
             code = protocol_error(failure, "deleting groups").code
@@ -326,6 +327,16 @@ async def _describe_consumer_groups(shard: GroupShard, group_ids: list[str]) -> 
     return await shard.call(
         lambda machine, token, now_ms: machine.on_consumer_group_describe(group_ids, token, now_ms)
     )
+
+
+async def _delete_share_states(shard: GroupShard, group_ids: list[str], context: Context) -> None:
+    """Before the groups themselves: a new group of the same name must not go on where an old one was."""
+    for group_id in group_ids:
+        group = shard.machine.state.share_groups.get(group_id)
+        if group is not None and group.is_empty:
+            from ottla.broker.handlers.share_groups import forget_states
+
+            await forget_states(group, group.initialized, context)
 
 
 async def _delete(shard: GroupShard, group_ids: list[str]) -> list[DeletableGroupResult]:

@@ -19,6 +19,7 @@ from ottla.wire.messages import share_acknowledge as ack
 from ottla.wire.messages import share_fetch as fetch
 
 READ_UNITS = 10_000
+RECORD_LIMIT = 1  # share_acquire_mode: never more than max_records; 0: whole batches
 Batches = list[tuple[int, int, list[int]]]
 
 
@@ -212,13 +213,14 @@ async def _acquire(
     config = context.config
     left = min(request.max_bytes, config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
     records_left = request.max_records if request.max_records > 0 else settings.record_locks_max
+    strict = request.share_acquire_mode == RECORD_LIMIT
     any_acquired = False
     for place, share in shares:
         if left <= 0 or records_left <= 0:
             break
         outcome = outcomes.setdefault(place, _Outcome())
         try:
-            taken = _acquire_one(share, member_id, left, records_left, settings)
+            taken = _acquire_one(share, member_id, left, records_left, settings, strict=strict)
         except errors.ProtocolError as error:
             outcome.error = error
             continue
@@ -233,7 +235,13 @@ async def _acquire(
 
 
 def _acquire_one(
-    share: SharePartition, member_id: str, max_bytes: int, max_records: int, settings: ShareSettings
+    share: SharePartition,
+    member_id: str,
+    max_bytes: int,
+    max_records: int,
+    settings: ShareSettings,
+    *,
+    strict: bool,
 ) -> tuple[Buffer, list[fetch.AcquiredRecords]] | None:
     log = share.partition.leader_log()
     window = share.window
@@ -248,7 +256,7 @@ def _acquire_one(
         if not taken.data:
             return None
         before = (window.end_offset, window.start_offset)
-        acquired = share.acquire(member_id, taken.data, end, settings, max_records, log)
+        acquired = share.acquire(member_id, taken.data, end, settings, max_records, log, strict=strict)
         if acquired:
             rows = [
                 fetch.AcquiredRecords(

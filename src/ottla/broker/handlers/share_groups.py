@@ -1,11 +1,13 @@
 """Members and administrators of share groups: heartbeats, description, where the groups stand."""
 
+from collections.abc import Iterable
+
 from ottla import errors
 from ottla.broker.handlers.groups import Member
 from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
 from ottla.coordination.groups.share_group import ShareGroup
-from ottla.coordination.share.records import NO_OFFSET, ShareKey
+from ottla.coordination.share.records import NO_OFFSET, ShareKey, ShareState
 from ottla.security.operations import DESCRIBE, GROUP, READ, TOPIC
 from ottla.wire.messages import alter_share_group_offsets as alter
 from ottla.wire.messages import delete_share_group_offsets as delete
@@ -111,17 +113,26 @@ async def _described(
         return row
     if state is not None:
         row.start_offset, row.leader_epoch = state.start_offset, state.leader_epoch
-        row.lag = _lag(name, number, state.start_offset, context)
+        row.lag = _lag(name, number, state, context)
     return row
 
 
-def _lag(name: str, number: int, start_offset: int, context: Context) -> int:
-    """Known where the partition is led."""
+async def forget_states(group: ShareGroup, topic_ids: Iterable[bytes], context: Context) -> None:
+    """Of all partitions of these topics."""
+    for topic_id in list(topic_ids):
+        for number in group.initialized[topic_id][1]:
+            await context.sharing.persister.delete(ShareKey(group.group_id, topic_id, number))
+    context.sharing.partitions.forget_group(group.group_id)
+
+
+def _lag(name: str, number: int, state: ShareState, context: Context) -> int:
+    """Known where the partition is led. What is done with behind the start does not count."""
     try:
         log = context.replicas.partition(name, number).leader_log()
     except errors.ProtocolError:
         return -1
-    return -1 if start_offset == NO_OFFSET else max(0, log.high_watermark - start_offset)
+    done = max(0, state.delivery_complete_count)
+    return -1 if state.start_offset == NO_OFFSET else max(0, log.high_watermark - state.start_offset - done)
 
 
 async def alter_offsets(
@@ -177,13 +188,11 @@ async def delete_offsets(
             context.require(READ, TOPIC, topic.topic_name)
             if topic.topic_name not in known:
                 raise errors.UnknownTopicOrPartition()
-            row.topic_id, numbers = known[topic.topic_name]
-            for number in numbers:
-                await context.sharing.persister.delete(ShareKey(request.group_id, row.topic_id, number))
+            row.topic_id, _ = known[topic.topic_name]
+            await forget_states(group, [row.topic_id], context)
         except errors.ProtocolError as error:
             row.error_code, row.error_message = error.code, error.message
         rows.append(row)
-    context.sharing.partitions.forget_group(request.group_id)
     await _note(request.group_id, set(), {row.topic_name for row in rows if not row.error_code}, context)
     return delete.DeleteShareGroupOffsetsResponse(responses=rows)
 

@@ -9,8 +9,8 @@ from ottla.broker.sharing.persister import Persister
 from ottla.broker.sharing.settings import ShareSettings, share_settings
 from ottla.broker.waits import Running, Wait
 from ottla.config.settings import Config
-from ottla.coordination.share.records import ACKNOWLEDGED, ARCHIVED, NO_OFFSET, ShareKey, ShareState
-from ottla.coordination.share.window import Acquired, Change, Window
+from ottla.coordination.share.records import NO_OFFSET, ShareKey, ShareState
+from ottla.coordination.share.window import RENEW, Acquired, Change, Window
 from ottla.metadata.image import GROUP_RESOURCE, Image
 from ottla.ports import Clock, TimerHandle
 from ottla.replication.partition import Partition
@@ -44,7 +44,15 @@ class SharePartition:
     # -- delivery ----------------------------------------------------------------------------------
 
     def acquire(
-        self, member: str, data: Any, end_offset: int, settings: ShareSettings, max_records: int, log: Log
+        self,
+        member: str,
+        data: Any,
+        end_offset: int,
+        settings: ShareSettings,
+        max_records: int,
+        log: Log,
+        *,
+        strict: bool,
     ) -> list[Acquired]:
         found = [
             (
@@ -56,7 +64,7 @@ class SharePartition:
             if header.last_offset < end_offset
         ]
         acquired = self.window.acquire(
-            member, found, max_records, self._clock.monotonic_ms(), settings.lock_duration_ms
+            member, found, max_records, self._clock.monotonic_ms(), settings.lock_duration_ms, strict=strict
         )
         self._arm()
         return acquired
@@ -84,16 +92,22 @@ class SharePartition:
         self, member: str, found: list[tuple[int, int, list[int]]], settings: ShareSettings
     ) -> None:
         now_ms = self._clock.monotonic_ms()
+        if not settings.renews and any(RENEW in kinds for _, _, kinds in found):
+            raise errors.InvalidRequest("share.renew.acknowledge.enable=false: this group renews no locks")
         change = self.window.acknowledge(member, found, now_ms, settings.lock_duration_ms)
         self._arm()
         if change is not None:
             await self.carry_out(change)
 
     async def carry_out(self, change: Change) -> None:
-        done = sum(state in (ACKNOWLEDGED, ARCHIVED) for _, state, _ in change.records)
         try:
             await self._persister.write(
-                self.key, self._state_epoch, self.leader_epoch, change.start_offset, done, change.batches
+                self.key,
+                self._state_epoch,
+                self.leader_epoch,
+                change.start_offset,
+                change.complete,
+                change.batches,
             )
         except errors.ProtocolError as error:
             self.window.drop(change)

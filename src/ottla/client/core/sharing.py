@@ -274,9 +274,10 @@ class ShareCore:
             raise IllegalState(
                 f"{topic}-{partition}, offset {offset} is not among the records of the last poll"
             )
-        self._in_hand[place].discard(offset)
         self._outcomes.setdefault(place, {})[offset] = kind
-        self.delivery_counts.pop((topic, partition, offset), None)
+        if kind != RENEW:  # a renewed record is still to be decided about
+            self._in_hand[place].discard(offset)
+            self.delivery_counts.pop((topic, partition, offset), None)
 
     def _take_outcomes(self, places: Iterable[Place]) -> dict[Place, dict[int, int]]:
         return {place: self._outcomes.pop(place) for place in places if place in self._outcomes}
@@ -316,6 +317,7 @@ class ShareCore:
             group_id=self._group,
             member_id=self._member,
             share_session_epoch=epoch,
+            is_renew_ack=any(RENEW in decided.values() for decided in outcomes.values()),
             topics=list(topics.values()),
         )
 

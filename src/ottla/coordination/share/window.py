@@ -47,6 +47,7 @@ class Change:
     records: tuple[tuple[int, int, int], ...]
     start_offset: int
     batches: tuple[Batch, ...]
+    complete: int = 0  # records behind the start that are done with, once this is written
 
 
 @dataclass(slots=True)
@@ -96,11 +97,14 @@ class Window:
         max_records: int,
         now_ms: int,
         lock_ms: int,
+        *,
+        strict: bool = False,
     ) -> list[Acquired]:
         """Locks what of the fetched batches (first offset, last offset, whether there is data for readers) is free.
 
         Whole batches, so that a batch goes to one member; the first one always, even if it has more than
-        `max_records`. Offsets between batches were compacted away: they count as archived."""
+        `max_records` (`strict` members never get more). Offsets between batches were compacted away: they count as
+        archived."""
         acquired: list[Acquired] = []
         taken = 0
         for first, last, readable in batches:
@@ -115,7 +119,7 @@ class Window:
                     if record.state == AVAILABLE:
                         record.state = ARCHIVED
                     continue
-                if not _is_free(record):
+                if not _is_free(record) or (strict and taken >= max_records):
                     continue
                 record.state, record.member, record.until_ms = ACQUIRED, member, now_ms + lock_ms
                 record.delivery_count += 1
@@ -206,7 +210,9 @@ class Window:
         while start < self.end_offset and self._state_after(start, outcome) in _DONE:
             start += 1
         records = tuple((offset, *after) for offset, after in sorted(outcome.items()))
-        return Change(records, start, tuple(_batches(record for record in records if record[0] >= start)))
+        complete = sum(self._state_after(at, outcome) in _DONE for at in range(start, self.end_offset))
+        behind = (record for record in records if record[0] >= start)
+        return Change(records, start, tuple(_batches(behind)), complete)
 
     def _state_after(self, offset: int, outcome: dict[int, tuple[int, int]]) -> int:
         """A change that is still being written does not count."""

@@ -93,6 +93,22 @@ def test_a_change_that_cannot_be_written_leaves_everything_as_it_was():
     assert win.start_offset == 2
 
 
+def test_a_strict_member_gets_no_more_than_it_asked_for_and_others_get_the_rest():
+    win = window()
+    assert win.acquire("a", [(0, 9, True)], 4, 0, LOCK_MS, strict=True) == [Acquired(0, 3, 1)]
+    assert acquire(win, "b", (0, 9)) == [Acquired(4, 9, 1)]
+
+
+def test_a_change_tells_how_many_records_behind_the_start_are_done_with():
+    win = window()
+    acquire(win, "a", (0, 4))
+    change = win.acknowledge("a", [(1, 2, [ACCEPT])], 0, LOCK_MS)
+    assert (change.start_offset, change.complete) == (0, 2)
+    win.apply(change)
+    change = win.acknowledge("a", [(0, 0, [ACCEPT]), (4, 4, [REJECT])], 0, LOCK_MS)
+    assert (change.start_offset, change.complete) == (3, 1)
+
+
 def test_locks_expire_and_can_be_renewed():
     win = window()
     acquire(win, "a", (0, 1))
