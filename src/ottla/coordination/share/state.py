@@ -4,8 +4,10 @@ A state is a snapshot and the updates behind it. An update is small: what change
 updates the next write is a snapshot, so that compaction can forget what was before.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from dataclasses import replace
+from operator import attrgetter
 
 from ottla import errors
 from ottla.coordination.share.records import (
@@ -20,6 +22,8 @@ from ottla.coordination.share.records import (
 from ottla.effects import NOTHING, Effects, Token, reply_to
 
 MAX_UPDATES = 500
+_first_offset, _last_offset = attrgetter("first_offset"), attrgetter("last_offset")
+_kind = attrgetter("state", "delivery_count", "due_ms", "verdict")
 
 
 class ShareStates:
@@ -155,17 +159,31 @@ def updated(known: ShareState, update: ShareUpdate) -> ShareState:
 
 def combined(old: tuple[Batch, ...], new: tuple[Batch, ...], start_offset: int) -> tuple[Batch, ...]:
     """What is newer wins; nothing below the start; neighbours that are alike become one."""
-    pieces = list(old)
+    result = old
     for batch in new:
-        pieces = [piece for known in pieces for piece in _without(known, batch)] + [batch]
+        result = _laid_over(result, batch)
+    low = bisect_left(result, start_offset, key=_last_offset)
+    if low == len(result):
+        return ()
+    first = result[low]
+    if first.first_offset < start_offset:
+        return (replace(first, first_offset=start_offset), *result[low + 1 :])
+    return result[low:]
+
+
+def _laid_over(batches: tuple[Batch, ...], batch: Batch) -> tuple[Batch, ...]:
+    """There may be tens of thousands of them: only those around the new one, and its neighbours, are looked at."""
+    low = max(bisect_left(batches, batch.first_offset, key=_last_offset) - 1, 0)
+    high = bisect_right(batches, batch.last_offset, key=_first_offset) + 1
+    pieces = [piece for known in batches[low:high] for piece in _without(known, batch)]
+    return batches[:low] + _joined([*pieces, batch]) + batches[high:]
+
+
+def _joined(pieces: list[Batch]) -> tuple[Batch, ...]:
     result: list[Batch] = []
-    for batch in sorted(pieces, key=lambda each: each.first_offset):
-        if batch.last_offset < start_offset:
-            continue
-        batch = replace(batch, first_offset=max(batch.first_offset, start_offset))
+    for batch in sorted(pieces, key=_first_offset):
         last = result[-1] if result else None
-        alike = last is not None and (last.state, last.delivery_count) == (batch.state, batch.delivery_count)
-        if last is not None and alike and last.last_offset + 1 == batch.first_offset:
+        if last is not None and last.last_offset + 1 == batch.first_offset and _kind(last) == _kind(batch):
             result[-1] = replace(last, last_offset=batch.last_offset)
         else:
             result.append(batch)
