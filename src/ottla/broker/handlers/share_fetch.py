@@ -12,6 +12,7 @@ from ottla.broker.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH, Place, Sha
 from ottla.broker.sharing.settings import ShareSettings
 from ottla.broker.waits import Ticket, woken
 from ottla.coordination.share.records import ShareKey
+from ottla.coordination.share.window import Acquired
 from ottla.ports import Buffer
 from ottla.replication.partition import Partition
 from ottla.security.operations import READ, TOPIC
@@ -244,33 +245,47 @@ async def _acquire_one(
     *,
     strict: bool,
 ) -> tuple[Buffer, list[fetch.AcquiredRecords]] | None:
+    """Batch by batch what came back; then, in one read, what was never delivered."""
+    pieces: list[Buffer] = []
+    rows: list[fetch.AcquiredRecords] = []
+    count = size = 0
+    window, after = share.window, -1
     # Batches that hold nothing for this reader now are passed over: markers, what was aborted or is not yet due.
-    while not share.is_closed:
+    while not share.is_closed and count < max_records and size < max_bytes:
         log = share.partition.leader_log()
-        window = share.window
         window.on_log_start(log.log_start_offset)
         end = share.partition.visible_end(log, read_committed=settings.read_committed)
         offset = window.next_fetch_offset
-        if offset >= end or not window.is_worth_fetching(end):
-            return None
-        taken = log.read(offset, max_bytes=min(max_bytes, READ_BYTES), up_to=end, at_least_one=True)
+        if not after < offset < end or not window.is_worth_fetching(end):
+            break
+        came_back = offset < window.end_offset
+        at_once = 1 if came_back else min(max_bytes - size, READ_BYTES)
+        taken = log.read(offset, max_bytes=at_once, up_to=end, at_least_one=True)
         if not taken.data:
-            return None
+            break
         before = (window.end_offset, window.start_offset, offset)
-        data, acquired = share.acquire(member_id, taken.data, end, settings, max_records, log, strict=strict)
-        await context.pace(READ_UNITS + len(taken.data))
+        data, acquired = share.acquire(
+            member_id, taken.data, end, settings, max_records - count, log, strict=strict
+        )
         if acquired:
-            return data, [
-                fetch.AcquiredRecords(
-                    first_offset=one.first_offset,
-                    last_offset=one.last_offset,
-                    delivery_count=one.delivery_count,
-                )
-                for one in acquired
-            ]
+            pieces.append(data)
+            rows += [_row(run) for run in acquired]
+            count += sum(run.last_offset - run.first_offset + 1 for run in acquired)
+            size, after = size + len(data), acquired[-1].last_offset
+        await context.pace(READ_UNITS + len(taken.data))
+        if acquired and not came_back:
+            break
         if before == (window.end_offset, window.start_offset, window.next_fetch_offset):
-            return None
-    return None
+            break
+    if not rows:
+        return None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces), rows
+
+
+def _row(run: Acquired) -> fetch.AcquiredRecords:
+    return fetch.AcquiredRecords(
+        first_offset=run.first_offset, last_offset=run.last_offset, delivery_count=run.delivery_count
+    )
 
 
 # -- answers -----------------------------------------------------------------------------------------------
