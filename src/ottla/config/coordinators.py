@@ -138,6 +138,9 @@ class _ShareGroups:
     share_coordinator_state_topic_segment_bytes = integer(
         100 << 20, "Segments of __share_group_state.", at_least(1)
     )
+    share_coordinator_state_topic_prune_interval_ms = integer(
+        300_000, "How often what is not needed any more of __share_group_state is deleted.", at_least(1)
+    )
     share_coordinator_snapshot_update_records_per_snapshot = integer(
         500, "Updates of a share-partition's state before all of it is written again.", at_least(0)
     )

@@ -26,7 +26,6 @@ UNUSED_PREFIXES = (
     "share.coordinator.cold.",
     "share.coordinator.load.",
     "share.coordinator.state.topic.compression.",
-    "share.coordinator.state.topic.prune.",
     "share.coordinator.threads",
     "share.coordinator.write.",
     "ssl.",

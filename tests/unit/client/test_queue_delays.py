@@ -291,3 +291,22 @@ def test_letters_of_connectors_and_streams_are_understood(broker, ask):
         )
     rows = json.loads(ask("list", "other", "--json")[1])
     assert [(row["from"], row["from_offset"], row["reason"]) for row in rows] == [("t-3", 9, "why")] * 2
+
+
+def test_the_log_of_share_states_does_not_grow_for_ever_and_loses_nothing(tmp_path):
+    often = {"share_coordinator_snapshot_update_records_per_snapshot": 3}
+    with Broker(data=tmp_path, **often) as broker:
+        broker.create_topic(TOPIC, 1)
+        settings(broker)
+        with member(broker) as consumer:
+            for number in range(20):
+                broker.send(TOPIC, str(number))
+                decide(consumer, take(consumer), Acknowledge.ACCEPT)
+        for _ in range(3):
+            broker.advance(seconds=301)
+        kept = [record.offset for record in broker.records("__share_group_state")]
+        assert kept and min(kept) > 10
+        broker.restart()
+        broker.send(TOPIC, "new")
+        with member(broker) as consumer:
+            assert [record.value for record in take(consumer)] == [b"new"]
