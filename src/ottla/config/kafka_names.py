@@ -2,7 +2,6 @@
 
 UNUSED_PREFIXES = (
     "controller.quorum.",
-    "errors.",
     "group.share.assign",
     "group.share.initialize.",
     "group.share.max.groups",
