@@ -28,7 +28,7 @@ def run(peer: Peer, scale: Scale) -> Measured:
         _begin_at_the_start(server.bootstrap)
         _fill(server.bootstrap, records)
         taken = _Taken(records)
-        busy = cpu_seconds(server.pid)
+        busy = cpu_seconds(server.pid())
         begun = time.perf_counter()
         members = [
             threading.Thread(target=_take, args=(server.bootstrap, taken), daemon=True)
@@ -39,8 +39,8 @@ def run(peer: Peer, scale: Scale) -> Measured:
         if not taken.all.wait(_PATIENCE_S):
             raise TimeoutError(f"{taken.count} of {records} records were taken")
         first_s, took_s = taken.first_s - begun, taken.last_s - taken.first_s
-        busy = cpu_seconds(server.pid) - busy
-        memory = memory_mb(server.pid)
+        busy = cpu_seconds(server.pid()) - busy
+        memory = memory_mb(server.pid())
         for member in members:
             member.join()
     name = f"share group of {_MEMBERS} on one partition"
@@ -95,4 +95,4 @@ def _take(bootstrap: str, taken: _Taken) -> None:
     consumer.close()
 
 
-BENCHMARKS = [Benchmark("shares", run)]
+BENCHMARKS = (Benchmark("shares", run),)

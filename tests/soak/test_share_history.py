@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,8 @@ def test_a_bug_planted_in_the_broker_is_caught_for_its_reason(monkeypatch, plant
     if planted is not None:
         monkeypatch.setattr(Window, "_after", planted(Window._after))
     history, report = History(shares.LOCK_S), shares.Report()
-    with Broker(**{name.replace(".", "_"): value for name, value in shares.SETTINGS.items()}) as broker:
+    settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in shares.SETTINGS.items()}
+    with Broker(**settings) as broker:
         broker.create_topic(shares.TOPIC, shares.PARTITIONS)
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.alter_configs("group", shares.GROUP, set_=shares.OF_GROUP)

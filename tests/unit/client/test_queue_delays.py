@@ -294,8 +294,7 @@ def test_letters_of_connectors_and_streams_are_understood(broker, ask):
 
 
 def test_the_log_of_share_states_does_not_grow_for_ever_and_loses_nothing(tmp_path):
-    often = {"share_coordinator_snapshot_update_records_per_snapshot": 3}
-    with Broker(data=tmp_path, **often) as broker:
+    with Broker(data=tmp_path, share_coordinator_snapshot_update_records_per_snapshot=3) as broker:
         broker.create_topic(TOPIC, 1)
         settings(broker)
         with member(broker) as consumer:

@@ -53,7 +53,7 @@ class ShareStateShards(Coordinator["ShareStates"]):
 
 
 async def _prune(shard: "LocalShard[ShareStates]") -> None:
-    low = await shard.call(lambda machine, token, now_ms: machine.on_prune(token, now_ms))
+    low: int = await shard.call(lambda machine, token, now_ms: machine.on_prune(token, now_ms))
     log = shard.partition.leader_log()
     if low > log.log_start_offset:
         log.delete_records_before(low)

@@ -151,7 +151,7 @@ class ShareStates:
     def on_prune(self, token: Token[int], now_ms: int) -> Effects:
         """The offset before which nothing is needed any more, 0 if there is none. States that have rested since the
         last time get a snapshot, so that they do not hold back the others for ever."""
-        records = []
+        records: list[ShareRecord] = []
         for key, held in self._held.items():
             if held.updates and held.updates == held.updates_before and len(records) < MAX_SNAPSHOTS:
                 records.append(self._snapshot(key, held.whole(), now_ms))
