@@ -61,7 +61,14 @@ def _begin_at_the_start(bootstrap: str) -> None:
 
 
 def _fill(bootstrap: str, records: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+        }
+    )
     for number in range(records):
         producer.produce(_TOPIC, b"%0*d" % (_BYTES, number))
         if number % 10_000 == 0:
