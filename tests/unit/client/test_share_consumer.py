@@ -7,7 +7,7 @@ import pytest
 from ottla import Admin, ShareConsumer
 from ottla.client.errors import IllegalState, SettingError
 from ottla.client.share_consumer import Acknowledge
-from ottla.errors import InvalidRequest
+from ottla.errors import InvalidRequest, ShareSessionNotFound
 from ottla.testing import Broker, Cluster
 
 TOPIC, GROUP = "work", "queue"
@@ -225,3 +225,19 @@ def test_the_same_with_await(broker):
     assert asyncio.run(work()) == list(range(5))
     with member(broker) as consumer:
         assert consumer.poll(0.3) == []
+
+
+def test_a_commit_whose_session_has_ended_is_an_error_not_a_success(tmp_path):
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic(TOPIC, 1)
+        from_the_start(broker)
+        broker.send(TOPIC, "1")
+        with member(broker, "explicit") as consumer:
+            (record,) = take(consumer, 1)
+            broker.restart()
+            consumer._core._sessions.clear()  # a fetch has met the broker that is new
+            consumer.acknowledge(record)
+            with pytest.raises(ShareSessionNotFound):
+                consumer.commit()
+            (record,) = take(consumer, 1)  # it was not accepted, so it comes again
+            consumer.acknowledge(record)

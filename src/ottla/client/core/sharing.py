@@ -291,17 +291,28 @@ class ShareCore:
         """Everything that was decided is written when this returns; raises the first refusal."""
         if not self._explicit:
             self._settle_last()
-        for node, places in (await self._by_leader(self._outcomes.keys())).items():
+        by_leader = await self._by_leader(self._outcomes.keys())
+        lost: OttlaError | None = None
+        if self._outcomes.keys() - {place for places in by_leader.values() for place in places}:
+            lost = errors.LeaderNotAvailable(
+                "not all acknowledgements could be sent: a partition has no leader"
+            )
+        for node, places in by_leader.items():
             session = self._sessions.get(node)
             outcomes = self._take_outcomes(places)
             if session is None or not session.epoch:
-                continue  # the session is over: the locks are gone, and the records go to others
+                lost = errors.ShareSessionNotFound(
+                    f"the session with broker {node} ended before the records were acknowledged: they go to others"
+                )
+                continue
             answer = await self._cluster.ask(self._acknowledge_request(session.epoch, outcomes), node)
             check(answer)
             session.advance()
             for topic in answer.responses:
                 for part in topic.partitions:
                     check(part)
+        if lost is not None:
+            raise lost
 
     def _acknowledge_request(
         self, epoch: int, outcomes: dict[Place, dict[int, int]]
@@ -331,20 +342,23 @@ class ShareCore:
         if self._task is not None:
             self._task.cancel()
         try:
-            await self.commit()
-            for node, session in self._sessions.items():
-                if session.epoch:
-                    await self._cluster.ask(
-                        self._acknowledge_request(FINAL_EPOCH, {}), node, timeout_ms=5_000
-                    )
-            if self._epoch > 0:
-                request = ShareGroupHeartbeatRequest(
-                    group_id=self._group, member_id=self._member, member_epoch=LEAVE_EPOCH
-                )
-                request.subscribed_topic_names = None
-                await self._cluster.ask_coordinator(GROUP, self._group, request, timeout_ms=5_000)
+            try:
+                await self.commit()
+            finally:
+                await self._leave()
         finally:
             await self._cluster.close()
+
+    async def _leave(self) -> None:
+        for node, session in self._sessions.items():
+            if session.epoch:
+                await self._cluster.ask(self._acknowledge_request(FINAL_EPOCH, {}), node, timeout_ms=5_000)
+        if self._epoch > 0:
+            request = ShareGroupHeartbeatRequest(
+                group_id=self._group, member_id=self._member, member_epoch=LEAVE_EPOCH
+            )
+            request.subscribed_topic_names = None
+            await self._cluster.ask_coordinator(GROUP, self._group, request, timeout_ms=5_000)
 
 
 def _ranges(decided: dict[int, int]) -> Iterable[tuple[int, int, int]]:
