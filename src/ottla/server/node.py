@@ -273,6 +273,12 @@ class Node:
         """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
         Trimmer(self.clock, self._jobs, self._drop_buffers).start()
 
+    def warm_up(self) -> None:
+        """For a process that is a broker and nothing else: those in tests end before it would help."""
+        from ottla.server.warming import Warming
+
+        Warming(self.clock, self._jobs).start()
+
     def _drop_buffers(self) -> None:
         for folder in self._folders.all:
             folder.files.buffers.drop_free()
