@@ -40,6 +40,7 @@ from ottla.server.membership import Membership
 from ottla.server.memory import RequestMemory
 from ottla.server.trim import Trimmer
 from ottla.server.unsent import Unsent
+from ottla.server.warming import Warming
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
@@ -275,8 +276,6 @@ class Node:
 
     def warm_up(self) -> None:
         """For a process that is a broker and nothing else: those in tests end before it would help."""
-        from ottla.server.warming import Warming
-
         Warming(self.clock, self._jobs).start()
 
     def _drop_buffers(self) -> None:
