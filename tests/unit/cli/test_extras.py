@@ -29,10 +29,10 @@ def without_extras(program: str) -> subprocess.CompletedProcess[str]:
 def test_every_command_explains_itself_or_names_its_extra():
     done = without_extras(
         """
-import contextlib
+import contextlib, io
 from ottla.cli.main import COMMANDS, main
 for name in COMMANDS:
-    with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         main([name, "--help"])
 """
     )
