@@ -35,7 +35,10 @@ class Warming:
     def _next(self) -> None:
         if self._left:
             route = self._left.pop()
-            self._jobs.submit(lambda: _use(route), lambda _: self._clock.call_later(PAUSE_MS, self._next))
+            self._jobs.submit(lambda: _use(route), self._pause)
+
+    def _pause(self, _: Exception | None) -> None:
+        self._clock.call_later(PAUSE_MS, self._next)
 
 
 def _use(route: Route) -> None:
