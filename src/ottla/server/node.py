@@ -281,6 +281,7 @@ class Node:
     def _drop_buffers(self) -> None:
         for folder in self._folders.all:
             folder.files.buffers.drop_free()
+        self.broker.scratch.drop()
 
     # -- stop ------------------------------------------------------------------------------------
 
