@@ -23,6 +23,7 @@ from ottla.wire.kernel import COMPILED
 log = logging.getLogger("ottla.server")
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
+SWITCH_S = 0.0005  # for which a thread may keep the event loop waiting; ten times as long by default
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
         share_heap()
+        sys.setswitchinterval(SWITCH_S)
         if not arguments.insecure:
             for warning in open_doors(config):
                 print(f"WARNING: {warning}", file=sys.stderr)
