@@ -234,7 +234,9 @@ class ClassicProtocol:
         self._env.report(
             f"group {group.group_id} generation {group.generation}: stable, assigned by {group.leader}"
         )
-        group.giving_up = members_giving_up(group, assignments)
+        # Old assignors forget what a member owned whose last generation is older than another's: never twice in a row.
+        group.giving_up = set() if group.was_cut_short else members_giving_up(group, assignments)
+        group.was_cut_short = False
         if group.giving_up:
             decision.arm(timers.hold(group.group_id), hold_ms(group))
             decision.retry(timers.hold(group.group_id))

@@ -29,6 +29,7 @@ class Rebalance:
                 member.assignment = b""
         self.interrupt_sync(group, decision)
         decision.disarm(timers.sync(group.group_id), timers.hold(group.group_id))
+        group.was_cut_short = group.was_cut_short or bool(group.giving_up)
         group.giving_up.clear()
         group.unsynced.clear()
         first = group.state is State.EMPTY

@@ -66,6 +66,18 @@ def test_the_others_get_their_assignments_soon_if_nobody_joins_again():
     assert again.answer.assignment == assignment(t=[4, 5])
 
 
+def test_nobody_waits_twice_in_a_row():
+    """Assignors of Java clients before 3.3 forget what members of an older generation own: they would never end."""
+    joined = Joined()
+    joined.all_sync()
+    joined.join(joined.leader, {"t": [0, 1]})
+    joined.join(joined.other, {"t": [4, 5]})
+    joined.join(joined.newcomer, {})
+    follower = joined.sync(joined.other, 3)
+    joined.sync(joined.leader, 3, {joined.leader: assignment(t=[0]), joined.other: assignment(t=[4, 5])})
+    assert follower.answer.assignment == assignment(t=[4, 5])
+
+
 def test_a_sync_that_comes_late_is_held_too():
     joined = Joined()
     assigned = {joined.leader: assignment(t=[0, 1]), joined.other: assignment(t=[4, 5])}
