@@ -81,8 +81,10 @@ WHEN_FIRST_USED = {
     *(
         "ottla.broker.handlers",
         "ottla.broker.requests.parts",
+        "ottla.cli.extras",
         "ottla.cli.suggestions",
         "ottla.server.node",
+        "ottla.wire._kernel",
         "ottla.wire.kernel",
         "uvloop",
     ),

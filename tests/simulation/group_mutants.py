@@ -137,14 +137,14 @@ def sessions_never_end(patch: MonkeyPatch) -> None:
 
 @mutant("classic", "wait for ever")
 def a_member_that_waits_in_sync_is_forgotten(patch: MonkeyPatch) -> None:
-    real = Rebalance._interrupt_sync
+    real = Rebalance.interrupt_sync
 
     def interrupt(self: Rebalance, group: ClassicGroup, decision: Decision) -> None:
         for member in group.members.values():
             member.syncing = None
         real(self, group, decision)
 
-    patch.setattr(Rebalance, "_interrupt_sync", interrupt)
+    patch.setattr(Rebalance, "interrupt_sync", interrupt)
 
 
 @mutant("classic", "wait for ever")

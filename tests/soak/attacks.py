@@ -28,6 +28,10 @@ SLOW_READERS = 5
 ASKS_AGAIN_S = 30.0
 
 
+def kind_of(attack: Callable[[], None]) -> str:
+    return attack.__name__.strip("_").replace("_", "-")
+
+
 def framed(frame: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
@@ -97,7 +101,8 @@ class SlowReader:
 class Attacker:
     """One random bad thing after another, each on a connection of its own."""
 
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
+    def __init__(self, bootstrap: str, chance: random.Random, only: str = "") -> None:
+        """`only` is the name of one kind of attack."""
         self._bootstrap, self._chance = bootstrap, chance
         self._apis = [
             (api, version) for api in raw.versions(bootstrap) for version in raw.served(bootstrap, api)
@@ -126,6 +131,12 @@ class Attacker:
             (5, self._reads_slowly),
             (5, self._opens_sessions),
         ]
+        if only:
+            self._attacks = [(1, attack) for _, attack in self._attacks if kind_of(attack) == only]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind_of(attack) for _, attack in self._attacks]
 
     def attack(self) -> None:
         weights, attacks = zip(*self._attacks, strict=True)
@@ -188,7 +199,7 @@ class Attacker:
 
     def _never_reads(self) -> None:
         """Asks and asks; the answers pile up until the broker stops listening to it."""
-        self._linger(self._frame("metadata", 1, {"topics": None}) * 2000)
+        self._linger(self._frame_once("metadata", "metadata", 1, lambda: {"topics": None}) * 2000)
 
     def _lingers(self) -> None:
         self._linger(b"\0\0\1")  # and nothing more
@@ -216,49 +227,20 @@ class Attacker:
 
     def _opens_sessions(self) -> None:
         """Fetch sessions of thousands of partitions, of which the broker has one; the connection stays."""
-        partitions = [
-            {"partition": index, "partition_max_bytes": 1000} for index in range(SESSION_PARTITIONS)
-        ]
-        session = {
-            **a_fetch(VICTIM, wait_ms=0, bytes_min=1),
-            "session_epoch": 0,
-            "topics": [{"topic": VICTIM, "partitions": partitions}],
-        }
-        self._linger(self._frame("fetch", 11, session) * self._chance.randrange(1, 4))
+        self._linger(self._frame_once("session", "fetch", 11, a_session) * self._chance.randrange(1, 4))
 
     # -- requests that want too much ----------------------------------------------------------------
 
     def _duplicates(self) -> None:
-        topics = [{"name": VICTIM}] * DUPLICATES
-        partitions = [{"partition": 0, "partition_max_bytes": 1000}] * DUPLICATES
-        fetch = {
-            **a_fetch(VICTIM, wait_ms=100, bytes_min=1),
-            "topics": [{"topic": VICTIM, "partitions": partitions}],
-        }
-        offsets = [{"partition_index": 0, "timestamp": -1}] * DUPLICATES
-        records = batch([b"v"])
-        twice = [{"index": 0, "records": records}] * 2
-        resources = [{"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}] * (
-            DUPLICATES // 10
-        )
-        api, version, body = self._chance.choice(
-            (
-                ("metadata", 9, {"topics": topics}),
-                ("fetch", 11, fetch),
-                ("list_offsets", 5, {"topics": [{"name": VICTIM, "partitions": offsets}]}),
-                ("produce", 9, {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": twice}]}),
-                ("describe_configs", 2, {"resources": resources}),
-            )
-        )
-        self._say(self._frame(api, version, body), patience_s=5)
+        api, version, body = self._chance.choice(REPEATS)
+        self._say(self._frame_once(f"repeated {api}", api, version, body), patience_s=5)
 
     def _bombs(self) -> None:
-        partitions = [{"index": index, "records": a_bomb()} for index in range(BOMBS)]
-        body = {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": partitions}]}
-        self._say(self._frame("produce", 9, body), patience_s=5)
+        self._say(self._frame_once("bombs", "produce", 9, bombs), patience_s=5)
 
     def _very_many_refusals(self) -> None:
-        self._say(self._frame("produce", 9, a_produce(from_the_future())), patience_s=5)
+        frame = self._frame_once("refusals", "produce", 9, lambda: a_produce(from_the_future()))
+        self._say(frame, patience_s=5)
 
     def _searches_by_time(self) -> None:
         partitions = [{"partition_index": 0, "timestamp": self._chance.choice((1, 2**60, -3))}]
@@ -299,12 +281,14 @@ class Attacker:
             connection.sendall(data)
 
     def _frame(self, api: str, version: int, body: dict[str, Any]) -> bytes:
-        """Made once: thousands of elements take their time."""
-        key = f"{api} {len(str(body))}"
-        if key not in self._frames:
-            with raw.Raw(self._bootstrap) as client:
-                self._frames[key] = framed(client.frame(api, version, body))
-        return self._frames[key]
+        with raw.Raw(self._bootstrap) as client:
+            return framed(client.frame(api, version, body))
+
+    def _frame_once(self, kind: str, api: str, version: int, body: Callable[[], dict[str, Any]]) -> bytes:
+        """Thousands of elements take their time, for which the broker would have peace."""
+        if kind not in self._frames:
+            self._frames[kind] = self._frame(api, version, body())
+        return self._frames[kind]
 
     def _request(self) -> bytes:
         api, version = self._chance.choice(self._apis)
@@ -331,6 +315,51 @@ def a_fetch(topic: str, *, wait_ms: int, bytes_min: int) -> dict[str, Any]:
         "topics": [{"topic": topic, "partitions": [wanted]}],
         "rack_id": "",
     }
+
+
+def a_session() -> dict[str, Any]:
+    """Of very many partitions."""
+    partitions = [{"partition": index, "partition_max_bytes": 1000} for index in range(SESSION_PARTITIONS)]
+    return {
+        **a_fetch(VICTIM, wait_ms=0, bytes_min=1),
+        "session_epoch": 0,
+        "topics": [{"topic": VICTIM, "partitions": partitions}],
+    }
+
+
+def bombs() -> dict[str, Any]:
+    partitions = [{"index": index, "records": a_bomb()} for index in range(BOMBS)]
+    return {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": partitions}]}
+
+
+def repeated_fetch() -> dict[str, Any]:
+    partitions = [{"partition": 0, "partition_max_bytes": 1000}] * DUPLICATES
+    topics = [{"topic": VICTIM, "partitions": partitions}]
+    return {**a_fetch(VICTIM, wait_ms=100, bytes_min=1), "topics": topics}
+
+
+def repeated_list_offsets() -> dict[str, Any]:
+    offsets = [{"partition_index": 0, "timestamp": -1}] * DUPLICATES
+    return {"topics": [{"name": VICTIM, "partitions": offsets}]}
+
+
+def repeated_produce() -> dict[str, Any]:
+    twice = [{"index": 0, "records": batch([b"v"])}] * 2
+    return {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": twice}]}
+
+
+def repeated_describe_configs() -> dict[str, Any]:
+    resource = {"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}
+    return {"resources": [resource] * (DUPLICATES // 10)}
+
+
+REPEATS: list[tuple[str, int, Callable[[], dict[str, Any]]]] = [
+    ("metadata", 9, lambda: {"topics": [{"name": VICTIM}] * DUPLICATES}),
+    ("fetch", 11, repeated_fetch),
+    ("list_offsets", 5, repeated_list_offsets),
+    ("produce", 9, repeated_produce),
+    ("describe_configs", 2, repeated_describe_configs),
+]
 
 
 def fill(bootstraps: list[str], topic: str, megabytes: int) -> None:

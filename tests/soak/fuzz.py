@@ -1,11 +1,12 @@
 """Bad input against a live broker: it refuses, stays small, and other clients notice nothing.
 
-    python -m tests.soak.fuzz [--seconds 1200] [--seed N] [--brokers 3]
+    python -m tests.soak.fuzz [--seconds 1200] [--seed N] [--brokers 3] [--only KIND] [--nice 10]
 
 Random bytes, half frames, absurd lengths, damaged requests of every API and version, connections that never
 read or write a byte a second, parked long polls, bombs, duplicates by the thousand (see attacks.py); beside them a
 healthy client whose every record must be acknowledged in time and come back. Its latency is compared with that of
-a quiet time before. Prints a JSON summary; exits 1 if a broker died, grew, kept memory, missed its session with
+a quiet time before. The attackers share the machine with the brokers, where real ones bring their own: they run with
+a low priority (`--nice`). Prints a JSON summary; exits 1 if a broker died, grew, kept memory, missed its session with
 ZooKeeper, or let the healthy client down.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import sys
 import threading
@@ -23,19 +25,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer
-
 from tests.cluster.load import create
 from tests.cluster.processes import ProcessCluster
 from tests.oracle.ottla import Ottla
 from tests.soak.attacks import BOMBS, LARGE, VICTIM, Attacker, fill
+from tests.soak.healthy import TOPIC as HEALTHY
+from tests.soak.healthy import Healthy
 from tests.soak.kills import read_all
 
-HEALTHY = "healthy"
 P99_TIMES_MAX = 5.0
+NICE = 10  # of attackers
 _GROWTH_MB = 512  # the memory for requests, and as much for answers that nobody reads
 _MB_AFTER = 60
-_PATIENCE_S = 10.0
+_SETTLE_S = 120.0
 _SESSION_LOST = "the session with the metadata log is over"
 
 
@@ -46,6 +48,7 @@ class Report:
     p99_ms_quiet: float = 0.0
     p99_ms: float = 0.0
     slowest_ack_seconds: float = 0.0
+    attackers_cores: float = 0.0
     memory_mb_before: float = 0.0
     memory_mb_peak: float = 0.0
     memory_mb_after: float = 0.0
@@ -70,6 +73,9 @@ class Target(NamedTuple):
     def memory_mb(self) -> float:
         return max(memory_mb(pid) for pid in self.pids)
 
+    def cpu_seconds(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self.pids)
+
 
 @contextlib.contextmanager
 def started(brokers: int) -> Iterator[Target]:
@@ -83,47 +89,14 @@ def started(brokers: int) -> Iterator[Target]:
             yield Target(ports, [process.pid for process in cluster.processes.values()], logs)
 
 
-class Healthy(threading.Thread):
-    """A client that does everything right, all the while."""
-
-    def __init__(self, bootstrap: str, report: Report) -> None:
-        super().__init__(name=HEALTHY)
-        self._address, self._report, self.stop = bootstrap, report, threading.Event()
-        self._times_ms: list[float] = []
-
-    def run(self) -> None:
-        producer = Producer({"bootstrap.servers": self._address, "enable.idempotence": True, "linger.ms": 0})
-        while not self.stop.is_set():
-            begun = time.monotonic()
-            producer.produce(
-                HEALTHY, str(self._report.healthy_records).encode(), on_delivery=self._on_delivery
-            )
-            if producer.flush(_PATIENCE_S):
-                self._report.wrong.append(
-                    f"record {self._report.healthy_records} was not acknowledged in time"
-                )
-                return
-            self._times_ms.append((time.monotonic() - begun) * 1000)
-            self.stop.wait(0.005)
-
-    def latencies_ms(self) -> list[float]:
-        """Since it was last asked, in order of size."""
-        times, self._times_ms = self._times_ms, []
-        return sorted(times)
-
-    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self._report.healthy_records += 1
-        else:
-            self._report.wrong.append(f"the healthy client got {error}")
-
-
 def run(
     seconds: float,
     seed: int,
     say: Callable[[str], None] = lambda _: None,
     *,
     brokers: int = 1,
+    only: str = "",
+    nice: int = NICE,
     p99_times_max: float | None = P99_TIMES_MAX,
     mb_after_max: float = _MB_AFTER,
 ) -> Report:
@@ -131,23 +104,20 @@ def run(
     `mb_after_max` is how much memory may be left: what the allocator keeps varies with the order of attacks."""
     report, chance = Report(), random.Random(seed)
     with started(brokers) as target:
-        for topic, partitions in ((HEALTHY, 1), (VICTIM, BOMBS), (LARGE, 1)):
-            create(target.bootstrap, topic, partitions, min(brokers, 3), retention_ms=-1)
-        fill(target.bootstraps, LARGE, megabytes=30)
+        prepare(target, brokers)
         report.memory_mb_before = target.memory_mb()
-        healthy = Healthy(target.bootstrap, report)
-        healthy.start()
-        time.sleep(max(seconds / 20, 3))
-        report.p99_ms_quiet = p99(healthy.latencies_ms())
-        attackers = [Attacker(each, chance) for each in target.bootstraps]
-        try:
-            _attack(attackers, target, healthy, report, time.monotonic() + seconds, say)
-        finally:
-            healthy.stop.set()
-            healthy.join()
-            for attacker in attackers:
-                attacker.close()
-        times_ms = healthy.latencies_ms()
+        attackers = [Attacker(each, chance, only) for each in target.bootstraps]
+        with Healthy(target.bootstrap) as healthy:
+            time.sleep(max(seconds / 20, 3))
+            report.p99_ms_quiet = p99(healthy.latencies_ms())
+            siege = Siege(attackers, target, healthy, report, time.monotonic() + seconds, say, nice)
+            siege.start()
+            siege.join()
+            times_ms = healthy.stop()
+            report.healthy_records, report.wrong = healthy.records, list(healthy.wrong)
+        for attacker in attackers:
+            attacker.close()
+        report.attackers_cores = round(siege.cpu_seconds / seconds, 2)
         report.p99_ms, report.slowest_ack_seconds = p99(times_ms), round(times_ms[-1] / 1000, 3)
         _judge(target, report, p99_times_max, mb_after_max)
         if cut_off := sum(each.cut_off for each in attackers):
@@ -155,20 +125,40 @@ def run(
     return report
 
 
-def _attack(
-    attackers: list[Attacker],
-    target: Target,
-    healthy: Healthy,
-    report: Report,
-    deadline: float,
-    say: Callable[[str], None],
-) -> None:
-    while time.monotonic() < deadline and healthy.is_alive():
-        attackers[report.attacks % len(attackers)].attack()
-        report.attacks += 1
-        if report.attacks % 50 == 0:
-            report.memory_mb_peak = max(report.memory_mb_peak, target.memory_mb())
-            say(f"{report.attacks} attacks, {report.memory_mb_peak} MB, {report.healthy_records} sent")
+class Siege(threading.Thread):
+    """All attackers by turns, until the time is up. A thread has a priority of its own."""
+
+    def __init__(
+        self,
+        attackers: list[Attacker],
+        target: Target,
+        healthy: Healthy,
+        report: Report,
+        deadline: float,
+        say: Callable[[str], None],
+        nice: int,
+    ) -> None:
+        super().__init__(name="attackers")
+        self._attackers, self._target, self._healthy, self._report = attackers, target, healthy, report
+        self._deadline, self._say, self._nice = deadline, say, nice
+        self.cpu_seconds = 0.0
+
+    def run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
+        report = self._report
+        while time.monotonic() < self._deadline and self._healthy.is_alive():
+            self._attackers[report.attacks % len(self._attackers)].attack()
+            report.attacks += 1
+            if report.attacks % 50 == 0:
+                report.memory_mb_peak = max(report.memory_mb_peak, self._target.memory_mb())
+                self._say(f"{report.attacks} attacks, {report.memory_mb_peak} MB")
+        self.cpu_seconds = time.thread_time()
+
+
+def prepare(target: Target, brokers: int) -> None:
+    for topic, partitions in ((HEALTHY, 1), (VICTIM, BOMBS), (LARGE, 1)):
+        create(target.bootstrap, topic, partitions, min(brokers, 3), retention_ms=-1)
+    fill(target.bootstraps, LARGE, megabytes=30)
 
 
 def _judge(target: Target, report: Report, p99_times_max: float | None, mb_after_max: float) -> None:
@@ -188,8 +178,9 @@ def _judge(target: Target, report: Report, p99_times_max: float | None, mb_after
 
 
 def _settled_mb(target: Target, wanted_mb: float) -> float:
-    """The broker hears of closed connections one after the other."""
-    deadline = time.monotonic() + 3 * _PATIENCE_S
+    """A client that sent more than the broker has read is not known to be gone: its requests are answered first, of
+    those with ten thousand elements about two a second."""
+    deadline = time.monotonic() + _SETTLE_S
     while (found := target.memory_mb()) >= wanted_mb and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
@@ -208,6 +199,11 @@ def memory_mb(pid: int) -> float:
     return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmRSS")), 0.0)
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -215,9 +211,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--brokers", type=int, default=1, help="3 for a cluster over ZooKeeper")
+    parser.add_argument("--only", default="", metavar="KIND", help="one kind of attack")
+    parser.add_argument("--nice", type=int, default=NICE, help=f"the priority of attackers ({NICE})")
     options = parser.parse_args()
     report = run(
-        options.seconds, options.seed, lambda line: print(line, file=sys.stderr), brokers=options.brokers
+        options.seconds,
+        options.seed,
+        lambda line: print(line, file=sys.stderr),
+        brokers=options.brokers,
+        only=options.only,
+        nice=options.nice,
     )
     print(
         json.dumps(

@@ -1,6 +1,7 @@
 """`ottla completion bash|zsh|fish`: what the shell needs to complete commands and options."""
 
 import argparse
+from contextlib import suppress
 from importlib import import_module
 
 from ottla.cli.main import COMMANDS
@@ -23,7 +24,8 @@ def _words() -> dict[str, tuple[str, list[str]]]:
     found = {}
     for name, (module, text) in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"ottla {name}")
-        import_module(module).add_arguments(parser)
+        with suppress(ModuleNotFoundError):  # a command of an extra that is not installed has its name only
+            import_module(module).add_arguments(parser)
         found[name] = (text, sorted(set(_of(parser))))
     return found
 

@@ -97,6 +97,26 @@ def _run(name: str, rest: list[str]) -> int:
     if sys.platform == "win32" and name in UNIX_ONLY:
         print(f"ottla {name}: {NO_BROKER}", file=sys.stderr)
         return 1
+    try:
+        return _parsed_and_run(name, rest)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`): not our failure. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ModuleNotFoundError as error:
+        from ottla.cli.extras import missing
+
+        print(f"ottla {name}: {missing(name, error)}", file=sys.stderr)
+        return 1
+    except (OttlaError, OSError, ValueError) as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        print(f"ottla {name}: {text}", file=sys.stderr)
+        return 1
+
+
+def _parsed_and_run(name: str, rest: list[str]) -> int:
     module = import_module(COMMANDS[name][0])
     # Every argument that is added makes a formatter; one without a width imports shutil, which takes 2 ms.
     parser = _parser_class(name)(
@@ -106,19 +126,7 @@ def _run(name: str, rest: list[str]) -> int:
     )
     module.add_arguments(parser)
     parser.formatter_class = argparse.HelpFormatter  # --help is as wide as the terminal
-    parsed = parser.parse_args(rest)
-    try:
-        return int(module.run(parsed) or 0)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader has gone (`| head`): not our failure. Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OttlaError, OSError, ValueError) as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        print(f"ottla {name}: {text}", file=sys.stderr)
-        return 1
+    return int(module.run(parser.parse_args(rest)) or 0)
 
 
 def _parser_class(name: str) -> type[argparse.ArgumentParser]:

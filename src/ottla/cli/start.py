@@ -17,11 +17,13 @@ from ottla.config.settings import Config, read_assignments, read_properties
 from ottla.errors import OttlaError
 from ottla.ports import Disk
 from ottla.server.control import Control
+from ottla.server.trim import share_heap
 from ottla.wire.kernel import COMPILED
 
 log = logging.getLogger("ottla.server")
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
+SWITCH_S = 0.0005  # for which a thread may keep the event loop waiting; ten times as long by default
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         for name in config.ignored:
             log.warning("%s is a setting of Apache Kafka that has no effect here", name)
         _tell_of_slowness()
+        share_heap()
+        sys.setswitchinterval(SWITCH_S)
         if not arguments.insecure:
             for warning in open_doors(config):
                 print(f"WARNING: {warning}", file=sys.stderr)
@@ -189,6 +193,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
     gc.freeze()
     node.give_memory_back()
+    node.warm_up()
     control = None if arguments.memory else Control(node)
     if control is not None:
         await control.start()

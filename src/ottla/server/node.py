@@ -40,6 +40,7 @@ from ottla.server.membership import Membership
 from ottla.server.memory import RequestMemory
 from ottla.server.trim import Trimmer
 from ottla.server.unsent import Unsent
+from ottla.server.warming import Warming
 from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
@@ -273,9 +274,14 @@ class Node:
         """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
         Trimmer(self.clock, self._jobs, self._drop_buffers).start()
 
+    def warm_up(self) -> None:
+        """For a process that is a broker and nothing else: those in tests end before it would help."""
+        Warming(self.clock, self._jobs).start()
+
     def _drop_buffers(self) -> None:
         for folder in self._folders.all:
             folder.files.buffers.drop_free()
+        self.broker.scratch.drop()
 
     # -- stop ------------------------------------------------------------------------------------
 

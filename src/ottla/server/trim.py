@@ -3,6 +3,7 @@ to keep more with every large buffer: after a burst of large requests that may b
 
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ottla.ports import Clock, Jobs
@@ -42,6 +43,14 @@ class Trimmer:
             self._is_set = True
         else:
             self._arm()
+
+
+def share_heap() -> None:
+    """Before there are threads: each would get a heap of its own, and keep `KEPT_BYTES` of what it once needed."""
+    with suppress(ImportError, AttributeError):  # no compiler when this was installed, or a kernel of before
+        from ottla.wire import _kernel
+
+        _kernel.share_heap()
 
 
 def set_thresholds() -> None:

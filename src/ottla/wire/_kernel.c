@@ -5,6 +5,10 @@
  * buffer after it returns; large inputs are processed without the GIL. */
 #include "_kernel.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #define WITHOUT_GIL_FROM ((Py_ssize_t)128 * 1024) /* below this, handing the GIL over costs more than it gives */
 #define INDEX_FIELDS 9
 
@@ -620,6 +624,18 @@ static PyObject *py_murmur2(PyObject *Py_UNUSED(module), PyObject *key)
     return PyLong_FromLong(hash);
 }
 
+/* ---- The C library's memory ---- */
+
+/* Threads would each get a heap of their own, of which up to the trim threshold stays resident for good. */
+static PyObject *py_share_heap(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if defined(__GLIBC__)
+    return PyBool_FromLong(mallopt(M_ARENA_MAX, 1));
+#else
+    Py_RETURN_FALSE;
+#endif
+}
+
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_VARARGS | METH_KEYWORDS, NULL}
 
 static PyMethodDef methods[] = {
@@ -641,6 +657,7 @@ static PyMethodDef methods[] = {
     FUNCTION(partition_column),
     {"murmur2", py_murmur2, METH_O, NULL},
     {"tuples", py_tuples, METH_VARARGS, NULL},
+    {"share_heap", py_share_heap, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

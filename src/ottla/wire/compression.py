@@ -59,6 +59,10 @@ class Scratch:
             self._kept = bytearray(size)
         return memoryview(self._kept)
 
+    def drop(self) -> None:
+        """Memory for other things; the next batch takes some again. What `unpack` gave before stays as it is."""
+        self._kept = bytearray()
+
 
 def _fresh(size: int) -> memoryview:
     return memoryview(bytearray(size) if size <= _SCRATCH_BYTES_MAX else mmap(-1, size))

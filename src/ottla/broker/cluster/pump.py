@@ -23,6 +23,7 @@ class Pump:
         self._timeout_ms = config.replica_socket_timeout_ms
         self._pause_ms_max = config.replica_fetch_backoff_ms
         self._call: Call | None = None
+        self._lacks_partitions = False  # the fetch under way was sent before some partitions came
         self._timer: TimerHandle | None = None
         self._pause_ms = 0
         self._closed = False
@@ -30,6 +31,7 @@ class Pump:
     def follow(self, partition: Partition) -> None:
         is_new = key_of(partition) not in self._fetcher
         self._fetcher.follow(partition)
+        self._lacks_partitions |= is_new
         if self._call is None or is_new:
             self._again_in(GATHER_MS)
 
@@ -49,7 +51,9 @@ class Pump:
     def _on_timer(self) -> None:
         self._timer = None
         if self._call is not None:
-            # Partitions came: the leader holds the fetch under way for data of others.
+            if not self._lacks_partitions:
+                return  # a fetch has ended since, and the next one asks for them
+            # The leader holds the fetch under way for data of others.
             self._call.cancel()
             self._call = None
             self._fetcher.on_failure()
@@ -72,7 +76,7 @@ class Pump:
                 self._again_in(resumes_in_ms)
             return
         pending = _Pending()
-        self._call = pending
+        self._call, self._lacks_partitions = pending, False
         call = self._peers.ask(
             self._fetcher.leader_id,
             Lane.FETCH,

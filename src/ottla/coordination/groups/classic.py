@@ -1,6 +1,7 @@
 """The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of one group.
 
-JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5. Assignments and subscriptions are opaque here.
+JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5. Assignments and subscriptions are opaque here;
+cooperative.py alone looks into them.
 """
 
 from collections import deque
@@ -9,6 +10,7 @@ from dataclasses import replace
 from ottla import errors
 from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, Protocols, State
+from ottla.coordination.groups.cooperative import hold_ms, is_held, members_giving_up
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Client, Environment
 from ottla.coordination.groups.rebalance import Rebalance, join_error, joined, roster
@@ -205,14 +207,15 @@ class ClassicProtocol:
         if group.state is State.PREPARING:
             raise errors.RebalanceInProgress
         self._synced(group, member, decision)
-        if group.state is State.STABLE:
-            decision.reply(token, _synced_answer(group, member.assignment))
-            return
         if member.syncing is not None:
             code = errors.RebalanceInProgress.code
             decision.reply(member.syncing, SyncGroupResponse(error_code=code))
+            member.syncing = None
+        if group.state is State.STABLE and not is_held(group, member):
+            decision.reply(token, _synced_answer(group, member.assignment))
+            return
         member.syncing = token
-        if member.member_id == group.leader:
+        if group.state is State.COMPLETING and member.member_id == group.leader:
             self._assign(group, request, now_ms, decision)
 
     def _synced(self, group: ClassicGroup, member: ClassicMember, decision: Decision) -> None:
@@ -231,12 +234,33 @@ class ClassicProtocol:
         self._env.report(
             f"group {group.group_id} generation {group.generation}: stable, assigned by {group.leader}"
         )
+        # Old assignors forget what a member owned whose last generation is older than another's: never twice in a row.
+        group.giving_up = set() if group.was_cut_short else members_giving_up(group, assignments)
+        group.was_cut_short = False
+        if group.giving_up:
+            decision.arm(timers.hold(group.group_id), hold_ms(group))
+            decision.retry(timers.hold(group.group_id))
         for member in group.members.values():
-            if member.syncing is not None:
-                answer = _synced_answer(group, assignments.get(member.member_id, b""))
-                decision.reply(member.syncing, answer)
-                member.syncing = None
-                self.rebalance.keep_alive(group, member, decision)
+            if not is_held(group, member):
+                self._answer_sync(group, member, assignments.get(member.member_id, b""), decision)
+
+    def _answer_sync(
+        self, group: ClassicGroup, member: ClassicMember, assignment: bytes, decision: Decision
+    ) -> None:
+        if member.syncing is not None:
+            decision.reply(member.syncing, _synced_answer(group, assignment))
+            member.syncing = None
+            self.rebalance.keep_alive(group, member, decision)
+
+    def on_hold_over(self, group: ClassicGroup, decision: Decision) -> None:
+        """Nobody has joined again: the others are not kept from their assignments any longer.
+
+        If the assignment could not be written there is none: then they begin again."""
+        group.giving_up.clear()
+        if group.state is State.COMPLETING:
+            self.rebalance.interrupt_sync(group, decision)
+        for member in group.members.values():
+            self._answer_sync(group, member, member.assignment, decision)
 
     # Heartbeat
 

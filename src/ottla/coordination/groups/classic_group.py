@@ -61,6 +61,8 @@ class ClassicGroup:
     statics: dict[str, str] = field(default_factory=dict)  # instance id to member id
     pending: set[str] = field(default_factory=set)  # given an id, not joined with it yet
     unsynced: set[str] = field(default_factory=set)  # joined this generation, no SyncGroup yet
+    giving_up: set[str] = field(default_factory=set)  # while others wait for these: see cooperative.py
+    was_cut_short: bool = False  # some members never got their assignment of the last generation
     newcomer: bool = False  # somebody joined while the first rebalance waits for more
     initial_remaining_ms: int = 0
     initial_delay_ms: int = 0

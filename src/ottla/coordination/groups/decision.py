@@ -56,6 +56,11 @@ def sync(group_id: str) -> Hashable:
     return ("sync", group_id)
 
 
+def hold(group_id: str) -> Hashable:
+    """Answers to SyncGroup are held back no longer."""
+    return ("hold", group_id)
+
+
 def revocation(group_id: str, member_id: str) -> Hashable:
     """A member of a consumer group gives up partitions in time, or is out."""
     return ("revocation", group_id, member_id)

@@ -25,8 +25,12 @@ class Rebalance:
 
     def prepare(self, group: ClassicGroup, now_ms: int, decision: Decision, why: str) -> None:
         if group.state is State.COMPLETING:
-            self._interrupt_sync(group, decision)
-        decision.disarm(timers.sync(group.group_id))
+            for member in group.members.values():
+                member.assignment = b""
+        self.interrupt_sync(group, decision)
+        decision.disarm(timers.sync(group.group_id), timers.hold(group.group_id))
+        group.was_cut_short = group.was_cut_short or bool(group.giving_up)
+        group.giving_up.clear()
         group.unsynced.clear()
         first = group.state is State.EMPTY
         group.move_to(State.PREPARING)
@@ -112,6 +116,16 @@ class Rebalance:
     def keep_alive(self, group: ClassicGroup, member: ClassicMember, decision: Decision) -> None:
         decision.arm(timers.session(group.group_id, member.member_id), member.session_timeout_ms)
 
+    def interrupt_sync(self, group: ClassicGroup, decision: Decision) -> None:
+        """Members that wait for their assignments join again."""
+        code = errors.RebalanceInProgress.code
+        for member in group.members.values():
+            if member.syncing is not None:
+                answer = SyncGroupResponse(error_code=code)
+                decision.reply(member.syncing, answer)
+                member.syncing = None
+                self.keep_alive(group, member, decision)
+
     # Below: the steps
 
     def _wait_for_more(self, group: ClassicGroup, decision: Decision) -> None:
@@ -120,16 +134,6 @@ class Rebalance:
         group.initial_delay_ms = delay
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay, 0)
         decision.arm(timers.join(group.group_id), delay)
-
-    def _interrupt_sync(self, group: ClassicGroup, decision: Decision) -> None:
-        code = errors.RebalanceInProgress.code
-        for member in group.members.values():
-            member.assignment = b""
-            if member.syncing is not None:
-                answer = SyncGroupResponse(error_code=code)
-                decision.reply(member.syncing, answer)
-                member.syncing = None
-                self.keep_alive(group, member, decision)
 
     def _elect_leader(self, group: ClassicGroup) -> bool:
         """A leader that has joined; a static leader that is away gives way."""

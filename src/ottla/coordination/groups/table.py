@@ -123,6 +123,10 @@ class GroupTable:
                 group = self.state.groups.get(group_id)
                 if isinstance(group, ClassicGroup):
                     self._classic.rebalance.on_sync_timeout(group, now_ms, decision)
+            case ("hold", str(group_id)):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, ClassicGroup):
+                    self._classic.on_hold_over(group, decision)
             case ("rebalance", str(group_id)):
                 group = self.state.groups.get(group_id)
                 if isinstance(group, ClassicGroup) and group.members:
