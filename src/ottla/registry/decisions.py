@@ -227,6 +227,17 @@ class Registry:
         key, raw = self.state.key(records.MODE, subject)
         return Decision({"mode": self.state.modes[subject]}, [Record(key, None, raw)])
 
+    def delete_context(self, name: str) -> Decision:
+        """Only one in which nothing is left, not even what was soft deleted."""
+        context = name.strip(":")
+        context = context if context.startswith(".") else f".{context}"
+        if context not in self.state.contexts or context == DEFAULT:
+            raise errors.RegistryError(404, 40401, f"Context '{context}' not found.")
+        if any(context_of(subject) == context for subject in self.state.subjects):
+            raise errors.not_permitted(f"Context {context} is not empty")
+        key, raw = self.state.key(records.CONTEXT, context)
+        return Decision(None, [Record(key, None, raw)])
+
     def _has_schemas(self, subject: str | None) -> bool:
         if subject is None:
             return any(self.state.versions(name, deleted=True) for name in self.state.subjects)

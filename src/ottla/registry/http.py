@@ -65,7 +65,9 @@ class Application:
             raise RegistryError(403, 40301, "User is denied: it may read and change nothing")
 
     async def _answer(self, request: Request) -> Any:
-        if request.method == "GET" and "format" not in request.query:  # other forms have to be computed
+        if (
+            request.method in ("GET", "HEAD") and "format" not in request.query
+        ):  # other forms have to be computed
             with suppress(_MustWait):
                 return answer(self._glance, request)
         return await run_in_threadpool(answer, self._store, request)
@@ -112,6 +114,8 @@ async def _read(request: HttpRequest) -> Request:
 
 
 def _respond(status: int, content: Any) -> Response:
+    if content is None:
+        return Response(status_code=204)
     text = str(content) if isinstance(content, PlainText) else json.dumps(content, ensure_ascii=False)
     return Response(text.encode(), status, media_type=CONTENT_TYPE)
 
