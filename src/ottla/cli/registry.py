@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.beside import end_with_stdin
 from ottla.cli.options import UsageError, add_client_options, add_json_option, client_settings
 from ottla.cli.tables import show, show_json
 from ottla.serialization.registry_client import RegistryClient
@@ -104,6 +103,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     from ottla.registry.store import TopicStore
 
     if arguments.end_with_stdin:
+        from ottla.cli.beside import end_with_stdin  # brings the settings of brokers
+
         end_with_stdin()
     settings = client_settings(arguments)
     login = _login(arguments, settings)
