@@ -19,7 +19,7 @@ from ottla.registry.store import TopicStore
 from ottla.serialization import RegistryClient
 from ottla.testing import Broker
 
-KILLS = int(os.environ.get("OTTLA_REGISTRY_KILLS", "3"))
+KILLS = int(os.environ.get("OTTLA_REGISTRY_KILLS", "2"))
 
 
 def record(number):

@@ -139,7 +139,14 @@ class Server:
         **tls: Any,
     ) -> None:
         settings = uvicorn.Config(
-            Application(store, login), host, port, log_config=None, access_log=False, lifespan="off", **tls
+            Application(store, login),
+            host,
+            port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            **tls,
         )
         self._server = uvicorn.Server(settings)
         self._scheme = "https" if settings.is_ssl else "http"
