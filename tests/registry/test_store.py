@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -192,20 +193,27 @@ class Registering:
 
     def kill(self):
         os.kill(self._process.pid, signal.SIGKILL)
+        self.end()
+        self._thread.join(60)
+
+    def end(self):
+        """Also after a failure: nothing stays behind."""
+        self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-        self._thread.join(60)
 
 
 def test_nothing_is_given_twice_or_lost_when_registries_are_killed_in_the_middle(tmp_path):
     """Two registries write at the same time; by turns one is killed and another one started. What was answered stands,
     each id means one schema, and the one that is left goes on."""
     answered: dict[str, int] = {}
-    with Broker(data=tmp_path / "data") as broker:
+    with Broker(data=tmp_path / "data") as broker, ExitStack() as started:
         left = Registering(broker.bootstrap, "first", answered)
+        started.callback(left.end)
         left.begin()
         for turn in range(KILLS):
             other = Registering(broker.bootstrap, f"r{turn}x", answered)
+            started.callback(other.end)
             other.begin()
             other.wait_for(2)
             left.kill()
