@@ -22,7 +22,10 @@ def optional(name: str, sources: list[str], depends: list[str] | None = None) ->
 
 kernel = optional(
     "ottla.wire._kernel",
-    [f"src/ottla/wire/{name}.c" for name in ("_kernel", "_kernel_crc", "_kernel_columns", "_kernel_rows")],
+    [
+        f"src/ottla/wire/{name}.c"
+        for name in ("_kernel", "_kernel_crc", "_kernel_columns", "_kernel_ids", "_kernel_rows")
+    ],
     ["src/ottla/wire/_kernel.h"],
 )
 table = optional("ottla.pipelines.state._table", ["src/ottla/pipelines/state/_table.c"])

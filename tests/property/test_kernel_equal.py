@@ -1,12 +1,13 @@
 """Both kernels agree on every input: the same result, or the same refusal in the same words."""
 
 import random
+from array import array
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ottla.wire import batch, kernel_py
+from ottla.wire import batch, kernel_ids_py, kernel_py
 from ottla.wire.records import Record
 
 _kernel = pytest.importorskip("ottla.wire._kernel")
@@ -166,3 +167,39 @@ def test_large_checksums(size):
     for shift in range(3):
         part = memoryview(data)[shift : shift + size]
         assert both("crc32c", part) == _kernel.crc32c_portable(part)
+
+
+# Keys and values that name schemas, in their first bytes or in headers, and such as almost do.
+NAMED = st.sampled_from(
+    [
+        b"\0\0\0\0\7payload",
+        b"\0\0\0\0\7",
+        b"\0\0\0\0\x08",
+        b"\0\0\0\7",
+        b"\0\xff\xff\xff\xff",
+        b"\1\0\0\0\7",
+        b"\1" + b"g" * 16,
+        b"\1" + b"h" * 16,
+        b"\1" + b"g" * 15,
+    ]
+)
+ID_HEADERS = st.lists(
+    st.tuples(st.sampled_from(["__value_schema_id", "__key_schema_id", "other"]), st.none() | NAMED),
+    max_size=3,
+)
+NAMING = st.lists(
+    st.builds(Record, st.just(-1), st.just(0), FIELD | NAMED, FIELD | NAMED, ID_HEADERS.map(tuple)),
+    max_size=8,
+)
+
+
+@given(NAMING, CHANGES, st.integers(0, 2), st.booleans(), st.sets(st.integers(0, 9)), st.integers(-1, 3))
+@settings(max_examples=300)
+def test_ids_of_schemas(records, changes, cut, is_key, ids, limit):
+    payload, count, _, _ = kernel_py.encode(records, 0, 0)
+    known = array("i", sorted(ids)).tobytes()
+    for data in (payload, mutated(payload, changes, cut, b"")):
+        for guids in (b"", b"a" * 16 + b"g" * 16):
+            given_to_both = data, count, limit, is_key, known, guids
+            compiled = outcome(_kernel.strays, *given_to_both)
+            assert compiled == outcome(kernel_ids_py.strays, *given_to_both)

@@ -200,3 +200,32 @@ def test_a_body_that_is_not_json_or_too_large_is_refused(broker):
         with pytest.raises(urllib.error.HTTPError) as raised:
             urllib.request.urlopen(request, timeout=10)
         assert raised.value.code == status
+
+
+def test_paths_below_a_context_mean_its_subjects_and_ids(client):
+    inside = "/contexts/.staging"
+    client.ask("POST", "/subjects/a/versions", {"schema": INT})
+    assert client.ask("POST", f"{inside}/subjects/a/versions", {"schema": '"long"'})["id"] == 1
+    assert client.ask("GET", f"{inside}/subjects") == [":.staging:a"]
+    assert client.ask("GET", "/contexts/:.:/subjects") == ["a"]
+    assert client.ask("GET", f"{inside}/schemas/ids/1")["schema"] == '"long"'
+    assert client.ask("GET", f"{inside}/schemas/ids/1/subjects") == [":.staging:a"]
+    assert client.ask("GET", f"{inside}/schemas/ids/1/versions") == [{"subject": ":.staging:a", "version": 1}]
+    assert client.ask("GET", f"{inside}/subjects/a/versions/1")["subject"] == ":.staging:a"
+    assert client.ask("GET", f"{inside}/config")["compatibilityLevel"] == "BACKWARD"
+    client.ask("PUT", f"{inside}/config", {"compatibility": "NONE"})
+    assert client.ask("GET", "/config/:.staging:")["compatibilityLevel"] == "NONE"
+    assert client.ask("GET", "/config")["compatibilityLevel"] == "BACKWARD"
+    assert client.ask("POST", f"{inside}/compatibility/subjects/a/versions/1", {"schema": INT}) == {
+        "is_compatible": True
+    }
+    assert client.ask("GET", "/contexts?contextPrefix=.s") == [".staging"]
+    assert refused(client, "DELETE", inside) == (422, 42205)
+    assert refused(client, "DELETE", "/contexts/.nowhere") == (404, 40401)
+
+
+def test_a_schema_by_its_guid_names_a_version_that_has_it(client):
+    guid = client.ask("POST", "/subjects/a/versions", {"schema": INT})["guid"]
+    told = client.ask("GET", f"/schemas/guids/{guid}")
+    assert (told["subject"], told["version"], told["id"]) == ("a", 1, 1)
+    assert refused(client, "GET", f"/schemas/guids/{'0' * 8}-0000-0000-0000-{'0' * 12}/ids") == (404, 40403)

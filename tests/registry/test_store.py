@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -18,6 +19,8 @@ from ottla.registry.state import Content, State
 from ottla.registry.store import TopicStore
 from ottla.serialization import RegistryClient
 from ottla.testing import Broker
+
+KILLS = int(os.environ.get("OTTLA_REGISTRY_KILLS", "2"))
 
 
 def record(number):
@@ -152,48 +155,75 @@ def test_everything_is_there_after_a_restart_of_broker_and_registry(tmp_path):
         store.close()
 
 
-def test_nothing_is_given_twice_or_lost_when_the_registry_is_killed_in_the_middle(tmp_path):
-    """The process is killed while several clients register; what was answered stands, each id means one schema."""
-    answered: dict[str, int] = {}
-    with Broker(data=tmp_path / "data") as broker:
-        for attempt in range(3):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "ottla", "registry", "serve", "-b", broker.bootstrap, "--port", "0"],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+class Registering:
+    """A registry in a process of its own, and a client that registers one schema after the other until it is killed."""
+
+    def __init__(self, bootstrap, name, answered):
+        self._name, self._answered = name, answered
+        self._moved = threading.Condition()
+        self.count = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "registry", "serve", "-b", bootstrap, "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def begin(self):
+        address = self._process.stdout.readline().split()[-1]
+        self._client = RegistryClient(address, timeout_s=30)
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def _work(self):
+        for number in range(100_000):
+            subject = f"s-{self._name}-{number}"
             try:
-                address = process.stdout.readline().split()[-1]
-                client = RegistryClient(address, timeout_s=20)
-                enough = threading.Event()
+                answer = self._client.register(subject, record(f"{self._name}{number}"))
+            except Exception:
+                return  # killed
+            with self._moved:
+                self._answered[subject] = answer.schema_id
+                self.count += 1
+                self._moved.notify_all()
 
-                def work(worker, client=client, attempt=attempt, enough=enough):
-                    for number in range(1000):
-                        name = f"s-{attempt}-{worker}-{number}"
-                        try:
-                            answered[name] = client.register(
-                                name, record(f"{attempt}{worker}{number}")
-                            ).schema_id
-                        except Exception:
-                            return  # killed
-                        if number == 5:
-                            enough.set()
+    def wait_for(self, more):
+        with self._moved:
+            wanted = self.count + more
+            assert self._moved.wait_for(lambda: self.count >= wanted, 60)
 
-                threads = [threading.Thread(target=work, args=(worker,)) for worker in "abc"]
-                for thread in threads:
-                    thread.start()
-                assert enough.wait(60)
-                os.kill(process.pid, signal.SIGKILL)
-                for thread in threads:
-                    thread.join(60)
-            finally:
-                process.kill()
-                process.wait()
-                process.stdout.close()
+    def kill(self):
+        os.kill(self._process.pid, signal.SIGKILL)
+        self.end()
+        self._thread.join(60)
+
+    def end(self):
+        """Also after a failure: nothing stays behind."""
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def test_nothing_is_given_twice_or_lost_when_registries_are_killed_in_the_middle(tmp_path):
+    """Two registries write at the same time; by turns one is killed and another one started. What was answered stands,
+    each id means one schema, and the one that is left goes on."""
+    answered: dict[str, int] = {}
+    with Broker(data=tmp_path / "data") as broker, ExitStack() as started:
+        left = Registering(broker.bootstrap, "first", answered)
+        started.callback(left.end)
+        left.begin()
+        for turn in range(KILLS):
+            other = Registering(broker.bootstrap, f"r{turn}x", answered)
+            started.callback(other.end)
+            other.begin()
+            other.wait_for(2)
+            left.kill()
+            other.wait_for(3)
+            left = other
+        left.kill()
         store = TopicStore({"bootstrap.servers": broker.bootstrap})
         store.start()
         state = store.ask(lambda registry: registry.state)
-        assert len(answered) > 20
+        assert len(answered) > 5 * KILLS
         for name, schema_id in answered.items():
             assert state.subjects[name][1].schema_id == schema_id
         every = [version for versions in state.subjects.values() for version in versions.values()]

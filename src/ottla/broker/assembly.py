@@ -1,6 +1,7 @@
 """The parts of a broker put together: the same for a process and for the simulated world."""
 
 import base64
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ottla.ports import Clock, Jobs
 from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
+    from ottla.broker.contracts.checks import Schemas
     from ottla.broker.permits.access import Access
 
 METADATA_FOLDER = "metadata"
@@ -50,6 +52,7 @@ class Assembly:
         replicas: Replicas,
         peers: Peers | None = None,
         access: "Access | None" = None,
+        make_schemas: "Callable[[], Schemas] | None" = None,
     ) -> Broker:
         sessions = FetchSessions(
             self._config.max_incremental_fetch_session_cache_slots,
@@ -72,6 +75,7 @@ class Assembly:
             HeavyWork(self._jobs),
             peers,
             access,
+            make_schemas,
         )
 
     def _name(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ottla import errors
 from ottla.broker.cluster.channel import ControllerChannel
 from ottla.broker.cluster.duties import Duties
 from ottla.broker.cluster.followers import Followers
@@ -37,6 +38,8 @@ from ottla.wire.compression import Scratch
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
+    from ottla.broker.contracts.checks import Schemas
+    from ottla.broker.contracts.contracts import Contracts
     from ottla.broker.coordinators.lag import EndOffsets
     from ottla.broker.permits.access import Access
     from ottla.broker.sharing.sharing import Sharing
@@ -61,6 +64,7 @@ class Broker:
         heavy_work: HeavyWork,
         peers: Peers | None = None,
         access: "Access | None" = None,
+        make_schemas: "Callable[[], Schemas] | None" = None,
     ) -> None:
         self.node_id = config.node_id
         self.clock, self.controller, self.replicas = clock, controller, replicas
@@ -96,6 +100,7 @@ class Broker:
         self.shares = False  # whether there was a share group yet
         self._is_joined = False
         self._new_uuid = new_uuid
+        self._make_schemas = make_schemas
         replicas.watch(self._on_partition)
         image.watch(metrics.on_record)
 
@@ -127,6 +132,23 @@ class Broker:
             self.clock,
             self.settings,
             self.replicas,
+        )
+
+    @cached_property
+    def contracts(self) -> "Contracts":
+        """Made with the first write to a topic whose records must have schemas."""
+        from ottla.broker.contracts.contracts import Contracts
+
+        if self._make_schemas is None:
+            raise errors.PolicyViolation("this broker knows no schemas, and the topic asks for them")
+        return Contracts(
+            self.image,
+            self.replicas,
+            self._peers,
+            self.clock,
+            self.settings,
+            self._heavy_work.lane(1),
+            self._make_schemas,
         )
 
     @cached_property
@@ -181,6 +203,7 @@ class Broker:
             self._pattern_work,
             self.scratch,
             self._get_telemetry,
+            lambda: self.contracts,
             self.access,
             self.quotas,
             self.tokens,

@@ -3,14 +3,17 @@
 import argparse
 import json
 import os
+import ssl
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ottla.cli.beside import end_with_stdin
-from ottla.cli.options import add_client_options, add_json_option, client_settings
+from ottla.cli.options import UsageError, add_client_options, add_json_option, client_settings
 from ottla.cli.tables import show, show_json
 from ottla.serialization.registry_client import RegistryClient
+
+if TYPE_CHECKING:
+    from ottla.registry.login import Login
 
 URL = "http://127.0.0.1:8081"
 _TYPES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
@@ -26,6 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("--ssl-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
     serve.add_argument("--ssl-key", metavar="FILE", help="its key (PEM)")
+    serve.add_argument("--ssl-key-password", metavar="TEXT", help="of the key, if it has one")
+    serve.add_argument(
+        "--ssl-ca", metavar="FILE", help="clients need a certificate that one of these signed (PEM)"
+    )
+    serve.add_argument(
+        "--login",
+        choices=["none", "basic", "kafka"],
+        default="none",
+        help="basic: names and passwords of --users; kafka: users of the cluster, which must have logins",
+    )
+    serve.add_argument(
+        "--users",
+        metavar="FILE",
+        help="for --login basic: NAME:HASH lines, or NAME:HASH:read; `ottla console --hash-password` makes hashes",
+    )
     _asking(commands, "list", "subjects and their versions").add_argument("--deleted", action="store_true")
     shown = _asking(commands, "show", "a schema, by subject or by id")
     shown.add_argument("which", metavar="SUBJECT|ID")
@@ -61,6 +79,11 @@ def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
         help=f"the registry (default: $OTTLA_REGISTRY, else {URL})",
     )
     command.add_argument("--user", metavar="NAME:PASSWORD", help="for registries with a login")
+    command.add_argument("--ca", metavar="FILE", help="who signed the registry's certificate (PEM)")
+    command.add_argument(
+        "--certificate", metavar="FILE", help="our own certificate, where one is asked for (PEM)"
+    )
+    command.add_argument("--key", metavar="FILE", help="its key (PEM)")
     add_json_option(command)
     return command
 
@@ -69,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "serve":
         return _serve(arguments)
     user = tuple(arguments.user.split(":", 1)) if arguments.user else None
-    client = RegistryClient(arguments.url, user=user)
+    client = RegistryClient(
+        arguments.url, user=user, ca=arguments.ca, certificate=arguments.certificate, key=arguments.key
+    )
     return _COMMANDS[arguments.command](client, arguments)
 
 
@@ -78,16 +103,24 @@ def _serve(arguments: argparse.Namespace) -> int:
     from ottla.registry.store import TopicStore
 
     if arguments.end_with_stdin:
+        from ottla.cli.beside import end_with_stdin  # brings the settings of brokers
+
         end_with_stdin()
-    store = TopicStore(client_settings(arguments), arguments.topic)
+    settings = client_settings(arguments)
+    login = _login(arguments, settings)
+    store = TopicStore(settings, arguments.topic)
     store.start()
     try:
         server = Server(
             store,
             arguments.host,
             arguments.port,
+            login,
             ssl_certfile=arguments.ssl_cert,
             ssl_keyfile=arguments.ssl_key,
+            ssl_keyfile_password=arguments.ssl_key_password,
+            ssl_ca_certs=arguments.ssl_ca,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if arguments.ssl_ca else ssl.CERT_NONE,
         )
         server.start()
         print(f"schema registry: {server.address}", flush=True)
@@ -95,6 +128,24 @@ def _serve(arguments: argparse.Namespace) -> int:
     finally:
         store.close()
     return 0
+
+
+def _login(arguments: argparse.Namespace, settings: dict[str, Any]) -> "Login | None":
+    from ottla.registry.login import Login, of_cluster, of_file
+
+    if bool(arguments.ssl_ca or arguments.ssl_key) and not arguments.ssl_cert:
+        raise UsageError("--ssl-key and --ssl-ca need --ssl-cert")
+    if (arguments.login == "basic") != bool(arguments.users):
+        raise UsageError("--login basic and --users FILE belong together")
+    if arguments.login == "basic":
+        return Login(of_file(Path(arguments.users).read_text()))
+    if arguments.login == "kafka":
+        if not str(settings.get("security.protocol", "")).upper().startswith("SASL"):
+            raise UsageError(
+                "--login kafka needs a cluster with logins: set security.protocol in --command-config"
+            )
+        return Login(of_cluster(settings, arguments.topic))
+    return None
 
 
 def _list(client: RegistryClient, arguments: argparse.Namespace) -> int:

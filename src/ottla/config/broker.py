@@ -119,6 +119,9 @@ class OwnSettings:
     ottla_client_telemetry_topic = string(
         None, "A topic to which the metrics that clients push are appended, as they come; none if not set."
     )
+    ottla_schemas_topic = string(
+        "_schemas", "The topic of the schema registry, for topics whose records must name a schema."
+    )
     ottla_request_elements_max = integer(
         100_000, "Topics, partitions and all other array elements of one request together.", at_least(1)
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.config.contracts import WRITER, Contract, contract_of
 from ottla.config.definitions import INT_MAX, LONG_MAX
 from ottla.config.topic import INTERNAL_SEGMENT_BYTES, MIRROR_LINK_EPOCH, MIRROR_SOURCE, topic_key
 from ottla.frozen import frozen
@@ -45,6 +46,8 @@ class LogConfig:
     producer_id_expiration_ms: int = 86_400_000
     mirror_source: str = ""  # the link whose batches the topic takes, and no others
     mirror_link_epoch: int = 0
+    contract: Contract | None = None  # what records must be
+    writer_transactional_id: str = ""  # who may write, if not everybody
 
     @classmethod
     def from_settings(cls, topic_overrides: Mapping[str, str], broker: "Config") -> "LogConfig":
@@ -91,4 +94,6 @@ class LogConfig:
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
             mirror_source=values.get(MIRROR_SOURCE.name, ""),
             mirror_link_epoch=values.get(MIRROR_LINK_EPOCH.name, 0),
+            contract=contract_of(values),
+            writer_transactional_id=values.get(WRITER.name, ""),
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ottla import errors
+from ottla.config.contracts import CONTRACT_KEYS
 from ottla.config.definitions import (
     LONG_MAX,
     ConfigKey,
@@ -363,7 +364,7 @@ DEAD_LETTERS = ConfigKey(
 # Not Kafka 4.3's: listed where they are set, so that all other topics look as they do there.
 UNLISTED_KEYS = {
     key.name: key for key in (INTERNAL_SEGMENT_BYTES, MIRROR_SOURCE, MIRROR_LINK_EPOCH, DEAD_LETTERS)
-}
+} | CONTRACT_KEYS
 
 
 def topic_key(name: str) -> ConfigKey:

@@ -23,7 +23,7 @@ CONFIGS_EXCLUDE = (
     "min.insync.replicas",
 )
 # Settings that make a topic a mirror are the target's own affair.
-_CONFIGS_NEVER = ("mirror.source", "mirror.link.epoch")
+_CONFIGS_NEVER = ("mirror.source", "mirror.link.epoch", "ottla.writer.transactional.id")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What each path of the REST API answers. Handlers take the store, the request and the path's own values."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.registry import errors
@@ -9,7 +9,7 @@ from ottla.registry.decisions import Decision, Registry, described
 from ottla.registry.errors import RegistryError
 from ottla.registry.formats import TYPES
 from ottla.registry.state import Content, Version, content_of
-from ottla.registry.subjects import DEFAULT, checked, context_of, normal, qualified
+from ottla.registry.subjects import DEFAULT, checked, context_of, is_context, normal, qualified
 
 if TYPE_CHECKING:
     from ottla.registry.routes import Request
@@ -57,6 +57,8 @@ def subjects(store: Store, request: "Request") -> Any:
 def _starts(subject: str, prefix: str) -> bool:
     if prefix.startswith(":*:"):
         return normal(subject).rpartition(":")[2].startswith(prefix[3:])
+    if prefix.startswith(":.:") and context_of(subject) != DEFAULT:
+        return False
     return normal(subject).startswith(normal(prefix))
 
 
@@ -216,19 +218,36 @@ def schema_by_guid(store: Store, request: "Request", guid: str) -> Any:
         content = registry.state.guids.get(guid)
         if content is None:
             raise errors.schema_not_found(guid)
-        return {"guid": guid, **described(content), "schema": _text(registry, request, content)}
+        where = _first_use(registry, content)
+        return {**where, "guid": guid, **described(content), "schema": _text(registry, request, content)}
 
     return _fresh(store, ask)
 
 
 def ids_by_guid(store: Store, request: "Request", guid: str) -> Any:
     def ask(registry: Registry) -> list[Any]:
+        content = registry.state.guids.get(guid)
+        if content is None:
+            raise errors.schema_not_found(guid)
         every = registry.state.ids.items()
-        return [
-            {"context": context, "id": number} for (context, number), content in every if content.guid == guid
-        ]
+        return [{"context": context, "id": number} for (context, number), each in every if each == content]
 
     return _fresh(store, ask)
+
+
+def _first_use(registry: Registry, content: Content) -> dict[str, Any]:
+    """A version that has the schema: one that is not deleted, in the default context, if there is one."""
+    state = registry.state
+    places = sorted(
+        (version.deleted, context_of(version.subject) != DEFAULT, version.subject, version.version)
+        for versions in state.subjects.values()
+        for version in versions.values()
+        if version.content == content
+    )
+    if not places:
+        return {}
+    _, _, subject, number = places[0]
+    return {"subject": subject, "version": number, "id": state.subjects[subject][number].schema_id}
 
 
 # -- compatibility ---------------------------------------------------------------------------------------
@@ -263,12 +282,17 @@ def _compatible(
 
 def config(store: Store, request: "Request", subject: str | None = None) -> Any:
     def ask(registry: Registry) -> Any:
-        name = None if subject is None else normal(subject)
-        if name is not None and name not in registry.state.configs and not request.flag("defaultToGlobal"):
+        name = _named(subject)
+        if not _has_own(name, registry.state.configs) and not request.flag("defaultToGlobal"):
             raise errors.no_compatibility(subject or "")
         return registry.state.config(name)
 
     return _fresh(store, ask)
+
+
+def _has_own(name: str | None, settings: Mapping[str | None, Any]) -> bool:
+    """A subject must have it itself; a whole context falls back to what holds for all."""
+    return name is None or is_context(name) or name in settings
 
 
 def set_config(store: Store, request: "Request", subject: str | None = None) -> Any:
@@ -283,7 +307,7 @@ def delete_config(store: Store, request: "Request", subject: str | None = None) 
 def mode(store: Store, request: "Request", subject: str | None = None) -> Any:
     def ask(registry: Registry) -> Any:
         name = _named(subject)
-        if name is not None and name not in registry.state.modes and not request.flag("defaultToGlobal"):
+        if not _has_own(name, registry.state.modes) and not request.flag("defaultToGlobal"):
             raise errors.no_mode(subject or "")
         return {"mode": registry.state.mode(name)}
 
@@ -302,7 +326,13 @@ def delete_mode(store: Store, request: "Request", subject: str | None = None) ->
 
 
 def contexts(store: Store, request: "Request") -> Any:
-    return store.ask(lambda registry: sorted(registry.state.contexts))
+    prefix = request.query.get("contextPrefix", "")
+    names = store.ask(lambda registry: sorted(registry.state.contexts))
+    return _page(request, [name for name in names if name.startswith(prefix)])
+
+
+def delete_context(store: Store, request: "Request", context: str) -> Any:
+    return store.change(lambda registry: registry.delete_context(context))
 
 
 def cluster(store: Store, request: "Request") -> Any:
@@ -372,14 +402,15 @@ def _content(registry: Registry, request: "Request", schema_id: str) -> Content:
 
 
 def _using(registry: Registry, request: "Request", schema_id: str) -> list[Version]:
-    context = context_of(request.query.get("subject"))
-    if registry.state.with_id(_id(schema_id), context) is None:
+    wanted, state = request.query.get("subject"), registry.state
+    known = [context_of(wanted)] if wanted else [DEFAULT, *sorted(state.contexts - {DEFAULT})]
+    context = next((each for each in known if state.with_id(_id(schema_id), each) is not None), None)
+    if context is None:
         raise errors.schema_not_found(schema_id)
-    wanted = request.query.get("subject")
     return [
         version
         for version in registry.state.using(_id(schema_id), context, deleted=request.flag("deleted"))
-        if not wanted or version.subject == qualified(context, normal(wanted))
+        if not wanted or is_context(wanted) or version.subject == qualified(context, normal(wanted))
     ]
 
 

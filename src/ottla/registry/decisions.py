@@ -36,14 +36,14 @@ class Registry:
         if known is None:
             if len(self._parsed) > 2000:
                 self._parsed.clear()
-            known = self._parsed[content] = parse(content, self._references(content))
+            known = self._parsed[content] = parse(content, self.references(content))
         return known
 
     def canonical(self, content: Content, *, normalize: bool = False) -> Content:
         parsed = self.parsed(content)
         return replace(content, schema=parsed.normalized if normalize else parsed.canonical)
 
-    def _references(self, content: Content, depth: int = 0) -> Mapping[str, str]:
+    def references(self, content: Content, depth: int = 0) -> Mapping[str, str]:
         """The texts of everything it refers to, by name; what a reference needs stands before it."""
         if depth > _REFERENCE_DEPTH_MAX:
             raise errors.invalid_schema("the references go in a circle or too deep")
@@ -56,7 +56,7 @@ class Registry:
                 raise errors.invalid_schema(
                     f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
                 ) from error
-            texts.update(self._references(version.content, depth + 1))
+            texts.update(self.references(version.content, depth + 1))
             texts[reference.name] = version.content.schema
         return texts
 
@@ -226,6 +226,17 @@ class Registry:
             raise errors.subject_not_found(subject)
         key, raw = self.state.key(records.MODE, subject)
         return Decision({"mode": self.state.modes[subject]}, [Record(key, None, raw)])
+
+    def delete_context(self, name: str) -> Decision:
+        """Only one in which nothing is left, not even what was soft deleted."""
+        context = name.strip(":")
+        context = context if context.startswith(".") else f".{context}"
+        if context not in self.state.contexts or context == DEFAULT:
+            raise errors.RegistryError(404, 40401, f"Context '{context}' not found.")
+        if any(context_of(subject) == context for subject in self.state.subjects):
+            raise errors.not_permitted(f"Context {context} is not empty")
+        key, raw = self.state.key(records.CONTEXT, context)
+        return Decision(None, [Record(key, None, raw)])
 
     def _has_schemas(self, subject: str | None) -> bool:
         if subject is None:

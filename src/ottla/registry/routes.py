@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from ottla.registry import answers
 from ottla.registry.answers import Store
@@ -66,6 +66,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", "/mode/{}", answers.set_mode),
     ("DELETE", "/mode/{}", answers.delete_mode),
     ("GET", "/contexts", answers.contexts),
+    ("DELETE", "/contexts/{}", answers.delete_context),
     ("GET", "/v1/metadata/id", answers.cluster),
     ("GET", "/v1/metadata/version", answers.software),
 )
@@ -73,17 +74,48 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def answer(store: Store, request: Request) -> Any:
     """What the request gets; raises what it is refused with."""
+    request = _in_context(request)
     segments = [segment for segment in request.path.split("/") if segment]
     allowed = set()
     for method, pattern, handler in ROUTES:
         values = _matched(pattern, segments)
         if values is not None:
-            if method == request.method:
+            if method == request.method or (request.method == "HEAD" and method == "GET"):
                 return handler(store, request, *values)
             allowed.add(method)
     if allowed:
         raise RegistryError(405, 405, "HTTP 405 Method Not Allowed")
     raise RegistryError(404, 404, "HTTP 404 Not Found")
+
+
+def _in_context(request: Request) -> Request:
+    """`/contexts/.staging/subjects/a` is `/subjects/:.staging:a`: paths below a context mean its subjects and ids."""
+    segments = [segment for segment in request.path.split("/") if segment]
+    if segments[:1] != ["contexts"] or len(segments) < 3:
+        return request
+    name = unquote(segments[1]).strip(":")
+    context = "" if name == "." else f":{name if name.startswith('.') else '.' + name}:"
+    rest, query = segments[2:], dict(request.query)
+    at = _subject_at(rest)
+    if at is not None and at < len(rest):
+        rest[at] = quote(_qualified(context, unquote(rest[at])), safe="")
+    elif at is not None and rest[0] in ("config", "mode") and context:
+        rest.append(quote(context, safe=""))
+    elif rest[0] == "schemas" and len(rest) > 2:
+        query["subject"] = _qualified(context, query.get("subject", ""))
+    else:
+        query["subjectPrefix"] = _qualified(context or ":.:", query.get("subjectPrefix", ""))
+    return Request(request.method, "/" + "/".join(rest), query, request.body)
+
+
+def _subject_at(segments: list[str]) -> int | None:
+    """Where a path has its subject, if it may have one there."""
+    places = {"subjects": 1, "config": 1, "mode": 1, "compatibility": 2}
+    return places.get(segments[0]) if segments != ["subjects"] else None
+
+
+def _qualified(context: str, subject: str) -> str:
+    return subject if subject.startswith(":.") else context + subject
 
 
 def _matched(pattern: str, segments: list[str]) -> list[str] | None:

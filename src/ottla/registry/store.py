@@ -18,7 +18,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError, WakeUp
 from ottla.client.producer import Producer
 from ottla.client.values import TopicPartition
-from ottla.errors import OttlaError, ProtocolError, TopicAlreadyExists
+from ottla.errors import InvalidConfig, OttlaError, ProtocolError, TopicAlreadyExists
 from ottla.registry import errors
 from ottla.registry.decisions import Decision, Registry
 from ottla.registry.records import Record, read
@@ -29,6 +29,7 @@ TOPIC = "_schemas"
 _PAUSE_S, _PAUSE_S_MAX = 0.02, 0.5
 _POLL_S = 0.5
 _LATEST = -1
+_WRITER_SETTING = "ottla.writer.transactional.id"
 
 
 class TopicStore:
@@ -45,6 +46,7 @@ class TopicStore:
         self._client, self._topic, self._timeout_s = dict(client), topic, timeout_s
         self._replicas = replication_factor
         self._partition = TopicPartition(topic, 0)
+        self._transactional_id = f"schema-registry-{topic}"
         self._registry = Registry(State())
         self._moved = threading.Condition()  # guards the state and the position
         self._position = 0
@@ -158,7 +160,7 @@ class TopicStore:
         """The producer whose epoch is the latest, with everything read that was written before it."""
         if self._producer is None:
             settings = {
-                "transactional.id": f"schema-registry-{self._topic}",
+                "transactional.id": self._transactional_id,
                 "transaction.timeout.ms": 10_000,
                 "acks": "all",
                 "linger.ms": 0,
@@ -194,9 +196,17 @@ class TopicStore:
         if self._topic not in topics:
             brokers = len(self._admin.describe_cluster().brokers)
             with suppress(TopicAlreadyExists):  # by another registry that was quicker
-                self._admin.create_topic(
-                    self._topic, 1, min(self._replicas, brokers), {"cleanup.policy": "compact"}
-                )
+                self._create_topic(min(self._replicas, brokers))
             return
         if len(topics[self._topic].partitions) != 1:
             raise errors.store_failed(f"the topic {self._topic} has several partitions; a registry needs one")
+
+    def _create_topic(self, replicas: int) -> None:
+        """On Ottla nobody but the holder of the registry's transactional id may write to it."""
+        settings = {"cleanup.policy": "compact"}
+        try:
+            self._admin.create_topic(
+                self._topic, 1, replicas, {**settings, _WRITER_SETTING: self._transactional_id}
+            )
+        except InvalidConfig:  # another Kafka does not know the setting
+            self._admin.create_topic(self._topic, 1, replicas, settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.lazy import names_of
 
 if TYPE_CHECKING:
+    from ottla.serialization.arrow import ArrowDecoder as ArrowDecoder
     from ottla.serialization.avro import AvroDeserializer as AvroDeserializer
     from ottla.serialization.avro import AvroSerializer as AvroSerializer
     from ottla.serialization.json_schema import JsonSchemaDeserializer as JsonSchemaDeserializer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.serialization.registry_client import RegistryRefused as RegistryRefused
 
 _HOMES = {
+    "ArrowDecoder": "ottla.serialization.arrow",
     "AvroDeserializer": "ottla.serialization.avro",
     "AvroSerializer": "ottla.serialization.avro",
     "JsonSchemaDeserializer": "ottla.serialization.json_schema",
@@ -31,6 +33,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArrowDecoder",
     "AvroDeserializer",
     "AvroSerializer",
     "JsonSchemaDeserializer",

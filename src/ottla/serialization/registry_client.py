@@ -9,12 +9,21 @@ import urllib.request
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ottla.errors import OttlaError
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_SETTINGS = {
+    "url",
+    "basic.auth.user.info",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+}
 
 
 class RegistryRefused(OttlaError):
@@ -39,7 +48,8 @@ class RegisteredSchema:
 class RegistryClient:
     """`url` may name several instances, separated by commas: the next is asked when one does not answer.
 
-    `user` is a pair of name and password. `ca` is the file of the authority that signed the registry's certificate.
+    `user` is a pair of name and password. `ca` is the file of the authority that signed the registry's certificate;
+    `certificate` and `key` are the client's own. `of` takes the settings of Confluent's clients instead.
     """
 
     def __init__(
@@ -48,17 +58,58 @@ class RegistryClient:
         *,
         user: tuple[str, str] | None = None,
         ca: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
+        key_password: str | None = None,
         timeout_s: float = 10,
         cached_max: int = 10_000,
     ) -> None:
+        url, named = _without_user(url)
+        user = user or named
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
         self._timeout_s = timeout_s
         self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": _CONTENT_TYPE}
         if user is not None:
             token = base64.b64encode(":".join(user).encode()).decode()
             self._headers["Authorization"] = f"Basic {token}"
-        self._tls = ssl.create_default_context(cafile=ca) if ca is not None else None
+        self._files = ca, certificate, key, key_password
         self._known = _Kept(cached_max)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "RegistryClient":
+        """By the names of confluent-kafka's and Java's clients: `url` or `schema.registry.url`,
+        `basic.auth.user.info`, `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`,
+        each with or without `schema.registry.` before it."""
+        known = {str(name).removeprefix("schema.registry."): value for name, value in settings.items()}
+        wrong = sorted(known.keys() - _SETTINGS)
+        if wrong or "url" not in known:
+            what = f"{wrong[0]} is not known" if wrong else "url is missing"
+            raise OttlaError(
+                f"settings of a registry's client: {what}; known are {', '.join(sorted(_SETTINGS))}"
+            )
+        info = known.get("basic.auth.user.info")
+        return cls(
+            str(known["url"]),
+            user=None if info is None else _pair(str(info)),
+            ca=known.get("ssl.ca.location"),
+            certificate=known.get("ssl.certificate.location"),
+            key=known.get("ssl.key.location"),
+            key_password=known.get("ssl.key.password"),
+        )
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        ca, certificate, key, password = self._files
+        if ca is None and certificate is None:
+            return None
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, password)
+        return context
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travels to Spark's workers without what only this process can use."""
+        return {name: value for name, value in vars(self).items() if name != "_tls"}
 
     # -- schemas ---------------------------------------------------------------------------------------
 
@@ -176,6 +227,25 @@ class _Kept:
 
     def __setstate__(self, most: int) -> None:
         self.most, self._values, self._lock = most, OrderedDict(), threading.Lock()
+
+
+def _without_user(url: str) -> tuple[str, tuple[str, str] | None]:
+    """`http://name:password@host`: the address, and who asks. Of several addresses the first names the user."""
+    plain, user = [], None
+    for each in url.split(","):
+        parts = urlsplit(each.strip())
+        if parts.username is not None:
+            user = user or (unquote(parts.username), unquote(parts.password or ""))
+            parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+        plain.append(urlunsplit(parts))
+    return ",".join(plain), user
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, colon, password = text.partition(":")
+    if not colon:
+        raise OttlaError("basic.auth.user.info is NAME:PASSWORD")
+    return name, password
 
 
 def _form(form: str, sign: str = "?") -> str:

@@ -45,6 +45,7 @@ from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
+    from ottla.broker.contracts.checks import Schemas
     from ottla.broker.permits.access import Access
     from ottla.server.gate import Gate
     from ottla.server.http import HttpServer
@@ -140,7 +141,9 @@ class Node:
         await self._open_logs(self._replicas)
         if self.is_clustered:
             self._find_peers(controller)
-        self.broker = assembly.broker(controller, self._replicas, self.peers, self._access(controller.image))
+        self.broker = assembly.broker(
+            controller, self._replicas, self.peers, self._access(controller.image), _make_schemas
+        )
         self.lag = LagProbe(self.clock)
         self._bind()
         self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
@@ -359,6 +362,14 @@ class Node:
 
         with suppress(RuntimeError):  # the loop is closed: nobody asks any more
             self._loop.call_soon_threadsafe(tell)
+
+
+def _make_schemas() -> "Schemas":
+    """The registry's part is above the server: it is loaded by its name, and only by brokers that need it."""
+    from ottla.server.plugins import load
+
+    made: Schemas = load("ottla.schemas.topic", "ottla.registry.contracts.Schemas")
+    return made
 
 
 def memory_disk() -> "MemoryDisk":

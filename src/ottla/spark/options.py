@@ -26,8 +26,9 @@ _SOURCE = (
     # Of Spark's own source. Our client asks again until kafka.default.api.timeout.ms instead of a number of times.
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-_SINK = ("topic", "guarantee", "transactionalIdPrefix", "markerTopic", "assumeNotWritten", "queryId", "batchId",
-         "includeHeaders", "path", "checkpointLocation", "queryName")  # fmt: skip
+_SINK = ("topic", "valueFormat", "registry", "valueSubject", "guarantee", "transactionalIdPrefix", "markerTopic",
+         "assumeNotWritten", "queryId", "batchId", "includeHeaders", "path", "checkpointLocation",
+         "queryName")  # fmt: skip
 _OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 # Spark's own connector refuses these, too: the query decides, not the client.
@@ -43,7 +44,7 @@ _DECIDED_BY_SPARK = {
 _KEY_STORE = "Java key stores cannot be read: convert it to PEM files"
 _KEY_STORE_FILES = (".jks", ".keystore", ".truststore", ".p12", ".pfx", ".bcfks")
 
-REGISTRY_FORMATS = {"avro": "AVRO", "json-schema": "JSON"}
+REGISTRY_FORMATS = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 
 Specified = dict[tuple[str, int], int]
 
@@ -86,6 +87,7 @@ class ReadOptions:
     value_schema: str | None = None
     registered: "Registered | None" = None
     fail_fast: bool = False
+    tell_errors: bool = False  # in columns of their own
     group: str | None = None
     group_prefix: str = "spark-ottla"
     idle_timeout_ms: int = 120_000
@@ -111,6 +113,9 @@ class ReadOptions:
         headers = options.boolean("includeHeaders", False)
         client = options.client(ConsumerSettings)
         registered = _registered(options)
+        mode = options.one_of("valueMode", "permissive", "failfast", "column")
+        if mode == "column" and registered is None:
+            raise OptionError("valueMode=column needs valueFormat and registry")
         return cls(
             client=client,
             **_topics(options),
@@ -124,7 +129,8 @@ class ReadOptions:
             columns=_columns(options.text("columns"), headers),
             value_schema=None if registered is not None else _value_schema(options),
             registered=registered,
-            fail_fast=options.one_of("valueMode", "permissive", "failfast") == "failfast",
+            fail_fast=mode == "failfast",
+            tell_errors=mode == "column",
             group=client.get("group.id"),
             group_prefix=options.text("groupIdPrefix") or "spark-ottla",
             idle_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs") or 120_000,
@@ -139,6 +145,7 @@ class WriteOptions:
     prefix: str = "spark-ottla"
     marker_topic: str = MARKER_TOPIC
     assume_not_written: int | None = None
+    registered: "Registered | None" = None  # values are structs, and written with a schema
     query: str | None = None  # inside foreachBatch: whose micro-batch this is,
     batch: int | None = None  # and which
 
@@ -159,6 +166,7 @@ class WriteOptions:
             prefix=options.text("transactionalIdPrefix") or "spark-ottla",
             marker_topic=options.text("markerTopic") or MARKER_TOPIC,
             assume_not_written=options.number("assumeNotWritten"),
+            registered=_written_with(options),
             query=query,
             batch=batch,
         )
@@ -349,10 +357,18 @@ def _registered(options: _Options) -> Registered | None:
         raise OptionError(f"valueFormat={form} needs registry, for example http://localhost:8081")
     if options.text("valueSchema") is not None:
         raise OptionError(f"valueFormat={form} takes its schema from the registry; leave out valueSchema")
-    topics = [topic.strip() for topic in (options.text("subscribe") or "").split(",") if topic.strip()]
+    named = options.text("subscribe") or options.text("topic") or ""
+    topics = [topic.strip() for topic in named.split(",") if topic.strip()]
     if subject is None and len(topics) != 1:
-        raise OptionError("with several topics, valueSubject has to name the schema's subject")
+        raise OptionError("without exactly one topic, valueSubject has to name the schema's subject")
     return Registered(url, subject or f"{topics[0]}-value", REGISTRY_FORMATS[form])
+
+
+def _written_with(options: _Options) -> Registered | None:
+    form = options.text("valueFormat")
+    if form is not None and form not in ("avro", "json-schema"):
+        raise OptionError(f"valueFormat is {form!r}; values are written as avro or json-schema")
+    return _registered(options)
 
 
 def _value_schema(options: _Options) -> str | None:

@@ -28,6 +28,9 @@ _ALLOWED = {
 }
 
 
+ERROR_COLUMNS = {"valueError": "STRING", "valueBytes": "BINARY"}  # of valueMode=column: why, and what it was
+
+
 def schema_text(options: ReadOptions) -> str:
     """What is read, in Spark's own words; Spark itself parses it."""
     value = options.value_schema
@@ -36,14 +39,17 @@ def schema_text(options: ReadOptions) -> str:
 
         of = options.registered
         value, _ = struct_text(of.url, of.subject, of.schema_type)
-    types = {**_TYPES, **({"value": value} if value else {})}
-    return ", ".join(f"`{name}` {types[name]}" for name in options.columns)
+    more = ERROR_COLUMNS if options.tell_errors else {}
+    types = {**_TYPES, **({"value": value} if value else {}), **more}
+    return ", ".join(f"`{name}` {types[name]}" for name in (*options.columns, *more))
 
 
 def check_own(schema: Any, options: ReadOptions) -> None:
     """The source decides on its schema, as Spark's own does; `.schema(...)` would only rename or lose columns."""
     asked = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
     own = {name: _TYPES[name].lower().replace(" ", "") for name in options.columns}
+    if options.tell_errors:
+        own |= {name: kind.lower() for name, kind in ERROR_COLUMNS.items()}
     if (options.value_schema or options.registered) and "value" in asked:
         own["value"] = asked["value"]
     if asked != own:
@@ -52,12 +58,13 @@ def check_own(schema: Any, options: ReadOptions) -> None:
         )
 
 
-def columns(schema: Any, topic: str | None) -> list[str]:
-    """Those that a record has; others are left out, as Spark's own sink does. `SchemaError` unless they will do."""
+def columns(schema: Any, topic: str | None, *, encoded: bool = False) -> list[str]:
+    """Those that a record has; others are left out, as Spark's own sink does. `SchemaError` unless they will do.
+    `encoded`: the value is a struct that will be written with a schema."""
     found = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
     known = {name: kind for name, kind in found.items() if name in _ALLOWED}
     for name, kind in known.items():
-        if kind not in _ALLOWED[name]:
+        if kind not in _ALLOWED[name] and not (encoded and name == "value"):
             wanted = " or ".join(_ALLOWED[name])
             raise SchemaError(f"column {name} is {kind}; it must be {wanted}. Cast it before writing")
     if "value" not in known:

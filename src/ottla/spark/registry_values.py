@@ -4,7 +4,7 @@ Values that were written with other versions are brought to that one as Avro say
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.serialization.framing import BadValue
@@ -29,14 +29,21 @@ _LOGICAL = {
     "local-timestamp-millis": "TIMESTAMP_NTZ",
     "local-timestamp-micros": "TIMESTAMP_NTZ",
 }
+Decode = Callable[[Any], tuple[Any, list[str | None]]]
+"""A column of bytes to one of structs, and for each value why it could not be decoded."""
 _JSON = {"string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "null": "VOID"}
 
 
 def struct_text(url: str, subject: str, schema_type: str) -> tuple[str, str]:
     """The type of the value in Spark's words, and the schema itself."""
-    latest = RegistryClient(url).version(subject)
+    registry = RegistryClient(url)
+    latest = registry.version(subject, form="serialized" if schema_type == "PROTOBUF" else "")
     if latest.schema_type != schema_type:
         raise OptionError(f"subject {subject} has a schema of type {latest.schema_type}, not {schema_type}")
+    if schema_type == "PROTOBUF":
+        from ottla.spark import protobuf_values
+
+        return protobuf_values.struct_text(protobuf_values.message_of(registry, latest)), latest.schema
     schema = json.loads(latest.schema)
     return (_avro(schema, {}) if schema_type == "AVRO" else _json(schema, schema)), latest.schema
 
@@ -98,33 +105,72 @@ class RegistryValues:
     """A value that cannot be decoded is null, or with `fail_fast` an error that names it."""
 
     def __init__(
-        self, kind: Any, url: str, schema_type: str, reader: str, *, fail_fast: bool = False
+        self,
+        kind: Any,
+        url: str,
+        schema_type: str,
+        reader: str,
+        *,
+        fail_fast: bool = False,
+        subject: str | None = None,
     ) -> None:
+        """`subject` is where `reader` comes from: values that were written with it are decoded all at once."""
         self._kind, self._fail_fast = kind, fail_fast
         self._registry = RegistryClient(url)
-        self._decode_one = self._decoder(schema_type, reader)
+        self._decode_all = self._decoder(schema_type, reader, subject)
 
-    def _decoder(self, schema_type: str, reader: str) -> Any:
+    def _decoder(self, schema_type: str, reader: str, subject: str | None) -> Decode:
         if schema_type == "AVRO":
-            from ottla.serialization.avro import AvroDeserializer
+            return self._avro(reader, subject)
+        if schema_type == "PROTOBUF":
+            from ottla.serialization.protobuf import ProtobufDeserializer
+            from ottla.spark.protobuf_values import plain
 
-            return AvroDeserializer(self._registry, reader)
+            return self._one_by_one(ProtobufDeserializer(self._registry, build=plain))
         from ottla.serialization.json_schema import JsonSchemaDeserializer
 
-        return JsonSchemaDeserializer(self._registry, check=False)
+        return self._one_by_one(JsonSchemaDeserializer(self._registry, check=False))
+
+    def _avro(self, reader: str, subject: str | None) -> Decode:
+        from ottla.serialization.arrow import AvroColumn
+
+        column = AvroColumn(self._registry, reader, self._kind)
+        if subject is not None:
+            registered = self._registry.lookup(subject, reader)
+            column.knows(registered.schema_id, bool(registered.references))
+        return column.decode
+
+    def _one_by_one(self, decode: Callable[[bytes], Any]) -> Decode:
+        def decode_all(values: Any) -> tuple[Any, list[str | None]]:
+            import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+            decoded: list[Any] = []
+            reasons: list[str | None] = []
+            for data in values.to_pylist():
+                reason = value = None
+                try:
+                    value = None if data is None else decode(data)
+                except BadValue as error:
+                    reason = str(error)
+                decoded.append(value)
+                reasons.append(reason)
+            return pa.array(decoded, self._kind), reasons
+
+        return decode_all
 
     def decode(self, rows: Any) -> Any:
+        return self.decode_telling(rows)[0]
+
+    def decode_telling(self, rows: Any) -> tuple[Any, Any]:
+        """The values, and for those that cannot be decoded why not; null where all is well."""
         import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-        values = []
-        for at, data in enumerate(rows.column("value").to_pylist()):
-            try:
-                values.append(None if data is None else self._decode_one(data))
-            except BadValue as error:
-                if self._fail_fast:
-                    raise BadRecord(f"{_where(rows, at)}: {error}") from error
-                values.append(None)
-        return pa.array(values, self._kind)
+        values, reasons = self._decode_all(rows.column("value"))
+        if self._fail_fast:
+            for at, reason in enumerate(reasons):
+                if reason is not None:
+                    raise BadRecord(f"{_where(rows, at)}: {reason}")
+        return values, pa.array(reasons, pa.string())
 
 
 def _where(rows: Any, at: int) -> str:

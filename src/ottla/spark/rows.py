@@ -32,7 +32,16 @@ def shape(options: ReadOptions, schema: Any) -> Shape:
         picked = rows.select(columns)
         if "headers" in columns:
             picked = _with(picked, "headers", _null_where_empty(picked.column("headers")))
-        return picked if values is None else _with(picked, "value", values.decode(rows))
+        if values is None:
+            return picked
+        if not options.tell_errors:
+            return _with(picked, "value", values.decode(rows))
+        assert not isinstance(values, JsonValues), "valueMode=column goes with a registry"
+        decoded, reasons = values.decode_telling(rows)
+        bad = pc.is_valid(reasons)
+        raw = pc.if_else(bad, rows.column("value"), pa.scalar(None, pa.binary()))
+        picked = _with(picked, "value", decoded)
+        return picked.append_column("valueError", reasons).append_column("valueBytes", raw)
 
     return shaped
 
@@ -41,7 +50,7 @@ def _registered(of: Registered, kind: Any, fail_fast: bool) -> "RegistryValues":
     from ottla.spark.registry_values import RegistryValues, struct_text
 
     _, reader = struct_text(of.url, of.subject, of.schema_type)
-    return RegistryValues(kind, of.url, of.schema_type, reader, fail_fast=fail_fast)
+    return RegistryValues(kind, of.url, of.schema_type, reader, fail_fast=fail_fast, subject=of.subject)
 
 
 def _with(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

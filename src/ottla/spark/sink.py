@@ -24,6 +24,7 @@ TRANSACTION_TIMEOUT_MS = 900_000  # as long as a broker allows unless it is told
 BUFFER_BYTES = 8 << 20
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
+Encoding = tuple[str, int, str]  # how values are written: type, id and text of their schema
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Exactly once unless the options say otherwise: docs/spark.md tells how, and what that promises."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
-        self._columns = columns(schema, options.topic)
+        self._columns = columns(schema, options.topic, encoded=options.registered is not None)
+        self._encoding = _encoding(options, schema)
         self._options = options
 
     @told_plainly
     def write(self, iterator: Iterator[Any]) -> Written:
         context = _context()
-        rows = _picked(iterator, self._columns)
+        rows = _picked(iterator, self._columns, self._encoding)
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if not self._options.exactly_once:
             return write_plainly(self._options, rows, context.partitionId())
@@ -87,13 +89,14 @@ class BatchWriter(DataSourceArrowWriter):
     `foreachBatch`, with the query's id and the micro-batch's number, as a stream writes."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
-        self._columns = columns(schema, options.topic)
+        self._columns = columns(schema, options.topic, encoded=options.registered is not None)
+        self._encoding = _encoding(options, schema)
         self._options = options
         self._job = options.query or uuid.uuid4().hex
 
     @told_plainly
     def write(self, iterator: Iterator[Any]) -> Written:
-        task, rows = _context().partitionId(), _picked(iterator, self._columns)
+        task, rows = _context().partitionId(), _picked(iterator, self._columns, self._encoding)
         if not self._options.exactly_once:
             return write_plainly(self._options, rows, task)
         return write_once(self._options, rows, task, self._job, self._options.batch)
@@ -110,10 +113,25 @@ class BatchWriter(DataSourceArrowWriter):
         abort_transactions(self._options, messages)
 
 
-def _picked(rows: Iterator[Any], names: Sequence[str]) -> Iterator[Any]:
+def _encoding(options: WriteOptions, schema: Any) -> Encoding | None:
+    """In the driver: the schema of the values is registered before anything is written."""
+    if options.registered is None:
+        return None
+    from ottla.spark.registry_writing import registered_id
+
+    return options.registered.schema_type, *registered_id(options.registered, schema)
+
+
+def _picked(rows: Iterator[Any], names: Sequence[str], encoding: Encoding | None) -> Iterator[Any]:
     """Only the columns of a record: the others need not be copied."""
+    encode = None
+    if encoding is not None:
+        from ottla.spark.registry_writing import ValueEncoder
+
+        encode = ValueEncoder(*encoding)
     for batch in rows:
-        yield batch.select(names)
+        picked = batch.select(names)
+        yield picked if encode is None else encode(picked)
 
 
 def _context() -> TaskContext:

@@ -1,6 +1,7 @@
 """What a leader asks of a batch before it takes it, and what it changes in it."""
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla import errors
@@ -29,6 +30,10 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _COUNT_AT = 8, 16, 22, 57
 _CODECS = {"uncompressed": compression.NONE, **{name: at for at, name in enumerate(compression.NAMES)}}
+
+
+Check = Callable[[Buffer, int], None]
+"""More that is asked of the records of a batch, uncompressed, and their count. Raises RejectedRecords."""
 
 
 class RecordError(NamedTuple):
@@ -62,7 +67,13 @@ class Accepted(NamedTuple):
 
 
 def accept(
-    batch: Buffer, config: LogConfig, now_ms: int, *, limit: int | None = None, scratch: Scratch | None = None
+    batch: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    limit: int | None = None,
+    scratch: Scratch | None = None,
+    check: Check | None = None,
 ) -> Accepted:
     """Check the batch, and change what the topic wants changed. `limit` is for compressed records."""
     size = len(batch)
@@ -83,6 +94,8 @@ def accept(
         _reject(records, header, "invalid records", null_keys=True)
     if not config.log_append_time:
         _check_timestamps(records, header, walked, config, now_ms)
+    if check is not None:
+        check(records, header.count)
     unpacked_bytes = len(records) if header.codec != compression.NONE else 0
     header, batch = _adapt(batch, records, header, walked, config, now_ms)
     return Accepted(header, batch, now_ms, unpacked_bytes)
@@ -195,12 +208,12 @@ def _reject(
     if null_keys:
         reason = "Compacted topic cannot accept message without key"
         record_errors = tuple(RecordError(at, reason) for at, _ in outliers)
-        raise RejectedRecords(_summary(what, total, record_errors), record_errors)
+        raise RejectedRecords(summary(what, total, record_errors), record_errors)
     record_errors = tuple(
         RecordError(at, f"Timestamp {base + delta} is out of range [{oldest}, {newest}]")
         for at, delta in outliers
     )
-    raise RejectedTimestamps(_summary(what, total, record_errors), record_errors)
+    raise RejectedTimestamps(summary(what, total, record_errors), record_errors)
 
 
 def _as_int64(value: int) -> int:
@@ -234,6 +247,6 @@ def compression_level(config: LogConfig, codec: int) -> int | None:
     return levels.get(codec)
 
 
-def _summary(what: str, total: int, shown: tuple[RecordError, ...]) -> str:
+def summary(what: str, total: int, shown: tuple[RecordError, ...]) -> str:
     first = "; ".join(f"record {each.batch_index}: {each.message}" for each in shown[:3])
     return f"One or more records have been rejected due to {what}, {total} in total; the first: {first}"

@@ -655,6 +655,7 @@ static PyMethodDef methods[] = {
     FUNCTION(fill_headers),
     FUNCTION(encode_columns),
     FUNCTION(partition_column),
+    FUNCTION(strays),
     {"murmur2", py_murmur2, METH_O, NULL},
     {"tuples", py_tuples, METH_VARARGS, NULL},
     {"share_heap", py_share_heap, METH_NOARGS, NULL},

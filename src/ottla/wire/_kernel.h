@@ -263,4 +263,7 @@ PyObject *py_fill_headers(PyObject *module, PyObject *args, PyObject *names);
 PyObject *py_encode_columns(PyObject *module, PyObject *args, PyObject *names);
 PyObject *py_partition_column(PyObject *module, PyObject *args, PyObject *names);
 
+/* _kernel_ids.c */
+PyObject *py_strays(PyObject *module, PyObject *args, PyObject *names);
+
 #endif

@@ -21,6 +21,7 @@ try:
         partition_column,
         read_header,
         scan,
+        strays,
         tuples,
         validate,
         walk,
@@ -35,6 +36,7 @@ except ImportError:  # no compiler when this was installed
         measure_columns,
         partition_column,
     )
+    from ottla.wire.kernel_ids_py import strays
     from ottla.wire.kernel_py import (
         check,
         crc32c,
@@ -79,6 +81,7 @@ __all__ = [
     "partition_column",
     "read_header",
     "scan",
+    "strays",
     "tuples",
     "validate",
     "walk",

@@ -24,6 +24,7 @@ class Lane(Enum):
     VERIFY = "verify"
     OFFSETS = "offsets"
     SHARES = "shares"
+    SCHEMAS = "schemas"
 
 
 class Call(Protocol):

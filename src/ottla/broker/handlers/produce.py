@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ottla import errors
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
@@ -41,6 +42,10 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.wire.mirror_frame import is_frame, unpack
+
+if TYPE_CHECKING:
+    from ottla.broker.contracts.checks import BatchCheck
+    from ottla.config.contracts import Contract
 
 ADMIN_CLIENT_ID = "__admin_client"
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
@@ -145,11 +150,17 @@ class _Appending:
             if log.config.mirror_source or is_frame(records):
                 pending = await self._append_mirrored(topic, data, records)
             else:
-                accepted = self._accept_at_once(records, log)
+                self._check_writer(partition, log)
+                contract = log.config.contract
+                accepted = self._accept_at_once(records, log) if contract is None else None
                 if accepted is None:
-                    accepted = await self._accept_in_thread(records, log)
+                    if contract is None:
+                        accepted = await self._accept_in_thread(records, log)
+                    else:
+                        accepted = await self._accept_by(contract, partition.state.topic, records, log)
                     partition, log = self._leader(topic, data)  # much may have happened
                     check_sender(log, partition.name, None)
+                    self._check_writer(partition, log)
                 pending = self._write(partition, log, topic, data, accepted)
         except Exception as failure:
             error = protocol_error(failure, f"produce to partition {data.index} of {topic.name}")
@@ -184,6 +195,39 @@ class _Appending:
         )
         return _Pending(response, partition, end, partition.tenure)
 
+    async def _accept_by(self, contract: "Contract", topic: str, records: Buffer, log: Log) -> Accepted:
+        """The records must have schemas. Before one that is not known is refused, the registry's topic is read on."""
+        from ottla.broker.contracts.checks import UnknownSchemas
+
+        contracts, unpacked_bytes = self._context.contracts, self._unpacked_bytes
+        check = await contracts.check_of(topic, contract)
+        try:
+            accepted = await self._accept(records, log, check)
+        except UnknownSchemas:
+            self._unpacked_bytes = unpacked_bytes  # it is not counted twice
+            await contracts.catch_up()
+            check = await contracts.check_of(topic, contract)
+            accepted = await self._accept(records, log, check)
+        if check.is_full:
+            await contracts.check_in_full(check)
+        return accepted
+
+    async def _accept(self, records: Buffer, log: Log, check: "BatchCheck") -> Accepted:
+        """What is checked in full needs its records for longer than the shared memory has them."""
+        if not check.is_full:
+            accepted = self._accept_at_once(records, log, check)
+            if accepted is not None:
+                return accepted
+        return await self._accept_in_thread(records, log, check)
+
+    def _check_writer(self, partition: Partition, log: Log) -> None:
+        """A topic may have one writer: the coordinator fences all but the last holder of its transactional id."""
+        writer = log.config.writer_transactional_id
+        if writer and self._request.transactional_id != writer:
+            raise errors.PolicyViolation(
+                f"{partition.name} is written only in transactions of {writer!r} (ottla.writer.transactional.id)"
+            )
+
     def _leader(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, Log]:
         name = topic.name or self._context.metadata.topic_name(topic.topic_id)
         if self._acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
@@ -199,7 +243,9 @@ class _Appending:
             partition.check_enough_replicas(log)
         return partition, log
 
-    def _accept_at_once(self, records: Buffer, log: Log) -> Accepted | None:
+    def _accept_at_once(
+        self, records: Buffer, log: Log, check: "BatchCheck | None" = None
+    ) -> Accepted | None:
         """None when it takes too long for the loop."""
         if len(records) > UNPACKED_AT_ONCE_MAX and len(records) <= log.config.max_message_bytes:
             return None
@@ -209,7 +255,8 @@ class _Appending:
         limit, scratch = min(allowed, UNPACKED_AT_ONCE_MAX), self._context.scratch
         scratch.unpacked_bytes = 0
         try:
-            return accept(records, log.config, self._context.clock.now_ms(), limit=limit, scratch=scratch)
+            now_ms = self._context.clock.now_ms()
+            return accept(records, log.config, now_ms, limit=limit, scratch=scratch, check=check)
         except OverLimit as error:
             if allowed > limit:
                 self._unpacked_bytes -= scratch.unpacked_bytes  # the thread counts all of it
@@ -219,11 +266,13 @@ class _Appending:
             self._unpacked_at_once = scratch.unpacked_bytes
             self._unpacked_bytes += scratch.unpacked_bytes
 
-    async def _accept_in_thread(self, records: Buffer, log: Log) -> Accepted:
+    async def _accept_in_thread(
+        self, records: Buffer, log: Log, check: "BatchCheck | None" = None
+    ) -> Accepted:
         allowed, now_ms, scratch = self._allowed(log), self._context.clock.now_ms(), Scratch()
         try:
             return await self._context.heavy_work.run(
-                lambda: accept(records, log.config, now_ms, limit=allowed, scratch=scratch)
+                lambda: accept(records, log.config, now_ms, limit=allowed, scratch=scratch, check=check)
             )
         except OverLimit as error:
             raise self._too_much(log, allowed) from error
@@ -265,6 +314,8 @@ class _Appending:
             self._admission.check_batch(key, accepted.header)
         elif accepted.header.is_transactional:
             raise errors.InvalidTxnState("the coordinator was not asked about the batch")
+        if log.config.writer_transactional_id and not accepted.header.is_transactional:
+            raise errors.PolicyViolation(f"{partition.name} is written only in transactions")
         appended = partition.append(accepted, acks=self._acks, now_ms=accepted.now_ms)
         if self._admission is not None:
             self._admission.on_appended(key)

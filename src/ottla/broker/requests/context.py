@@ -21,6 +21,7 @@ from ottla.ports import Clock
 from ottla.wire.compression import Scratch
 
 if TYPE_CHECKING:  # most brokers have none of them
+    from ottla.broker.contracts.contracts import Contracts
     from ottla.broker.permits.access import Access
     from ottla.broker.sharing.sharing import Sharing
     from ottla.broker.telemetry import Telemetry
@@ -53,6 +54,7 @@ class Context:
     pattern_work: HeavyWork  # topics that fit a pattern
     scratch: Scratch  # for the records of one batch while it is checked
     get_telemetry: "Callable[[], Telemetry]"  # imported when first used
+    contracts_of: "Callable[[], Contracts]"  # made with the first write to a topic that has one
     access: "Access | None" = None  # None: there is no authorizer, and everything is allowed
     quotas: "Quotas | None" = None
     tokens: "Tokens | None" = None
@@ -72,6 +74,10 @@ class Context:
     @property
     def sharing(self) -> "Sharing":
         return self.sharing_of()
+
+    @property
+    def contracts(self) -> "Contracts":
+        return self.contracts_of()
 
     @property
     def sender(self) -> Sender:

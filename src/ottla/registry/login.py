@@ -1,0 +1,124 @@
+"""Who may use the registry: names and passwords of a file, or of the cluster itself. HTTP Basic, as Confluent's."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ottla.client.admin import Admin
+from ottla.client.values import TopicPartition
+from ottla.errors import OttlaError
+
+READ, CHANGE = "read", "change"
+_REMEMBERED_S, _REMEMBERED_MAX = 60.0, 1_000
+_CHECKS_AT_ONCE = 4  # of passwords: each takes a tenth of a second, or a login at a broker
+_SCRYPT: dict[str, Any] = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}  # as the console has it
+_NOBODY = "scrypt$" + "00" * 16 + "$" + "00" * 64  # so that names that do not exist take as long
+_EARLIEST = -2
+
+
+class Credentials(NamedTuple):
+    name: str
+    password: str
+
+
+Check = Callable[[Credentials], str | None]
+"""READ or CHANGE: what they may do; None when they are wrong. May take a while."""
+
+
+class Login:
+    """Passwords that were right are remembered for a minute, as digests."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._secret = secrets.token_bytes(32)
+        self._known: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._checks = threading.Semaphore(_CHECKS_AT_ONCE)
+
+    def remembered(self, header: str | None) -> str | None:
+        """What the header's owner may do, if that was checked a short while ago."""
+        with self._lock:
+            until, may = self._known.get(self._digest(header), (0.0, ""))
+        return may if until > time.monotonic() else None
+
+    def check(self, header: str | None) -> str | None:
+        """As `remembered`, and checks what is not. Blocks."""
+        credentials = basic(header)
+        if credentials is None:
+            return None
+        with self._checks:
+            may = self.remembered(header) or self._check(credentials)
+        if may is not None:
+            with self._lock:
+                self._known[self._digest(header)] = (time.monotonic() + _REMEMBERED_S, may)
+                while len(self._known) > _REMEMBERED_MAX:
+                    self._known.popitem(last=False)
+        return may
+
+    def _digest(self, header: str | None) -> bytes:
+        return hmac.digest(self._secret, (header or "").encode(), "sha256")
+
+
+def basic(header: str | None) -> Credentials | None:
+    """The name and password of an Authorization header."""
+    kind, _, token = (header or "").partition(" ")
+    try:
+        name, colon, password = base64.b64decode(token.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return Credentials(name, password) if kind.lower() == "basic" and colon else None
+
+
+def of_file(text: str) -> Check:
+    """Lines `NAME:HASH`, or `NAME:HASH:read` for one who may change nothing; `ottla console --hash-password` makes
+    the hashes."""
+    users: dict[str, tuple[str, str]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, hashed, may, *more = (
+            (*line.strip().split(":"), CHANGE) if line.count(":") == 1 else line.strip().split(":")
+        )
+        if more or not hashed.startswith("scrypt$") or may not in (READ, CHANGE):
+            raise ValueError(
+                f"line {number} of the users' file is not NAME:HASH or NAME:HASH:read; "
+                "ottla console --hash-password makes the hash"
+            )
+        users[name] = hashed, may
+
+    def check(credentials: Credentials) -> str | None:
+        hashed, may = users.get(credentials.name, (_NOBODY, ""))
+        return may or None if _is_password(credentials.password, hashed) else None
+
+    return check
+
+
+def _is_password(password: str, hashed: str) -> bool:
+    try:
+        _, salt, expected = hashed.split("$")
+        derived = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
+        return hmac.compare_digest(derived, bytes.fromhex(expected))
+    except ValueError:
+        return False
+
+
+def of_cluster(client: Mapping[str, Any], topic: str) -> Check:
+    """Users of the cluster: those that can log in there and may describe the registry's topic."""
+
+    def check(credentials: Credentials) -> str | None:
+        settings = {**client, "sasl.username": credentials.name, "sasl.password": credentials.password}
+        try:
+            with Admin(settings) as admin:
+                admin.list_offsets({TopicPartition(topic, 0): _EARLIEST})
+        except OttlaError:
+            return None
+        return CHANGE
+
+    return check
