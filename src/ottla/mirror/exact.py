@@ -11,6 +11,7 @@ from typing import Any
 from ottla import errors
 from ottla.client.admin import Admin
 from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar.following import FollowingReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.whole import Chunk
 from ottla.client.errors import OutOfRange, TimedOut
@@ -41,7 +42,7 @@ class ExactTask:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._reader = ColumnarReader({**link.source_client, **_EVERYTHING})
+        self._reader = FollowingReader({**link.source_client, **_EVERYTHING})
         self._compared = ColumnarReader({**link.target_client, **_EVERYTHING})
         self._target = FrameSender(link)
         self._source = SourceEpochs(link)
@@ -78,6 +79,12 @@ class ExactTask:
         )
         self._target.note({places[where]: position for where, position in after.items()}, member)
         return after
+
+    def wait(
+        self, positions: Mapping[TopicPartition, Position], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        wanted = [Range(*where, each.source, each.source) for where, each in positions.items()]
+        return self._reader.wait(wanted, timeout_s)
 
     def close(self) -> None:
         self._reader.close()

@@ -7,7 +7,7 @@ from ottla.client.core.chunks import Chunk as Chunk
 from ottla.client.core.deliveries import Batch
 from ottla.client.errors import BufferFull, ClientError
 from ottla.client.exactly_once.owner import TransactionOwner
-from ottla.client.values import TopicPartition
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 
@@ -77,6 +77,7 @@ class BatchOwner(TransactionOwner):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         super().__init__(settings, **more)
         self._sent: list[WholeBatch] = []
+        self._offsets_overlap = True
 
     def write_batch(
         self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any = None
@@ -91,6 +92,25 @@ class BatchOwner(TransactionOwner):
             )
         self._sent.append(batch)
         self._wake()
+
+    def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        """Positions into the transaction while its records are on their way: one round trip for both.
+
+        Apache Kafka's coordinator refuses to add offsets while it adds a partition, and the retry takes longer than
+        that saves. A broker that did so once is given the records first from then on.
+        """
+        self._send_gathered()
+        if not self._offsets_overlap:
+            self.flush()
+        transactions = self._transactions
+        before, questions = transactions.offset_attempts, 1 if transactions.is_second_generation else 2
+        self.send_offsets_to_transaction(offsets, member)
+        self._offsets_overlap &= transactions.offset_attempts - before <= questions
+
+    def end(self) -> None:
+        """Commits, and begins the next transaction."""
+        self.commit_transaction()
+        self.begin_transaction()
 
     def take_written(self) -> list[Written]:
         """Waits for all batches; where they went. Each lies in one piece, or this is an error."""
