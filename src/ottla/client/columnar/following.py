@@ -1,6 +1,6 @@
 """`FollowingReader`: reads that go on. What lies behind a range is fetched, and waited for, while the caller works."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ottla.client.columnar.ranges import Range
@@ -21,6 +21,9 @@ class FollowingReader(ColumnarReader):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         super().__init__(settings, **more)
         self._followed: dict[TopicPartition, Range] = {}
+        # What the last `wait` found, and from where on: handed out without a question to the loop's thread.
+        self._held: list[Chunk] = []
+        self._positions: dict[TopicPartition, int] = {}
 
     def wait(self, positions: Iterable[Range], timeout_s: float) -> dict[TopicPartition, int]:
         """Where each partition ends, once one of them has more than its position (`start`; `end` is not looked at).
@@ -29,11 +32,40 @@ class FollowingReader(ColumnarReader):
         """
         return self._engine.run(self._wait({each.where: each for each in positions}, timeout_s))
 
+    def read_chunks(
+        self, ranges: Iterable[Range], *, tolerate_loss: bool = False, idle_timeout_ms: int = 120_000
+    ) -> Iterator[list[Chunk]]:
+        left = {each.where: each for each in ranges if each.end > each.start}
+        held, self._held = self._held, []
+        if held and all(self._positions.get(where) == each.start for where, each in left.items()):
+            kept = self._of_this_life(self._followed, tolerate_loss)
+            held = [chunk for chunk in held if chunk.partition in kept]
+            for chunk in held:
+                if chunk.partition in left:
+                    left[chunk.partition] = left[chunk.partition]._replace(start=chunk.end()[0])
+            if held:
+                yield held
+            left = {where: each for where, each in left.items() if where in kept and each.end > each.start}
+        if left:
+            yield from super().read_chunks(
+                left.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
+            )
+
     # -- on the loop -------------------------------------------------------------------------------
 
     async def _wait(
         self, wanted: Mapping[TopicPartition, Range], timeout_s: float
     ) -> dict[TopicPartition, int]:
+        starts = {where: each.start for where, each in wanted.items()}
+        if not self._held or self._positions != starts:
+            self._held = await self._news(wanted, timeout_s)
+            self._positions = starts
+        if not self._held or self._fetcher is None:
+            return {}
+        places = self._fetcher.places
+        return {where: max(start, places[where].high_watermark) for where, start in starts.items()}
+
+    async def _news(self, wanted: Mapping[TopicPartition, Range], timeout_s: float) -> list[Chunk]:
         fetcher = await self._prepare(wanted)
         if self._followed.keys() != wanted.keys():
             fetcher.assign(wanted)
@@ -42,14 +74,12 @@ class FollowingReader(ColumnarReader):
             if fetcher.next_offset(where) != each.start:
                 fetcher.seek(where, each.start)
         if not await fetcher.arrival(timeout_s):
-            return {}
+            return []
         if fetcher.has_failed:
             self._followed = {}
             fetcher.assign([])
-            return {}
-        return {
-            where: max(each.start, fetcher.places[where].high_watermark) for where, each in wanted.items()
-        }
+            return []
+        return await fetcher.take(0)
 
     async def _begin(
         self, ranges: dict[TopicPartition, Range], tolerate: bool

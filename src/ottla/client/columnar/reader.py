@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -104,7 +104,7 @@ class ColumnarReader:
             self._engine.run(self._stop())
             self._engine.close()
 
-    def __enter__(self) -> "ColumnarReader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

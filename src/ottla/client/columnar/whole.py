@@ -11,6 +11,8 @@ from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 
+SENT_AT_ONCE_BYTES = 64 * 1024
+
 
 class OffsetsUnknown(ClientError):
     """The broker did not say where records went, or somebody else wrote between them."""
@@ -78,11 +80,16 @@ class BatchOwner(TransactionOwner):
         super().__init__(settings, **more)
         self._sent: list[WholeBatch] = []
         self._offsets_overlap = True
+        self._waiting_bytes = 0
 
     def write_batch(
         self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any = None
     ) -> None:
-        """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on."""
+        """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on.
+
+        A little waits for what else the transaction writes, up to the next `flush`, `write` or `add_offsets`: one
+        request for all of it.
+        """
         self._topic(partition.topic)  # known, so that the sender finds its leader
         batch = WholeBatch(partition, encoded, count, int(self._runtime.now() * 1000), attached)
         if not self._accumulator.add(batch, self.settings.max_block_ms):
@@ -91,7 +98,10 @@ class BatchOwner(TransactionOwner):
                 f"the buffer stayed full for max.block.ms={limit}: the brokers are slower, or away"
             )
         self._sent.append(batch)
-        self._wake()
+        self._waiting_bytes += len(encoded)
+        if self._waiting_bytes >= SENT_AT_ONCE_BYTES:
+            self._waiting_bytes = 0
+            self._wake()
 
     def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
         """Positions into the transaction while its records are on their way: one round trip for both.
@@ -100,6 +110,8 @@ class BatchOwner(TransactionOwner):
         that saves. A broker that did so once is given the records first from then on.
         """
         self._send_gathered()
+        self._waiting_bytes = 0
+        self._wake()
         if not self._offsets_overlap:
             self.flush()
         transactions = self._transactions

@@ -1,0 +1,293 @@
+"""What each block of code on a page needs to be run by a test, and which are not run here, with the reason.
+
+A block is named by its page and its number there, counted from 0 over all fenced blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Where = tuple[str, int]
+_SHOP = """
+import json, pytest
+from confluent_kafka import KafkaException, Producer
+class OrderRefused(Exception): ...
+class Shop:
+    def __init__(self, bootstrap):
+        settings = {"bootstrap.servers": bootstrap, "client.id": "shop", "enable.idempotence": True}
+        self.producer = Producer({**settings, "retry.backoff.ms": 20, "retry.backoff.max.ms": 50})
+    def order(self, number):
+        failures = []
+        self.producer.produce("orders", b"%d" % number, callback=lambda error, _: failures.append(error))
+        self.producer.flush(30)
+        if failures != [None]:
+            raise OrderRefused(failures)
+"""
+_FRESH = (
+    _SHOP + "from ottla.testing import Broker\nbroker = Broker().start()\nshop = Shop(broker.bootstrap)\n"
+)
+_STOP = "broker.stop()\n"
+
+
+@dataclass(frozen=True)
+class Python:
+    """`replaced` makes an endless loop end, or fills in what the page leaves out."""
+
+    before: str = ""
+    after: str = ""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """`endless` commands (by how they begin) run for so many seconds, then are asked to end. `dropped` ones are what
+    the test does itself: the broker runs already."""
+
+    before: str = ""
+    after: str = ""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    endless: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ("ottla start", "pip install")
+
+
+PYTHON: dict[Where, Python] = {
+    ("docs/api.md", 0): Python(
+        replaced={"record.value)": "record.value)\n        break"},
+        after="assert record.value == 'Hello World'",
+    ),
+    ("docs/api.md", 1): Python(
+        "import ottla.aio",
+        "assert record.value == b'x' and where.offset == 0",
+        {
+            "bootstrap_servers=...": "bootstrap_servers='localhost:9092'",
+            'group_id="g"': 'group_id="g", auto_offset_reset="earliest"',
+            "        ...": "        break",
+        },
+    ),
+    ("docs/connect.md", 2): Python(
+        after="""
+Path("mail").mkdir()
+Path("mail/1.txt").write_text("hello world hello")
+box = Mailbox.__new__(Mailbox)
+box.config = {"folder": "mail", "topic": "mail"}
+from ottla.connect.spi import Limit
+batch = box.read(*box.partitions(), None, Limit())
+assert [(r.key, r.value) for r in batch.records] == [("1", "hello world hello")]
+assert box.read(*box.partitions(), batch.offset, Limit()) is None
+tally = Tally.__new__(Tally)
+tally.config = {"database": "tally.db"}
+assert tally.positions([TopicPartition("mail", 0)]) == {}
+tally.write(batch)
+tally.commit({TopicPartition("mail", 0): 1})
+assert dict(tally.db.execute("SELECT word, n FROM tally")) == {"hello": 2, "world": 1}
+assert tally.positions([]) == {TopicPartition("mail", 0): 1}
+"""
+    ),
+    ("docs/metrics.md", 3): Python(
+        """
+import ottla
+value = b"v"
+producer = ottla.Producer(bootstrap_servers="localhost:9092")
+with ottla.Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest", group_id="tracing") as reader:
+    producer.send("traced", b"v", headers=[("traceparent", b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01")]).result(30)
+    reader.subscribe("traced")
+    consumer = []
+    while not consumer:
+        consumer = list(reader.poll(1.0))
+""",
+        "producer.close()",
+    ),
+    ("docs/queues.md", 0): Python(after="assert Acknowledge is not None"),
+    ("docs/registry.md", 1): Python(),
+    ("docs/registry.md", 2): Python(
+        "from ottla.testing import Broker\nbroker = Broker(registry=True).start()",
+        "consumer.subscribe('orders')\nfound = []\nwhile not found:\n    found = list(consumer.poll(1.0))\n"
+        "assert found[0].value['amount'] == 9.5\nconsumer.close()\n" + _STOP,
+        {
+            '"http://localhost:8081"': "broker.registry",
+            "Producer(value": "Producer(bootstrap_servers=broker.bootstrap, value",
+            "Consumer(value": "Consumer(bootstrap_servers=broker.bootstrap, group_id='g', value",
+        },
+    ),
+    ("docs/security.md", 4): Python(
+        after="""
+assert Directory({}).authenticate("bob", "bob@home") and not Directory({}).authenticate("bob", "x")
+assert Badges({}).validate("badge-7") == ("alice", None)
+"""
+    ),
+    ("docs/security.md", 6): Python(_SHOP + "from ottla.testing import Broker"),
+    ("docs/settings.md", 0): Python("from ottla.config.keys import *\nfrom ottla.config.checks import *"),
+    ("docs/streams.md", 0): Python(),
+    ("docs/streams.md", 1): Python(),
+    ("docs/streams.md", 3): Python(),
+    ("docs/streams.md", 4): Python(),
+    ("docs/streams.md", 6): Python(),
+    ("docs/testing.md", 0): Python(
+        _SHOP, replaced={"    ...": "    producer.produce('orders', b'one')\n    producer.flush(30)"}
+    ),
+    ("docs/testing.md", 1): Python(
+        _SHOP, replaced={"    ...": "    producer.produce('orders', b'one')\n    producer.flush(30)"}
+    ),
+    ("docs/testing.md", 3): Python(_SHOP + "from ottla.testing import Broker"),
+    ("docs/testing.md", 6): Python(_FRESH, _STOP),
+    ("docs/testing.md", 7): Python(_FRESH, _STOP),
+    ("docs/testing.md", 8): Python(_FRESH, _STOP),
+    ("docs/testing.md", 9): Python(_FRESH, _STOP),
+    ("docs/testing.md", 10): Python(
+        _FRESH
+        + "def order(number):\n    shop.producer.produce('orders', b'%d' % number)\nshop.order = order\n",
+        "shop.producer.flush(30)\n" + _STOP,
+    ),
+    ("docs/testing.md", 11): Python(_FRESH + "broker.send('orders', 'x')\n", "broker.restart()\n" + _STOP),
+    ("docs/testing.md", 12): Python(
+        _FRESH + "broker.send('orders', 'x')\nfrom ottla import Consumer\n"
+        "with Consumer(bootstrap_servers=broker.bootstrap, group_id='billing') as consumer:\n"
+        "    consumer.subscribe('orders')\n    broker.wait_for_group('billing', members=1)\n",
+        _STOP,
+    ),
+    ("docs/testing.md", 13): Python(
+        _FRESH
+        + "producer = Producer({'bootstrap.servers': broker.bootstrap, 'transactional.id': 'billing'})\n"
+        "producer.init_transactions(30)\nproducer.begin_transaction()\nproducer.produce('invoices', b'x')\n"
+        "producer.flush(30)\n",
+        _STOP,
+    ),
+    ("docs/testing.md", 14): Python(
+        "from ottla.testing import Broker\nbroker = Broker(log_segment_bytes=1_000).start()\n"
+        "for i in range(50):\n    broker.send('orders', 'x' * 200)\n",
+        _STOP,
+    ),
+    ("docs/testing.md", 15): Python(
+        _FRESH
+        + """
+from ottla import Consumer
+class worker:
+    total = 6
+with Consumer(bootstrap_servers=broker.bootstrap, group_id="billing", auto_offset_reset="earliest") as one:
+    broker.send("orders", "1")
+    one.subscribe("orders")
+    broker.wait_for_group("billing", members=1)
+    while not list(one.poll(1.0)):
+        pass
+    one.commit()
+broker.send("orders", "2")
+""",
+        _STOP,
+        {
+            'broker.send("orders", "apple", key="7")': 'broker.send("orders", "7", key="7")',
+            'broker.wait_for_group("billing", members=2)': "broker.wait_for_group('billing', members=0)",
+            'broker.wait_for_lag("billing", 0)': "broker.wait_for_lag('billing', 2)",
+            "lambda: ...": "lambda: True",
+        },
+    ),
+}
+
+# Functions that pytest runs, with our plugin.
+PYTEST: dict[Where, str] = {
+    ("README.md", 2): "",
+    ("docs/testing.md", 2): _SHOP,
+    ("docs/testing.md", 4): "import pytest",
+}
+
+SHELL: dict[Where, Shell] = {
+    ("README.md", 4): Shell(
+        replaced={"ottla start --data ./data &": "start_own --data ./data"},
+        dropped=(),
+        after="ottla groups list",
+    ),
+    ("docs/connect.md", 0): Shell(
+        before="printf 'name=local-file-source\\nconnector.class=FileStreamSource\\ntasks.max=1\\nfile=test.txt\\n"
+        "topic=connect-test\\n' > connect-file-source.properties\nprintf 'name=local-file-sink\\n"
+        "connector.class=FileStreamSink\\ntasks.max=1\\nfile=test.sink.txt\\ntopics=connect-test\\n' "
+        "> connect-file-sink.properties",
+        replaced={"ottla connect ": "ottla connect --local --port 0 "},
+        endless=("ottla connect",),
+        after="grep -q foo test.sink.txt",
+    ),
+    ("docs/course.md", 0): Shell(
+        replaced={"~/kafka-bin": "./kafka-bin", "$HOME/kafka-bin": "$PWD/kafka-bin"},
+        before="ottla produce course-warm-up <<< x",
+        endless=("kafka-console-consumer.sh", "kafka-console-producer.sh", "kafka-consumer-groups.sh"),
+    ),
+    ("docs/metrics.md", 0): Shell(
+        replaced={"ottla start --http 9464": "true"},
+        endless=("ottla top",),
+        dropped=("ottla cluster start",),
+        after="test -s alerts.yml && test -s prometheus.yml && test -s ottla.json",
+    ),
+    ("docs/metrics.md", 2): Shell(
+        replaced={
+            "entity-name 1 ": "entity-name $BROKER_ID ",
+            "broker-logger 1 ": "broker-logger $BROKER_ID ",
+        }
+    ),
+    ("docs/mirror.md", 0): Shell(
+        replaced={
+            "A=kafka-1:9092": "A=$OTHER",
+            "B=localhost:9092": "B=$OTTLA_BOOTSTRAP",
+            "ottla mirror": "ottla mirror --local",
+            "ottla mirror --local status": "ottla mirror status",
+            "'.*' --once": "'orders' --once",
+            "--watch": "",
+        },
+        before="printf 'clusters=A,B\\nA.bootstrap.servers=%s\\nB.bootstrap.servers=%s\\nA->B.enabled=true\\n"
+        'A->B.topics=orders\\n\' "$OTHER" "$OTTLA_BOOTSTRAP" > mm2.properties\n'
+        'ottla produce orders -b "$OTHER" <<< one',
+        endless=(
+            "ottla mirror --local --from A=$OTHER --to B=$OTTLA_BOOTSTRAP --topics 'orders.*",
+            "ottla mirror --local --config",
+        ),
+        after="ottla consume A.orders --offset start --count 1 | grep one",
+    ),
+    ("docs/queues.md", 1): Shell(
+        before="for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; done | ottla produce work"
+    ),
+    ("docs/registry.md", 0): Shell(
+        before="""printf '{"type":"record","name":"Order","fields":[{"name":"id","type":"string"}]}' > order.avsc
+sed 's/}]/},{"name":"n","type":"int","default":0}]/' order.avsc > order-2.avsc""",
+        replaced={
+            "ottla start --registry &": "export OTTLA_BOOTSTRAP=$REGISTRY_BROKER OTTLA_REGISTRY=$REGISTRY",
+            "http://127.0.0.1:8081": "$REGISTRY",
+            "ottla registry ": "ottla registry --registry $REGISTRY ",
+            "--schema order.avsc": "--schema order.avsc --registry $REGISTRY",
+        },
+        dropped=(),
+    ),
+    ("docs/deployment.md", 4): Shell(
+        before="start_own --data ./data", replaced={"ottla backup": "ottla backup"}, dropped=()
+    ),
+}
+
+NOT_RUN: dict[Where, str] = {
+    ("README.md", 0): "pip install from the index; tests/deploy/test_install.py installs the wheel",
+    ("README.md", 3): "Spark; test_snippets_of_spark runs it",
+    ("docs/cluster.md", 0): "three brokers and ZooKeeper; the tutorial for operators runs these commands",
+    ("docs/console.md", 0): "serves pages for ever; tests/console starts it",
+    ("docs/course.md", 1): "a lab at a tenth of its time; tests/course runs it",
+    (
+        "docs/deployment.md",
+        0,
+    ): "needs Docker; test_image.py builds and runs the image with buildah and podman",
+    ("docs/deployment.md", 2): "needs Docker; test_compose.py starts the services with podman",
+    ("docs/deployment.md", 3): "needs Kubernetes; test_kubernetes.py checks the manifests",
+    ("docs/homecare.md", 0): "minutes of Spark; tests/homecare runs the demo",
+    ("docs/homecare.md", 1): "for ever, on Spark; the demo runs these as its processes",
+    ("docs/metrics.md", 1): "needs clients that send metrics; tests/metrics has them",
+    ("docs/migration.md", 0): "needs Apache Kafka's folder; tests/integration/test_migration.py has one",
+    ("docs/migration.md", 1): "needs a Kafka cluster's folders and ZooKeeper; tests/integration has them",
+    ("docs/migration.md", 2): "into a folder of Apache Kafka's; tests/integration starts Kafka on it",
+    ("docs/pipelines.md", 0): "Spark, for ever; tests/pipelines runs this pipeline",
+    (
+        "docs/security.md",
+        0,
+    ): "a host name that this machine has not; tests/security runs the commands with its own",
+    ("docs/security.md", 1): "needs a broker with logins; tests/security/test_tokens.py runs the commands",
+    ("docs/security.md", 3): "needs a broker with rules; tests/security runs the commands",
+    ("docs/spark.md", 0): "pip install from the index",
+    ("docs/spark.md", 1): "Spark; test_snippets_of_spark runs it",
+    ("docs/spark.md", 3): "Spark; test_snippets_of_spark runs it",
+    ("docs/streams.md", 2): "Spark, for ever; tests/streams runs the commands",
+    ("docs/streams.md", 5): "Spark; tests/streams/ has the way there and back",
+    ("examples/clinic/README.md", 0): "needs PostgreSQL; the example's own test runs it",
+}
