@@ -252,13 +252,13 @@ sed 's/}]/},{"name":"n","type":"int","default":0}]/' order.avsc > order-2.avsc""
         dropped=(),
     ),
     ("docs/deployment.md", 4): Shell(
-        before="start_own --data ./data", replaced={"ottla backup": "ottla backup"}, dropped=()
+        before="start_own --data ./data", dropped=(), after="test -e new-data/meta.properties"
     ),
 }
 
 NOT_RUN: dict[Where, str] = {
     ("README.md", 0): "pip install from the index; tests/deploy/test_install.py installs the wheel",
-    ("README.md", 3): "Spark; test_snippets_of_spark runs it",
+    ("README.md", 3): "Spark; tests/spark runs it",
     ("docs/cluster.md", 0): "three brokers and ZooKeeper; the tutorial for operators runs these commands",
     ("docs/console.md", 0): "serves pages for ever; tests/console starts it",
     ("docs/course.md", 1): "a lab at a tenth of its time; tests/course runs it",
@@ -274,7 +274,7 @@ NOT_RUN: dict[Where, str] = {
     ("docs/migration.md", 0): "needs Apache Kafka's folder; tests/integration/test_migration.py has one",
     ("docs/migration.md", 1): "needs a Kafka cluster's folders and ZooKeeper; tests/integration has them",
     ("docs/migration.md", 2): "into a folder of Apache Kafka's; tests/integration starts Kafka on it",
-    ("docs/pipelines.md", 0): "Spark, for ever; tests/pipelines runs this pipeline",
+    ("docs/pipelines.md", 0): "Spark; tests/spark runs it",
     (
         "docs/security.md",
         0,
@@ -282,9 +282,9 @@ NOT_RUN: dict[Where, str] = {
     ("docs/security.md", 1): "needs a broker with logins; tests/security/test_tokens.py runs the commands",
     ("docs/security.md", 3): "needs a broker with rules; tests/security runs the commands",
     ("docs/spark.md", 0): "pip install from the index",
-    ("docs/spark.md", 1): "Spark; test_snippets_of_spark runs it",
-    ("docs/spark.md", 3): "Spark; test_snippets_of_spark runs it",
+    ("docs/spark.md", 1): "Spark; tests/spark runs it",
+    ("docs/spark.md", 3): "Spark; tests/spark runs it",
     ("docs/streams.md", 2): "Spark, for ever; tests/streams runs the commands",
-    ("docs/streams.md", 5): "Spark; tests/streams/ has the way there and back",
+    ("docs/streams.md", 5): "Spark; tests/spark runs it",
     ("examples/clinic/README.md", 0): "needs PostgreSQL; the example's own test runs it",
 }
