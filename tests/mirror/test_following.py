@@ -17,6 +17,7 @@ from ottla.mirror.errors import SourceChanged
 from ottla.mirror.link import Link
 from ottla.mirror.local import LocalRunner
 from ottla.mirror.status import set_control, status
+from ottla.mirror.task import Work
 from ottla.testing import Broker
 from tests.mirror.local import link, records
 
@@ -170,6 +171,33 @@ def test_a_source_that_was_cut_stops_a_mirror_that_follows(sides: tuple[Broker, 
         cut = driver._offsets
         driver._offsets = lambda at, partitions, **how: dict.fromkeys(cut(at, partitions, **how), 0)  # type: ignore[method-assign]
         assert isinstance(mirror.join(), SourceChanged)
+
+
+@pytest.mark.parametrize("mode", ["compatible", "exact"])
+def test_a_step_for_some_partitions_leaves_what_has_arrived_of_others(
+    sides: tuple[Broker, Broker], mode: str
+) -> None:
+    """The reader follows all of them; a step that was planned by a look may be about one."""
+    source, target = sides
+    chosen = link(source.bootstrap, target.bootstrap, mode=mode, tasks=1)
+    runner = LocalRunner(chosen)
+    try:
+        runner.start()
+        worker, driver = runner._worker(0), runner.driver
+        source.send("in", "first", partition=0)
+        (work,) = driver.plan(task=0)
+        known = {**driver.positions, **worker.run(work, driver.member(), retried=True)}
+        for partition in (0, 1):
+            source.send("in", "second", partition=partition)
+        assert worker.wait(known, 30)
+        source.send("in", "third", partition=2)
+        some = Work(0, {TopicPartition("in", 0): 2}, work.bytes_max)
+        known |= worker.run(some, driver.member(), retried=False)
+        while not is_copied(source, target):
+            ends = worker.wait(known, 30)
+            known |= worker.run(Work(0, dict(ends), work.bytes_max), driver.member(), retried=False)
+    finally:
+        runner.close()
 
 
 def test_what_is_fetched_ahead_is_not_fetched_again() -> None:

@@ -74,15 +74,15 @@ class Mirror:
 class Load(threading.Thread):
     def __init__(self, name: str, bootstrap: str) -> None:
         super().__init__(daemon=True)
-        self._name, self._bootstrap = name.encode(), bootstrap
+        self._side, self._address = name.encode(), bootstrap
         self.over = threading.Event()
 
     def run(self) -> None:
         number = 0
-        with Producer(bootstrap_servers=self._bootstrap) as producer:
+        with Producer(bootstrap_servers=self._address) as producer:
             while not self.over.wait(0.05):
                 for _ in range(_RATE // 20):
-                    producer.send(TOPIC, b"%s-%d" % (self._name, number), partition=number % PARTITIONS)
+                    producer.send(TOPIC, b"%s-%d" % (self._side, number), partition=number % PARTITIONS)
                     number += 1
 
 

@@ -118,7 +118,10 @@ class Driver:
             here = set(self._partitions())
             self.positions = {w: each for w, each in (self.positions | copied).items() if w in here}
             self.ends = {w: end for w, end in (self.ends | ends).items() if w in here}
-            return self._works(copied, ends, alone=task is None)
+            works = self._works(copied, ends, alone=task is None)
+        if task is None:
+            return works
+        return [Work(each.task, dict(ends), each.bytes_max) for each in works]
 
     def plan_followed(
         self, copied: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
@@ -129,7 +132,7 @@ class Driver:
             self.positions.update(copied)
             self.ends.update(ends)
             works = self._works(copied, ends, alone=False)
-        # All its partitions: what has arrived of others meanwhile goes along.
+        # All its partitions: the task follows them all, and what has arrived of others meanwhile goes along.
         return Work(works[0].task, dict(ends), works[0].bytes_max) if works else None
 
     def partitions_of(self, task: int) -> list[TopicPartition]:

@@ -110,6 +110,8 @@ class ExactTask:
         try:
             for chunks in fetched:
                 for chunk in chunks:
+                    if chunk.partition not in stand:
+                        continue  # the reader follows more than this step is about; it will be fetched again
                     before = after.get(chunk.partition, stand[chunk.partition])
                     after[chunk.partition] = self._send(chunk, before)
                     size += len(chunk.data)

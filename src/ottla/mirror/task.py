@@ -191,6 +191,8 @@ class MirrorTask:
             for chunks in fetched:
                 for chunk in chunks:
                     where = chunk.partition
+                    if where not in stand:
+                        continue  # the reader follows more than this step is about; it will be fetched again
                     progress = copied.setdefault(where, _begin(stand[where]))
                     self._pass(chunk, where, progress)
                     size += len(chunk.data)
