@@ -59,8 +59,8 @@ def all_blocks() -> Iterator[tuple[Where, Block]]:
     for page in PAGES:
         name = page.relative_to(ROOT).as_posix()
         if name not in TUTORIALS:
-            for number, block in enumerate(blocks(page)):
-                yield (name, number), block
+            for block in blocks(page):
+                yield (name, block.text.strip().splitlines()[0][:50].rstrip()), block
 
 
 BLOCKS = dict(all_blocks())
@@ -75,6 +75,7 @@ def is_code(block: Block) -> bool:
 def test_every_block_is_run_or_has_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     code = {where for where, block in BLOCKS.items() if is_code(block)}
     listed = [*PYTHON, *PYTEST, *SHELL, *NOT_RUN]
+    assert len(BLOCKS) == len(list(all_blocks())), "two blocks of a page begin with the same line"
     assert len(listed) == len(set(listed)), "a block is listed twice"
     assert code - set(listed) == set(), (
         "a block is neither run nor given a reason; see tests/deploy/snippets.py"
@@ -82,8 +83,8 @@ def test_every_block_is_run_or_has_a_reason(capsys: pytest.CaptureFixture[str]) 
     assert set(listed) - code == set(), "a block is listed that no page has"
     with capsys.disabled():
         print(f"\n{len(listed) - len(NOT_RUN)} blocks are run here, {len(NOT_RUN)} elsewhere or not:")
-        for (page, number), reason in sorted(NOT_RUN.items()):
-            print(f"  {page} {number}: {reason}")
+        for (page, line), reason in sorted(NOT_RUN.items()):
+            print(f"  {page}, {line}: {reason}")
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +101,11 @@ def test_python_of_a_page_runs(
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look their module up
     namespace = module.__dict__
-    for where in sorted(where for where in PYTHON if where[0] == page):
+    for where in [where for where in BLOCKS if where in PYTHON and where[0] == page]:
         snippet = PYTHON[where]
         text = replaced(textwrap.dedent(BLOCKS[where].text), snippet.replaced)
         for part in (snippet.before, text, snippet.after):
-            _execute(replaced(part, _addresses(broker)), f"{page}, block {where[1]}", namespace)
+            _execute(replaced(part, _addresses(broker)), f"{page}: {where[1]}", namespace)
 
 
 def _execute(text: str, name: str, namespace: dict[str, object]) -> None:
@@ -115,9 +116,8 @@ def _execute(text: str, name: str, namespace: dict[str, object]) -> None:
 
 
 def test_tests_of_pages_run_under_pytest(tmp_path: Path) -> None:
-    for (page, number), before in PYTEST.items():
-        name = re.sub(r"\W", "_", f"{page}_{number}")
-        (tmp_path / f"test_{name}.py").write_text(f"{before}\n{BLOCKS[page, number].text}")
+    for number, (where, before) in enumerate(PYTEST.items()):
+        (tmp_path / f"test_page_{number}.py").write_text(f"{before}\n{BLOCKS[where].text}")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
