@@ -66,8 +66,9 @@ class FollowingReader(ColumnarReader):
         return {where: max(start, places[where].high_watermark) for where, start in starts.items()}
 
     async def _news(self, wanted: Mapping[TopicPartition, Range], timeout_s: float) -> list[Chunk]:
-        fetcher = await self._prepare(wanted)
-        if self._followed.keys() != wanted.keys():
+        fetcher = self._fetcher
+        if fetcher is None or not self._follows(wanted):
+            fetcher = await self._prepare(wanted)
             fetcher.assign(wanted)
         self._followed = dict(wanted)
         for where, each in wanted.items():
@@ -80,6 +81,11 @@ class FollowingReader(ColumnarReader):
             fetcher.assign([])
             return []
         return await fetcher.take(0)
+
+    def _follows(self, wanted: Mapping[TopicPartition, Range]) -> bool:
+        """Whether these partitions, and no others, of these topics' lives are followed already."""
+        ids = {where: each.topic_id for where, each in self._followed.items()}
+        return ids == {where: each.topic_id for where, each in wanted.items()}
 
     async def _begin(
         self, ranges: dict[TopicPartition, Range], tolerate: bool
