@@ -117,11 +117,9 @@ def test_the_demo_ends_with_the_right_verdict_and_its_board_shows_it_on_the_way(
 
 
 @pytest.mark.slow
-def test_kills_of_broker_driver_and_mirror_change_nothing_about_the_verdict(tmp_path: Path) -> None:
-    """The pipelines read the mirrored side: the devices have a broker of their own."""
-    said = _demo(tmp_path, "--chaos", "--mirrored", "--seed", "11")
+def test_kills_of_broker_and_driver_change_nothing_about_the_verdict(tmp_path: Path) -> None:
+    said = _demo(tmp_path, "--chaos", "--seed", "11")
     assert "kill -9 of the broker" in said and "kill -9 of the driver" in said
-    assert "kill -9 of the mirror" in said
     assert "verdict: all right" in said
 
 
