@@ -1,4 +1,4 @@
-"""`--mirrored` without Spark: what devices send to their own broker is at the centre, also after a kill of the mirror."""
+"""`--mirrored` without Spark: what devices send to a broker of their own is at the centre, whatever is killed."""
 
 from __future__ import annotations
 
