@@ -1,6 +1,8 @@
 """deploy/kubernetes: manifests that Kubernetes' own schemas accept, and that fit each other and the image."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -47,10 +49,41 @@ def test_an_unknown_field_is_refused():
 @pytest.mark.parametrize("folder", FOLDERS, ids=[path.relative_to(HOME).as_posix() for path in FOLDERS])
 def test_kustomization_names_every_file_of_its_folder(folder):
     kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    named = {*kustomization["resources"], *(each["path"] for each in kustomization.get("patches", ()))}
+    patches = [each["path"] for each in kustomization.get("patches", ()) if "path" in each]
+    named = {*kustomization["resources"], *patches}
     files = {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
     assert {name for name in named if name.endswith(".yaml")} == files
     assert all((folder / name).exists() for name in named)
+
+
+def rendered(folder):
+    """As `kubectl apply -k` would send it."""
+    for program in (["kustomize", "build"], ["kubectl", "kustomize"]):
+        if shutil.which(program[0]):
+            done = subprocess.run([*program, str(folder)], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr[-2000:]
+            return list(yaml.safe_load_all(done.stdout))
+    pytest.skip("needs kubectl, or kustomize (go install sigs.k8s.io/kustomize/kustomize/v5@latest)")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=[path.relative_to(HOME).as_posix() for path in FOLDERS])
+def test_kustomize_renders_what_the_schemas_accept(folder):
+    found = rendered(folder)
+    for document in found:
+        validate.validate(document, "1.30", strict=True)
+    namespaces = {each["metadata"].get("namespace") for each in found if each["kind"] != "Namespace"}
+    assert namespaces <= {"ottla", None}
+    images = re.findall(r"'image': '([^']+)'", str(found))
+    assert images and all(":" in image and not image.endswith(":latest") for image in images)
+
+
+def test_one_broker_is_one_broker_without_zookeeper():
+    found = rendered(HOME / "overlays" / "one-broker")
+    assert not [each for each in found if "zookeeper" in each["metadata"]["name"]]
+    (brokers,) = [each for each in found if each["kind"] == "StatefulSet"]
+    assert brokers["spec"]["replicas"] == 1
+    (settings,) = [each for each in found if each["kind"] == "ConfigMap"]
+    assert "zookeeper" not in settings["data"]["server.properties"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Documentation is run: tutorials from the first block to the last, and every command is one that exists."""
+"""Tutorials are run from the first block to the last; every command is one that exists. Blocks: test_snippets.py."""
 
 import argparse
 import ast
@@ -48,18 +48,6 @@ def test_the_tutorial_for_spark(tmp_path):
     text = {"ottla start": f"ottla start --port {port}", "localhost:9092": f"127.0.0.1:{port}"}
     printed = run(ROOT / "docs/tutorial-spark.md", tmp_path, text, {"OTTLA_BOOTSTRAP": f"127.0.0.1:{port}"})
     assert re.search(r"\|\s*be\|\s*2\|", printed)
-
-
-def test_the_backup_of_the_deployment_page(tmp_path):
-    (commands,) = [each.text for each in blocks(ROOT / "docs/deployment.md") if "ottla backup" in each.text]
-    (port,) = free_ports(1)
-    page = tmp_path / "page.md"
-    begin = (
-        f"ottla start --port {port} --data ./data > log 2>&1 &\nuntil grep -q ready log; do sleep 0.1; done\n"
-    )
-    page.write_text(f"```bash\n{begin}{commands}```\n")
-    printed = run(page, tmp_path, {}, {})
-    assert "no problems" in printed and (tmp_path / "new-data" / "meta.properties").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

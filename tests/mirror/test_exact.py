@@ -232,6 +232,18 @@ def test_groups_go_on_at_the_same_offsets(sides: tuple[Broker, Broker]) -> None:
         assert admin.group_offsets("g")[TopicPartition("A.in", 0)][:2] == (17, "mark")
 
 
+def test_a_position_below_the_copy_becomes_its_first_record(sides: tuple[Broker, Broker]) -> None:
+    source, target = sides
+    fill(source, 1)
+    where = TopicPartition("in", 0)
+    with Admin(bootstrap_servers=source.bootstrap) as admin:
+        admin.alter_group_offsets("g", {where: OffsetAndMetadata(5)})
+        admin.delete_records({where: 20})
+    copy(exact(source, target))
+    with Admin(bootstrap_servers=target.bootstrap) as admin:
+        assert admin.group_offsets("g")[TopicPartition("A.in", 0)].offset == 20
+
+
 def test_settings_that_make_a_mirror_are_not_lost_by_accident(sides: tuple[Broker, Broker]) -> None:
     source, target = sides
     fill(source, 1)

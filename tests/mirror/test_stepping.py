@@ -18,9 +18,9 @@ from ottla.mirror.errors import TakenOver
 from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask
 from ottla.testing import Broker
-from tests.mirror.local import link, records
+from tests.mirror.local import link, records, with_offsets
 
-CALLS = ("take_over", "committed", "write_batch", "take_written", "write_journal", "commit")
+CALLS = ("take_over", "committed", "write_batch", "take_written", "write_journal", "add_positions", "end")
 
 
 class Killed(OttlaError):
@@ -178,7 +178,7 @@ def test_an_orphan_of_a_former_layout_does_not_hold_the_next_one_up(sides: tuple
     before.send()
     (work,) = before.driver.plan()[:1]
     with pytest.raises(Killed):
-        before.worker("commit", "before", number=8).step(work, before.driver.member())
+        before.worker("end", "before", number=8).step(work, before.driver.member())
     after = Mirror(*sides, tasks=1)
     try:
         after.step(after.worker())
@@ -188,23 +188,63 @@ def test_an_orphan_of_a_former_layout_does_not_hold_the_next_one_up(sides: tuple
         before.close()
 
 
+def translated_wrongly(mirror: Mirror) -> int:
+    """Offsets of the source that are translated to another record than theirs."""
+    mirror.driver.keep(whole=True)
+    wrong = 0
+    for partition in (0, 1):
+        copies = {
+            value: at for at, (_, value, *_) in with_offsets(mirror.target.bootstrap, "A.in", partition)
+        }
+        for at, (_, value, *_) in with_offsets(mirror.source.bootstrap, "in", partition):
+            wrong += mirror.driver.translate(TopicPartition("in", partition), at) != copies[value]
+    return wrong
+
+
+def step_where_others_wrote(mirror: Mirror) -> None:
+    """Records do not go where they were expected: an aborted step and a stranger have been there before."""
+    worker = mirror.worker()
+    mirror.send()
+    mirror.step(worker)
+    mirror.send()
+    with pytest.raises(Killed):
+        mirror.step(mirror.worker("end", "before"))
+    mirror.step(mirror.worker(), retried=True)
+    mirror.target.send("A.in", "a stranger's", partition=0)
+    mirror.send()
+    mirror.step(worker)
+    mirror.send()
+    mirror.step(worker)
+
+
+def test_positions_are_right_where_records_went_elsewhere_than_expected(mirror: Mirror) -> None:
+    step_where_others_wrote(mirror)
+    assert translated_wrongly(mirror) == 0
+
+
+def test_a_belief_that_is_not_checked_would_be_seen(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MirrorTask, "_see", lambda self, copied: not self._target.take_written())
+    step_where_others_wrote(mirror)
+    assert translated_wrongly(mirror) > 0
+
+
 # -- planted bugs: each must be seen ------------------------------------------------------------------------------
 
 
 def positions_after_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions are committed when the records already are."""
 
-    def commit(self: TargetLog, offsets: Any, member: GroupMetadata) -> None:
+    def add_positions(self: TargetLog, offsets: Any, member: GroupMetadata) -> None:
         owner = self._open
         owner.flush()
         owner.commit_transaction()
         owner.begin_transaction()
         if offsets and _dies_between:
             raise Killed("between records and positions")
-        owner.commit(offsets, member)
+        owner.add_offsets(offsets, member)
 
     _dies_between: list[bool] = []
-    monkeypatch.setattr(TargetLog, "commit", commit)
+    monkeypatch.setattr(TargetLog, "add_positions", add_positions)
     monkeypatch.setattr(Mirror, "die_between", _dies_between, raising=False)
 
 
@@ -222,9 +262,9 @@ def remembered_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 def position_one_short(monkeypatch: pytest.MonkeyPatch) -> None:
     passed = MirrorTask._pass
 
-    def _pass(self: MirrorTask, chunk: Any, where: TopicPartition, before: Position) -> Position:
-        after = passed(self, chunk, where, before)
-        return replace(after, source=after.source - 1)
+    def _pass(self: MirrorTask, chunk: Any, where: TopicPartition, progress: Any) -> None:
+        passed(self, chunk, where, progress)
+        progress.position = replace(progress.position, source=progress.position.source - 1)
 
     monkeypatch.setattr(MirrorTask, "_pass", _pass)
 
@@ -234,7 +274,7 @@ def test_a_planted_bug_is_seen(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     plant(monkeypatch)
-    die_and_go_on(mirror, "commit", "after")
+    die_and_go_on(mirror, "end", "after")
     assert not mirror.is_exact()
 
 

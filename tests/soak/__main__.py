@@ -78,9 +78,10 @@ def _pipelines(seed: int) -> Iterator[Any]:
 
 
 def _mirror(seed: int) -> Iterator[Any]:
-    from tests.soak import mirror  # needs the extra arrow
+    from tests.soak import mirror, mirror_two_ways  # need the extra arrow
 
     yield from mirror.every(10_000_000, 50, seed, _say)
+    yield mirror_two_ways.run(600, seed, _say)
 
 
 def _cdc(seed: int) -> Iterator[Any]:

@@ -16,6 +16,8 @@ from ottla.mirror import settings as mirror_settings
 from ottla.mirror.link import Link
 
 COMMANDS = ("run", "status", "pause", "resume", "throttle", "promote")
+# A record passes through three threads; each may wait that long for one that reads groups or topics.
+_SWITCH_S = 0.0005
 COLUMNS = ("TOPIC", "PARTITION", "COPY", "POSITION", "RECORDS", "LAG", "LAG-SECONDS", "SKIPPED", "LAST-STEP")
 
 
@@ -109,6 +111,7 @@ def _run(links: list[Link], arguments: argparse.Namespace) -> int:
 def _run_local(links: list[Link], once: bool) -> int:
     from ottla.mirror import local
 
+    sys.setswitchinterval(_SWITCH_S)
     stopped, failures = threading.Event(), []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())

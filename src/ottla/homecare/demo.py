@@ -16,6 +16,7 @@ from ottla.errors import OttlaError
 from ottla.homecare import topics
 from ottla.homecare.client import Client, client_of
 from ottla.homecare.console import Console, is_installed
+from ottla.homecare.mirrored import Edge
 from ottla.homecare.processes import Process
 from ottla.homecare.results import Results
 from ottla.homecare.servers import Servers
@@ -44,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--brokers", type=int, default=1, metavar="N", help="a cluster of so many over ZooKeeper (default: 1)"
     )
+    parser.add_argument(
+        "--mirrored",
+        action="store_true",
+        help="devices send to a broker of their own; ottla mirror copies their topics to where the pipelines read",
+    )
     parser.add_argument("--bootstrap", help="use these brokers (Apache Kafka, say) instead of an own one")
     parser.add_argument(
         "--command-config",
@@ -70,6 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.secure and arguments.bootstrap:
         raise OttlaError("--secure is for brokers of the demo; for others give --command-config")
+    if arguments.mirrored and (arguments.secure or arguments.bootstrap):
+        raise OttlaError(
+            "--mirrored is for brokers of the demo without --secure; see ottla mirror --help for others"
+        )
     folder = Path(arguments.keep or tempfile.mkdtemp(prefix="ottla-homecare-"))
     folder.mkdir(parents=True, exist_ok=True)
     demo = Demo(arguments, folder.absolute())
@@ -94,6 +104,7 @@ class Demo:
         self._simulator: Process | None = None
         self._pipelines: Process | None = None
         self._console: Console | None = None
+        self._edge: Edge | None = None
         self._client: Client = client_of(arguments) if arguments.bootstrap else {}
         self._drawn = 0.0
         self._chaos_over = threading.Event()
@@ -107,6 +118,10 @@ class Demo:
         )
         self._start_servers()
         topics.create(self._client, self._arguments.partitions)
+        if self._arguments.mirrored:
+            self._edge = Edge(self._folder / "edge", self._client)
+            self._edge.start(self._arguments.partitions)
+            self._view.say(f"devices send to {self._edge.bootstrap}; their topics are mirrored")
         self._view.say(
             f"broker at {self._client['bootstrap.servers']}, {len(topics.TOPICS)} topics; "
             "Spark starts, devices begin to send"
@@ -131,6 +146,8 @@ class Demo:
                 process.kill()
         if self._console is not None:
             self._console.close()
+        if self._edge is not None:
+            self._edge.close()
         if self._servers is not None:
             self._servers.close()
 
@@ -178,7 +195,8 @@ class Demo:
 
     def _start_simulator(self) -> None:
         plan = self._plan
-        command = ["homecare", "simulate", *self._where(), "--json", "--truth", str(self._truth_file)]
+        where = self._where() if self._edge is None else ["--bootstrap", self._edge.bootstrap]
+        command = ["homecare", "simulate", *where, "--json", "--truth", str(self._truth_file)]
         for name in ("devices", "rate", "seconds", "seed"):
             command += [f"--{name}", str(getattr(plan, name))]
         log = self._folder / "simulator.log"
@@ -199,7 +217,8 @@ class Demo:
                 self._view.draw()
 
     def _check_alive(self) -> None:
-        for process in (self._simulator, self._pipelines):
+        mirror = None if self._edge is None else self._edge.mirror
+        for process in (self._simulator, self._pipelines, mirror):
             if process is not None and process.exit_code not in (None, 0, -9):
                 raise RuntimeError(f"the {process.name} ended; {process.log} ends with:\n{process.tail()}")
 
@@ -226,6 +245,11 @@ class Demo:
                 self._start_pipelines()
                 self._wait_running()
                 self._view.say("chaos: the driver is back")
+            if self._edge is not None:
+                self._view.say("chaos: kill -9 of the mirror")
+                self._edge.restart_mirror()
+                self._wait_running()
+                self._view.say("chaos: the mirror is back")
         finally:
             self._chaos_over.set()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar.following import FollowingReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.whole import BatchOwner, Chunk, Written
 from ottla.client.session import EARLIEST, ZERO_ID, Cluster, Session, end_offsets_of_epochs, list_offsets
@@ -80,7 +80,7 @@ class SourceLog:
     """One for each process and link."""
 
     def __init__(self, link: Link) -> None:
-        self._reader = ColumnarReader(link.source_client)
+        self._reader = FollowingReader(link.source_client)
         self._session = Session("mirror source", ConsumerSettings.parse(link.source_client))
         self._topics = Topics(self._session, self._session.cluster())
         self._epochs = SourceEpochs(link)
@@ -95,6 +95,11 @@ class SourceLog:
             Range(*where, begin, end, self.topic_id(where.topic)) for where, (begin, end) in ranges.items()
         ]
         yield from self._reader.read_chunks(wanted, tolerate_loss=tolerate, idle_timeout_ms=READ_TIMEOUT_MS)
+
+    def wait(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        """The ends, once a partition has more than its position; nothing if none has, or if one cannot be read."""
+        wanted = [Range(*where, at, at, self.topic_id(where.topic)) for where, at in positions.items()]
+        return self._reader.wait(wanted, timeout_s)
 
     def topic_id(self, topic: str) -> bytes:
         return self._topics.id_of(topic)
@@ -147,8 +152,13 @@ class TargetLog:
     def refresh(self, topics: set[str]) -> None:
         self._topics.refresh(topics)
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
-        self._open.commit(offsets, member)
+    def add_positions(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
+    ) -> None:
+        self._open.add_offsets(offsets, member)
+
+    def end(self) -> None:
+        self._open.end()
 
     def abort(self) -> None:
         """As far as it works: the next owner aborts what stays open. This producer is not used again."""

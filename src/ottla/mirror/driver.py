@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
 _WAIT_S = 0.2
 _PRUNE_S = 60.0
-_KEEP_S = 0.2
+_KEEP_S = 0.5
 _CLOSE_S = 10.0
 
 
@@ -62,10 +62,14 @@ class Driver:
         self._pairs: dict[str, Pair] = {}
         self._frozen: dict[TopicPartition, int] | None = None
         self._keeping, self._closed = threading.Lock(), threading.Event()
+        self._planning = threading.Lock()  # tasks that follow plan for themselves, side by side
         self._keeper: threading.Thread | None = None
         self._failure: Exception | None = None
+        # As of the last plans; what groups are translated by is of an earlier moment, whose runs are all known.
         self.positions: dict[TopicPartition, Position] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self._translated: dict[TopicPartition, Position] = {}
+        self._begins: dict[TopicPartition, int] = {}  # of the copies, in mode exact
 
     # -- what callers do ---------------------------------------------------------------------------
 
@@ -86,7 +90,8 @@ class Driver:
 
     def member(self) -> GroupMetadata:
         try:
-            return self._member.metadata()
+            with self._planning:
+                return self._member.metadata()
         except _REPLACED as error:
             raise TakenOver(f"another driver runs mirror {self.link.name} now: {error}") from error
 
@@ -99,17 +104,54 @@ class Driver:
     def is_frozen(self) -> bool:
         return self._frozen is not None
 
-    def plan(self, known: Mapping[TopicPartition, Position] | None = None) -> list[Work]:
+    def plan(
+        self, known: Mapping[TopicPartition, Position] | None = None, *, task: int | None = None
+    ) -> list[Work]:
         """What there is to copy, by task; nothing while the link is paused or has used up its share.
 
         `known` are positions that the caller has committed: if they are of all partitions, none are asked for.
         """
+        self._ensure_well()
+        partitions = self._partitions() if task is None else self.partitions_of(task)
+        copied, ends = self.look(known, partitions)
+        with self._planning:
+            here = set(self._partitions())
+            self.positions = {w: each for w, each in (self.positions | copied).items() if w in here}
+            self.ends = {w: end for w, end in (self.ends | ends).items() if w in here}
+            works = self._works(copied, ends, alone=task is None)
+        if task is None:
+            return works
+        return [Work(each.task, dict(ends), each.bytes_max) for each in works]
+
+    def plan_followed(
+        self, copied: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
+    ) -> Work | None:
+        """The same for a task that has seen the ends itself, without a question to anybody."""
+        self._ensure_well()
+        with self._planning:
+            self.positions.update(copied)
+            self.ends.update(ends)
+            works = self._works(copied, ends, alone=False)
+        # All its partitions: the task follows them all, and what has arrived of others meanwhile goes along.
+        return Work(works[0].task, dict(ends), works[0].bytes_max) if works else None
+
+    def partitions_of(self, task: int) -> list[TopicPartition]:
+        return [where for where in self._partitions() if task_of(where, self.link.tasks) == task]
+
+    def _ensure_well(self) -> None:
         self.member()
         if self._failure is not None:
             raise self._failure
-        copied, ends = self.look(known)
+
+    def _works(
+        self,
+        copied: Mapping[TopicPartition, Position],
+        ends: Mapping[TopicPartition, int],
+        *,
+        alone: bool,
+    ) -> list[Work]:
         allowed = self._throttle.allowed(
-            sum(each.bytes for each in copied.values()), self._journal.control.throttle_bytes
+            sum(each.bytes for each in self.positions.values()), self._journal.control.throttle_bytes
         )
         if self._journal.control.paused or allowed == 0:
             return []
@@ -118,7 +160,8 @@ class Driver:
             end = ends[where] if self._frozen is None else min(ends[where], self._frozen.get(where, 0))
             if end > position.source:
                 wanted.setdefault(task_of(where, self.link.tasks), {})[where] = end
-        size = self.link.bytes_max if allowed is None else max(1, allowed // max(1, len(wanted)))
+        sharing = len(wanted) if alone else self.link.tasks
+        size = self.link.bytes_max if allowed is None else max(1, allowed // max(1, sharing))
         return [Work(task, each, min(size, self.link.bytes_max)) for task, each in sorted(wanted.items())]
 
     def wait(self) -> None:
@@ -145,7 +188,9 @@ class Driver:
             if self.link.emit_heartbeats and self._is_due("heartbeats", self.link.heartbeats_s):
                 self._emit_heartbeats()
             if self._is_due("groups", self.link.sync_groups_s):
-                self.look()
+                self._translated, _ = self.look()
+                if self.link.mode == EXACT:
+                    self._begins = self._begins_there()
                 self._read_journal()  # after the positions: it has the runs of all of them
                 self._sync_groups()
                 self._emit_offset_syncs()
@@ -172,10 +217,12 @@ class Driver:
                 return
 
     def look(
-        self, known: Mapping[TopicPartition, Position] | None = None
+        self,
+        known: Mapping[TopicPartition, Position] | None = None,
+        partitions: list[TopicPartition] | None = None,
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         """Positions first: whatever they name lies before the ends."""
-        partitions = self._partitions()
+        partitions = self._partitions() if partitions is None else partitions
         if known is not None and all(where in known for where in partitions):
             copied = {where: known[where] for where in partitions}
         else:
@@ -187,7 +234,6 @@ class Driver:
                     f"{where} of {self.link.source} ends at {ends[where]}, but {position.source} was copied: "
                     "it was cut or re-created. Compare both sides, then delete the copy to copy it again"
                 )
-        self.positions, self.ends = copied, ends
         return copied, ends
 
     def behind(self) -> int:
@@ -204,12 +250,13 @@ class Driver:
         )
 
     def translate(self, where: TopicPartition, offset: int) -> int | None:
-        """The target's position of a source's. One that is not copied yet counts as the end of what is."""
-        pair, position = self._pairs.get(where.topic), self.positions.get(where)
+        """The target's position of a source's. One that is not copied yet counts as the end of what is, and in mode
+        exact one that has expired as the begin of the copy."""
+        pair, position = self._pairs.get(where.topic), self._translated.get(where)
         if pair is None or position is None:
             return None
         if self.link.mode == EXACT:
-            return min(offset, position.source)
+            return max(self._begins.get(where, 0), min(offset, position.source))
         known = self._journal.maps.get((where, pair.target.id))
         if offset >= position.source:
             return position.target
@@ -311,6 +358,13 @@ class Driver:
         found = self._here.run(list_offsets(self._source, asked, committed_only=stable))
         return {where: told.offset for where, told in found.items()}
 
+    def _begins_there(self) -> dict[TopicPartition, int]:
+        places = {self._remote(where): where for where in self._partitions()}
+        if not places:
+            return {}
+        found = self._there.run(list_offsets(self._target, dict.fromkeys(places, EARLIEST)))
+        return {places[place]: told.offset for place, told in found.items()}
+
     def _remote(self, where: TopicPartition) -> TopicPartition:
         return TopicPartition(self.link.remote(where.topic), where.partition)
 
@@ -367,7 +421,7 @@ class Driver:
     def _delete_records(self, begins: Mapping[TopicPartition, int]) -> None:
         wanted = {}
         for where, begin in begins.items():
-            position = self.positions.get(where)
+            position = self._translated.get(where)
             known = self._journal.maps.get((where, self._pairs[where.topic].target.id))
             if position is None or known is None or begin == 0:
                 continue

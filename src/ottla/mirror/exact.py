@@ -11,6 +11,7 @@ from typing import Any
 from ottla import errors
 from ottla.client.admin import Admin
 from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar.following import FollowingReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.whole import Chunk
 from ottla.client.errors import OutOfRange, TimedOut
@@ -41,7 +42,7 @@ class ExactTask:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._reader = ColumnarReader({**link.source_client, **_EVERYTHING})
+        self._reader = FollowingReader({**link.source_client, **_EVERYTHING})
         self._compared = ColumnarReader({**link.target_client, **_EVERYTHING})
         self._target = FrameSender(link)
         self._source = SourceEpochs(link)
@@ -79,6 +80,12 @@ class ExactTask:
         self._target.note({places[where]: position for where, position in after.items()}, member)
         return after
 
+    def wait(
+        self, positions: Mapping[TopicPartition, Position], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        wanted = [Range(*where, each.source, each.source) for where, each in positions.items()]
+        return self._reader.wait(wanted, timeout_s)
+
     def close(self) -> None:
         self._reader.close()
         self._compared.close()
@@ -103,6 +110,8 @@ class ExactTask:
         try:
             for chunks in fetched:
                 for chunk in chunks:
+                    if chunk.partition not in stand:
+                        continue  # the reader follows more than this step is about; it will be fetched again
                     before = after.get(chunk.partition, stand[chunk.partition])
                     after[chunk.partition] = self._send(chunk, before)
                     size += len(chunk.data)

@@ -27,10 +27,12 @@ class GroupKeeper:
         """Carries the positions over; the checkpoints that are news."""
         checkpoints: list[tuple[bytes, bytes]] = []
         busy = {group.id for group in self._target.list_groups() if group.state not in _IDLE}
-        for group in self._source.list_groups():
+        for surveyed in self._source.survey_groups():
+            group, found = surveyed.group, surveyed.offsets
             if not self._link.wants_group(group.id) or group.type == "Share":
                 continue
-            found = self._source.group_offsets(group.id)
+            if found is None:
+                found = self._source.group_offsets(group.id)
             translated = self._translated(found, translate)
             checkpoints += self._checkpoints(group.id, found, translated)
             if self._link.sync_groups and group.id not in busy:

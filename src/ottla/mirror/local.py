@@ -11,9 +11,12 @@ from ottla.mirror.driver import Driver
 from ottla.mirror.errors import FINAL
 from ottla.mirror.link import Link
 from ottla.mirror.positions import Position
+from ottla.mirror.task import Work
 from ottla.mirror.worker import Stepping, stepping
 
 log = logging.getLogger(__name__)
+_LOOK_S = 0.2
+_WAIT_S = 1.0
 
 
 class LocalRunner:
@@ -25,7 +28,7 @@ class LocalRunner:
         self._workers: dict[int, Stepping] = {}
         self._pool = ThreadPoolExecutor(max_workers=max(1, link.tasks), thread_name_prefix="mirror")
         self._positions: dict[TopicPartition, Position] = {}  # what this process has committed
-        self._stopped = threading.Event()
+        self._stopped, self._failed = threading.Event(), threading.Event()
         self._retried = True  # the first step takes over
 
     def start(self) -> None:
@@ -58,10 +61,12 @@ class LocalRunner:
         self.driver.keep(whole=True)
 
     def run(self) -> None:
+        """Each task by itself: a record waits neither for the others' steps nor for a look at all partitions."""
         self.driver.keep_on()
-        while not self._stopped.is_set():
-            if not self.round():
-                self.driver.wait()
+        steps = [self._pool.submit(self._follow, task) for task in range(max(1, self._link.tasks))]
+        failures = [error for step in steps if (error := step.exception()) is not None]
+        if failures:
+            raise failures[0]
 
     def stop(self) -> None:
         self._stopped.set()
@@ -71,6 +76,37 @@ class LocalRunner:
         for worker in self._workers.values():
             worker.close()
         self.driver.close()
+
+    def _follow(self, task: int) -> None:
+        try:
+            worker, known = self._worker(task), dict[TopicPartition, Position]()
+            retried = True  # the first step takes over
+            while not (self._stopped.is_set() or self._failed.is_set()):
+                work = self._next(task, worker, known)
+                if work is not None:
+                    known |= worker.run(work, self.driver.member(), retried=retried)
+                    retried = False
+        except BaseException:
+            self._failed.set()
+            raise
+
+    def _next(self, task: int, worker: Stepping, known: dict[TopicPartition, Position]) -> Work | None:
+        """What the source has beyond the positions; None after a second without, and while the link rests."""
+        positions = {where: known.get(where) for where in self.driver.partitions_of(task)}
+        if not positions:
+            self._stopped.wait(_LOOK_S)
+            return None
+        copied = {where: each for where, each in positions.items() if each is not None}
+        if len(copied) == len(positions) and (ends := worker.wait(copied, _WAIT_S)):
+            work = self.driver.plan_followed(copied, ends)
+        else:
+            works = self.driver.plan(known, task=task)
+            seen = self.driver.positions
+            known |= {where: seen[where] for where in positions if where not in known and where in seen}
+            work = works[0] if works else None
+        if work is None:
+            self.driver.rest()
+        return work
 
     def _worker(self, task: int) -> Stepping:
         if task not in self._workers:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ottla.client.columnar.whole import Chunk, Written
+from ottla.client.columnar.whole import Chunk, OffsetsUnknown, Written
 from ottla.client.errors import TimedOut
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.mirror import journal, positions
@@ -59,8 +59,13 @@ class Target(Protocol):
 
     def topic_id(self, topic: str) -> bytes: ...
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
-        """Positions into the transaction, then its end; then the next one begins."""
+    def add_positions(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
+    ) -> None:
+        """Into the transaction; records may still be on their way."""
+
+    def end(self) -> None:
+        """Commits the transaction once all of it is acknowledged; then the next one begins."""
 
     def abort(self) -> None:
         """As far as it works. `take_over` is needed before anything else."""
@@ -68,10 +73,16 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class _Progress:
-    """What a step has copied of one partition."""
+    """What a step has copied of one partition. Targets of the runs count from the first record of the step."""
 
     position: Position
+    begin: int  # the target's offset of that record, as far as it can be known before
     runs: list[Run] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, runs: list[Run], count: int) -> None:
+        self.runs += [Run(run.source, self.count + run.target, run.length) for run in runs]
+        self.count += count
 
 
 class MirrorTask:
@@ -105,12 +116,22 @@ class MirrorTask:
         copied = self._copy(ranges, stand, work.bytes_max)
         if not copied:
             return stand
-        self._collect(copied)
-        after = {where: progress.position for where, progress in copied.items()}
-        self._target.commit({self._remote(where): each.to_offset() for where, each in after.items()}, member)
+        after = self._commit(copied, member)
         self._known.update(after)
         self._owns = True
         return {**stand, **after}
+
+    def _commit(
+        self, copied: Mapping[TopicPartition, _Progress], member: GroupMetadata
+    ) -> dict[TopicPartition, Position]:
+        """Nobody else writes to a copy, so records go behind the marker of the step before. The journal and the
+        positions say so while the records are on their way: one round trip for all three. Where it turns out wrong
+        (a step was aborted, somebody else wrote) both are said again in the same transaction, where the last counts."""
+        after = self._say(copied, member)
+        if self._see(copied):
+            after = self._say(copied, member)
+        self._target.end()
+        return after
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -170,8 +191,10 @@ class MirrorTask:
             for chunks in fetched:
                 for chunk in chunks:
                     where = chunk.partition
-                    progress = copied.setdefault(where, _Progress(stand[where]))
-                    progress.position = self._pass(chunk, where, progress.position)
+                    if where not in stand:
+                        continue  # the reader follows more than this step is about; it will be fetched again
+                    progress = copied.setdefault(where, _begin(stand[where]))
+                    self._pass(chunk, where, progress)
                     size += len(chunk.data)
                 if size >= bytes_max:
                     break
@@ -182,17 +205,19 @@ class MirrorTask:
             fetched.close()  # type: ignore[attr-defined]
         return copied
 
-    def _pass(self, chunk: Chunk, where: TopicPartition, before: Position) -> Position:
-        records, timestamp_ms = 0, before.timestamp_ms
+    def _pass(self, chunk: Chunk, where: TopicPartition, progress: _Progress) -> None:
+        before, records = progress.position, 0
+        timestamp_ms = before.timestamp_ms
         remote = self._remote(where)
         for batch in batches_of(chunk, before.source):
-            self._target.write_batch(remote, batch.data, batch.records, (where, batch.runs))
+            self._target.write_batch(remote, batch.data, batch.records, (where, progress.count))
+            progress.add(batch.runs, batch.records)
             records += batch.records
         for header, _ in chunk.batches():
             timestamp_ms = max(timestamp_ms, header.max_timestamp)
         end, epoch = chunk.end()
         skipped = max(0, chunk.fetch_offset - before.source)
-        return replace(
+        progress.position = replace(
             before,
             source=max(end, before.source),
             epoch=epoch if epoch >= 0 else before.epoch,
@@ -203,29 +228,55 @@ class MirrorTask:
             skipped=before.skipped + skipped,
         )
 
-    def _collect(self, copied: Mapping[TopicPartition, _Progress]) -> None:
-        """Where everything went, into the journal and the positions."""
-        ends: dict[TopicPartition, int] = {}
-        for written in self._target.take_written():
-            where, runs = written.attached
-            progress = copied[where]
-            if written.base_offset < progress.position.target:
-                raise TargetMoved(
-                    f"{written.partition} was written at {written.base_offset}, but {progress.position.target} was its "
-                    "end before: it was deleted and re-created, or cut. What the positions say is read again"
-                )
-            progress.runs += [Run(run.source, written.base_offset + run.target, run.length) for run in runs]
-            ends[where] = written.base_offset + written.records
+    def _say(
+        self, copied: Mapping[TopicPartition, _Progress], member: GroupMetadata
+    ) -> dict[TopicPartition, Position]:
+        """Where the records are, to the journal and the group."""
         records = [
             record
             for where, progress in copied.items()
             for record in journal.run_records(
-                where, self._target.topic_id(self._link.remote(where.topic)), progress.runs
+                where,
+                self._target.topic_id(self._link.remote(where.topic)),
+                [Run(run.source, progress.begin + run.target, run.length) for run in progress.runs],
             )
         ]
         if records:
             self._target.write_journal(records)
         now_ms = int(time.time() * 1000)
-        for where, progress in copied.items():
-            end = ends.get(where, progress.position.target)
-            progress.position = replace(progress.position, target=end, at_ms=now_ms)
+        after = {
+            where: replace(
+                progress.position,
+                target=progress.begin + progress.count if progress.count else progress.position.target,
+                at_ms=now_ms,
+            )
+            for where, progress in copied.items()
+        }
+        self._target.add_positions(
+            {self._remote(where): position.to_offset() for where, position in after.items()}, member
+        )
+        return after
+
+    def _see(self, copied: Mapping[TopicPartition, _Progress]) -> bool:
+        """Waits until all is acknowledged and notes where it went; whether that is elsewhere than expected."""
+        begins: dict[TopicPartition, int] = {}
+        for written in self._target.take_written():
+            where, index = written.attached
+            if written.base_offset < copied[where].position.target:
+                raise TargetMoved(
+                    f"{written.partition} was written at {written.base_offset}, but {copied[where].position.target} "
+                    "was its end before: it was deleted and re-created, or cut. What the positions say is read again"
+                )
+            if begins.setdefault(where, written.base_offset - index) != written.base_offset - index:
+                raise OffsetsUnknown(
+                    f"{written.partition}: somebody else wrote between the records of a step"
+                )
+        moved = [where for where, begin in begins.items() if begin != copied[where].begin]
+        for where in moved:
+            copied[where].begin = begins[where]
+        return bool(moved)
+
+
+def _begin(position: Position) -> _Progress:
+    """The marker of the transaction that wrote last lies between the records of two steps."""
+    return _Progress(position, position.target + 1 if position.target else 0)

@@ -22,6 +22,11 @@ class Stepping(Protocol):
         self, work: Work, member: GroupMetadata, *, retried: bool
     ) -> Mapping[TopicPartition, Position]: ...
 
+    def wait(
+        self, positions: Mapping[TopicPartition, Position], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        """The source's ends, once it has more than that; the next `run` has it at hand. Nothing: look yourself."""
+
     def close(self) -> None: ...
 
 
@@ -36,12 +41,20 @@ class Worker:
         self._refreshed = 0.0
 
     def run(self, work: Work, member: GroupMetadata, *, retried: bool) -> Mapping[TopicPartition, Position]:
-        topics = {where.topic for where in work.ends}
-        if retried or not topics <= self._known or time.monotonic() - self._refreshed > _REFRESH_S:
+        self._know({where.topic for where in work.ends}, fresh=retried)
+        return self._task.step(work, member, retried=retried)
+
+    def wait(
+        self, positions: Mapping[TopicPartition, Position], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        self._know({where.topic for where in positions})
+        return self._source.wait({where: each.source for where, each in positions.items()}, timeout_s)
+
+    def _know(self, topics: set[str], *, fresh: bool = False) -> None:
+        if fresh or not topics <= self._known or time.monotonic() - self._refreshed > _REFRESH_S:
             self._source.refresh(topics)
             self._target.refresh({self._link.remote(topic) for topic in topics})
             self._known, self._refreshed = topics, time.monotonic()
-        return self._task.step(work, member, retried=retried)
 
     def close(self) -> None:
         self._target.close()

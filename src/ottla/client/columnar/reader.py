@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -104,7 +104,7 @@ class ColumnarReader:
             self._engine.run(self._stop())
             self._engine.close()
 
-    def __enter__(self) -> "ColumnarReader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,16 +115,21 @@ class ColumnarReader:
     async def _begin(
         self, ranges: dict[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
+        fetcher = await self._prepare(ranges)
+        kept = self._of_this_life(ranges, tolerate)
+        fetcher.assign(kept, {partition: each.end for partition, each in kept.items()})
+        for partition, each in kept.items():
+            fetcher.seek(partition, each.start)
+        return kept
+
+    async def _prepare(self, ranges: Mapping[TopicPartition, Range]) -> Fetcher:
+        """A fetcher that runs, and a cluster that knows the topics."""
         if self._fetcher is None:
             self._fetcher = Fetcher(self._cluster)
             self._task = LOOP.spawn(self._fetcher.run())
         for topic in {each.topic for each in ranges.values()}:
             await self._know(topic, next(r.topic_id for r in ranges.values() if r.topic == topic))
-        kept = self._of_this_life(ranges, tolerate)
-        self._fetcher.assign(kept, {partition: each.end for partition, each in kept.items()})
-        for partition, each in kept.items():
-            self._fetcher.seek(partition, each.start)
-        return kept
+        return self._fetcher
 
     async def _know(self, topic: str, topic_id: bytes) -> None:
         """A fresh look when what we know does not fit."""
@@ -135,7 +140,7 @@ class ColumnarReader:
             )
 
     def _of_this_life(
-        self, ranges: dict[TopicPartition, Range], tolerate: bool
+        self, ranges: Mapping[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
         """Ids only move on, so whatever was fetched under another id shows here before it is handed out."""
         kept: dict[TopicPartition, Range] = {}

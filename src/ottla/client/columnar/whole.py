@@ -7,9 +7,11 @@ from ottla.client.core.chunks import Chunk as Chunk
 from ottla.client.core.deliveries import Batch
 from ottla.client.errors import BufferFull, ClientError
 from ottla.client.exactly_once.owner import TransactionOwner
-from ottla.client.values import TopicPartition
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
+
+SENT_AT_ONCE_BYTES = 64 * 1024
 
 
 class OffsetsUnknown(ClientError):
@@ -77,11 +79,17 @@ class BatchOwner(TransactionOwner):
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         super().__init__(settings, **more)
         self._sent: list[WholeBatch] = []
+        self._offsets_overlap = True
+        self._waiting_bytes = 0
 
     def write_batch(
         self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any = None
     ) -> None:
-        """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on."""
+        """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on.
+
+        A little waits for what else the transaction writes, up to the next `flush`, `write` or `add_offsets`: one
+        request for all of it.
+        """
         self._topic(partition.topic)  # known, so that the sender finds its leader
         batch = WholeBatch(partition, encoded, count, int(self._runtime.now() * 1000), attached)
         if not self._accumulator.add(batch, self.settings.max_block_ms):
@@ -90,7 +98,31 @@ class BatchOwner(TransactionOwner):
                 f"the buffer stayed full for max.block.ms={limit}: the brokers are slower, or away"
             )
         self._sent.append(batch)
+        self._waiting_bytes += len(encoded)
+        if self._waiting_bytes >= SENT_AT_ONCE_BYTES:
+            self._waiting_bytes = 0
+            self._wake()
+
+    def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        """Positions into the transaction while its records are on their way: one round trip for both.
+
+        Apache Kafka's coordinator refuses to add offsets while it adds a partition, and the retry takes longer than
+        that saves. A broker that did so once is given the records first from then on.
+        """
+        self._send_gathered()
+        self._waiting_bytes = 0
         self._wake()
+        if not self._offsets_overlap:
+            self.flush()
+        transactions = self._transactions
+        before, questions = transactions.offset_attempts, 1 if transactions.is_second_generation else 2
+        self.send_offsets_to_transaction(offsets, member)
+        self._offsets_overlap &= transactions.offset_attempts - before <= questions
+
+    def end(self) -> None:
+        """Commits, and begins the next transaction."""
+        self.commit_transaction()
+        self.begin_transaction()
 
     def take_written(self) -> list[Written]:
         """Waits for all batches; where they went. Each lies in one piece, or this is an error."""

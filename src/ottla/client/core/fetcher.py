@@ -130,6 +130,31 @@ class Fetcher:
             if not self._ready:
                 return []  # interrupted: the consumer has something else to see to
 
+    async def arrival(self, timeout_s: float) -> bool:
+        """Waits up to `timeout_s` until `take` has something; whether it has."""
+        self._drop_stale()
+        if not self._ready:
+            self._arrived.clear()
+            try:
+                async with self._runtime.timeout(timeout_s):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return False
+        return bool(self._ready)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether one of the next things that `take` does is to raise."""
+        return any(isinstance(item, Failure) for item in self._ready)
+
+    def next_offset(self, partition: TopicPartition) -> int | None:
+        """Where the next chunk of a partition begins that `take` hands out."""
+        for item in self._ready:
+            if isinstance(item, Chunk) and item.partition == partition and not self._is_stale(item):
+                return item.fetch_offset
+        place = self.places.get(partition)
+        return None if place is None else place.offset
+
     def interrupt(self) -> None:
         """Ends a waiting `take` early."""
         self._arrived.set()

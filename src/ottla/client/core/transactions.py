@@ -58,6 +58,7 @@ class Transactions(Identity):
         self._added: set[TopicPartition] = set()
         self._missing: set[TopicPartition] = set()
         self._offsets_added = False
+        self.offset_attempts = 0  # questions to coordinators about offsets, repeated ones too
         self.open = False
         self.ending = False  # takes no more records
         self.initialized = False
@@ -143,6 +144,11 @@ class Transactions(Identity):
     # -- what the sender asks ----------------------------------------------------------------------
 
     @property
+    def is_second_generation(self) -> bool:
+        """Whether partitions and offsets are added to the transaction by the requests that write them."""
+        return self._second_generation
+
+    @property
     def missing_partitions(self) -> bool:
         return bool(self._missing)
 
@@ -225,6 +231,7 @@ class Transactions(Identity):
         self._lost = False
 
     async def _add_offsets(self, group: str) -> None:
+        self.offset_attempts += 1
         request = AddOffsetsToTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer[0],
@@ -236,6 +243,7 @@ class Transactions(Identity):
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
     ) -> None:
+        self.offset_attempts += 1
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,
