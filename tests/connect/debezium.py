@@ -76,27 +76,31 @@ def settings(name: str, server: Postgres, database: str) -> dict[str, str]:
     }
 
 
-def plugin() -> Path:
-    """The folder with Debezium's jars; Maven brings them once."""
-    folder = _CACHE / f"debezium-{VERSION}"
+def plugin(database: str = "postgres", version: str = VERSION, jars: Sequence[str] = ()) -> Path:
+    """The folder with Debezium's jars, and more `jars` beside them; Maven brings them once."""
+    folder = _CACHE / (f"debezium-{version}" if database == "postgres" else f"debezium-{database}-{version}")
     if not folder.exists():
-        artifact = f"io.debezium:debezium-connector-postgres:{VERSION}:tar.gz:plugin"
         copied = Path(tempfile.mkdtemp(dir=_CACHE))
-        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-        subprocess.run(
-            ["mvn", "-B", "-q", f"{goal}:get", f"-Dartifact={artifact}", "-Dtransitive=false"], check=True
-        )
-        copy = ["mvn", "-B", "-q", f"{goal}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={copied}"]
-        subprocess.run(copy, check=True)
+        _from_maven(f"io.debezium:debezium-connector-{database}:{version}:tar.gz:plugin", copied)
         (archive,) = copied.glob("*.tar.gz")
-        with tarfile.open(archive) as jars:
-            jars.extractall(copied / "plugin", filter="data")
+        with tarfile.open(archive) as packed:
+            packed.extractall(copied / "plugin", filter="data")
+        for jar in jars:
+            _from_maven(jar, copied / "plugin" / f"debezium-connector-{database}")
         (copied / "plugin").rename(folder)
     return folder
 
 
+def _from_maven(artifact: str, folder: Path) -> None:
+    goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+    get = ["mvn", "-B", "-q", f"{goal}:get", f"-Dartifact={artifact}", "-Dtransitive=false"]
+    subprocess.run(get, check=True)
+    copy = ["mvn", "-B", "-q", f"{goal}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    subprocess.run(copy, check=True)
+
+
 @contextmanager
-def java_connect(bootstrap: str, folder: Path) -> Iterator[str]:
+def java_connect(bootstrap: str, folder: Path, plugins: Path | None = None) -> Iterator[str]:
     """A worker of Java's Connect with Debezium; the address of its REST API."""
     port = free_ports(1)[0]
     properties = {
@@ -112,7 +116,7 @@ def java_connect(bootstrap: str, folder: Path) -> Iterator[str]:
         "status.storage.replication.factor": "1",
         "offset.flush.interval.ms": "1000",
         "listeners": f"http://127.0.0.1:{port}",
-        "plugin.path": str(plugin()),
+        "plugin.path": str(plugins or plugin()),
         "plugin.discovery": "service_load",
     }
     file = folder / "worker.properties"
@@ -164,9 +168,11 @@ def change(server: Postgres, database: str) -> None:
                     connection.execute(statement)
 
 
-def read_until_last(bootstrap: str, name: str, timeout_s: float = _WAIT_S) -> list[dict[str, Any]]:
+def read_until_last(
+    bootstrap: str, name: str, tables: Sequence[str] = clinic.TABLES, timeout_s: float = _WAIT_S
+) -> list[dict[str, Any]]:
     """All events of a connector's topics, when the last change is there and 3 s have brought nothing more."""
-    topics = [f"{name}.{clinic.SCHEMA}.{table}" for table in clinic.TABLES]
+    topics = [f"{name}.{clinic.SCHEMA}.{table}" for table in tables]
     deadline = time.monotonic() + timeout_s
     events: list[dict[str, Any]] = []
     last_seen_at = 0.0
@@ -270,9 +276,8 @@ def ours(records: Sequence[SourceRecord]) -> list[dict[str, Any]]:
     return sorted(events, key=lambda event: (event["topic"], event["offset"]))
 
 
-def main() -> None:
-    events = record()
-    FIXTURE.parent.mkdir(exist_ok=True)
+def write_fixture(events: Mapping[str, Sequence[dict[str, Any]]], file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
     schemas: list[Any] = []
     for each in (event for name in events for event in events[name]):
         for part in ("key", "value"):
@@ -284,13 +289,13 @@ def main() -> None:
     lines = [json.dumps(each, ensure_ascii=False) for name in events for each in events[name]]
     shown = [json.dumps(schema) for schema in schemas]
     joined = ",\n".join(shown), ",\n".join(lines)
-    FIXTURE.write_text('{{"schemas": [\n{}\n], "events": [\n{}\n]}}\n'.format(*joined))
+    file.write_text('{{"schemas": [\n{}\n], "events": [\n{}\n]}}\n'.format(*joined))
     print({name: len(each) for name, each in events.items()})
 
 
-def fixture(name: str) -> list[dict[str, Any]]:
+def fixture(name: str, file: Path = FIXTURE) -> list[dict[str, Any]]:
     """Debezium's events of one connector, as they were recorded."""
-    kept = json.loads(FIXTURE.read_text())
+    kept = json.loads(file.read_text())
     events = [event for event in kept["events"] if event["topic"].startswith(f"{name}.")]
     for event in events:
         for part in ("key", "value"):
@@ -300,4 +305,4 @@ def fixture(name: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    write_fixture(record(), FIXTURE)

@@ -16,7 +16,7 @@ import pytest
 
 from ottla.client.values import TopicPartition
 from ottla.connect import schema as schemas
-from ottla.connect.errors import ConfigError, DataError
+from ottla.connect.errors import ConfigError, DataError, RetriableError
 from ottla.connect.lakes.delta import DeltaSink
 from ottla.connect.lakes.files import FilesSink
 from ottla.connect.lakes.iceberg import IcebergSink
@@ -223,3 +223,19 @@ def test_schemas_that_do_not_fit_together_are_refused():
     other = schemas.struct(None, {"id": schemas.string()})
     with pytest.raises(DataError, match="do not fit together"):
         one_table([a_record(0, {"id": 1}), a_record(1, {"id": "x"}, schema=other)], with_position=False)
+
+
+def test_two_writers_of_a_folder_do_not_write_at_once(tmp_path):
+    """A worker that was thought dead: it holds the lock, or finds what its successor has written."""
+    lake = Files(str(tmp_path), {}, None)
+    where = TopicPartition("visits", 0)
+    slow, successor = lake.sink(), lake.sink()
+    assert slow.positions([where]) == {}
+    with pytest.raises(RetriableError, match="another worker writes to"):
+        successor.positions([where])
+    assert successor.positions([TopicPartition("visits", 1)]) == {}  # others are free
+    del slow  # without close, as when its process dies
+    assert successor.positions([where]) == {}
+    successor.write(SinkBatch(where, lambda: [a_record(0, {"id": 1, "name": "a"})], 0, 1, None))
+    successor.commit({where: 1})
+    assert lake.sink().positions([where]) == {where: 1}

@@ -1,12 +1,12 @@
 """Change capture killed in every way: no change is lost, none comes twice, and each key's changes are in order.
 
-    python -m tests.soak.cdc [--changes 1000000] [--kills 30] [--seed N] [--runner process]
+    python -m tests.soak.cdc [--changes 1000000] [--kills 30] [--seed N] [--runner process] [--database mariadb]
 
-A writer changes two tables of PostgreSQL, in transactions, while their snapshot is still being read; columns are added.
-A worker of Connect captures the tables into topics, and upserts the topics into tables of another database. Database,
-worker and broker get SIGKILL at random moments. At the end every event is read: each row has a version that grows by
-one with each change, so a lost, a double or a disordered event shows; and the copied tables are compared with the
-first ones.
+A writer changes two tables of PostgreSQL (or MariaDB), in transactions, while their snapshot is still being read;
+columns are added. A worker of Connect captures the tables into topics, and upserts the topics into tables of another
+database. Database, worker and broker get SIGKILL at random moments. At the end every event is read: each row has a
+version that grows by one with each change, so a lost, a double or a disordered event shows; and the copied tables are
+compared with the first ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from ottla.client import Consumer
 from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
-from tests.connect.databases import Postgres
+from tests.connect.databases import MariaDb, Postgres
 from tests.oracle.ottla import Ottla
 from tests.oracle.process import SCRIPT
 
@@ -155,7 +155,9 @@ class Writer:
 class Worker:
     """`ottla connect` as a process, with the capture and the sink."""
 
-    def __init__(self, folder: Path, broker: Ottla, server: Postgres, runner: str) -> None:
+    def __init__(
+        self, folder: Path, broker: Ottla, connectors: dict[str, dict[str, str]], runner: str
+    ) -> None:
         self._command = [sys.executable, str(SCRIPT), "connect", str(folder / "worker.properties")]
         properties = {
             "bootstrap.servers": broker.bootstrap,
@@ -166,7 +168,7 @@ class Worker:
         }
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
         (folder / "worker.properties").write_text(text)
-        for name, config in _connectors(server).items():
+        for name, config in connectors.items():
             path = folder / f"{name}.json"
             path.write_text(json.dumps({"name": name, "config": config}))
             self._command.append(str(path))
@@ -228,8 +230,8 @@ def _connectors(server: Postgres) -> dict[str, dict[str, str]]:
 class Audit:
     """Reads every event, and compares each with the one before of its key."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, report: Report, prefix: str = "clinic.public") -> None:
+        self._report, self._prefix = report, prefix
         self._versions: dict[tuple[str, str], int] = {}
         self._present: set[tuple[str, str]] = set()
 
@@ -241,7 +243,7 @@ class Audit:
         )  # fmt: skip
         quiet_since = time.monotonic()
         with consumer:
-            consumer.subscribe([f"clinic.public.{table}" for table in TABLES])
+            consumer.subscribe([f"{self._prefix}.{table}" for table in TABLES])
             while time.monotonic() - quiet_since < (5 if not self._behind(truth) else 60):
                 records = consumer.poll(1.0)
                 for record in records:
@@ -295,15 +297,28 @@ class Audit:
             self._report.failures.append(what)
 
 
-def compare(server: Postgres, report: Report, deadline_s: float) -> None:
-    """The copied tables become equal to the captured ones."""
-    deadline = time.monotonic() + deadline_s
+def compare(server: Postgres, report: Report, patience_s: float) -> None:
+    """The copied tables become equal to the captured ones; waits as long as the sink goes on."""
+    written, deadline = -1, 0.0
     while True:
         different = sum(_different(server, table) for table in TABLES)
+        now_written = _written(server)
+        if now_written != written:
+            written, deadline = now_written, time.monotonic() + patience_s
         if not different or time.monotonic() > deadline:
             report.different_rows = different
             return
         time.sleep(1)
+
+
+def _written(server: Postgres) -> int:
+    """How many records the sink has behind it."""
+    try:
+        return int(
+            server.execute("SELECT sum(position) FROM ottla_connect_positions", database="copy")[0][0] or 0
+        )
+    except psycopg.Error:
+        return 0
 
 
 def _different(server: Postgres, table: str) -> int:
@@ -328,41 +343,71 @@ def run(
         writer.prepare()
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics([NewTopic(f"clinic.public.{table}", 3, 1) for table in TABLES])
-        worker = Worker(Path(folder), broker, server, runner)
-        worker.start()
-        stopped = threading.Event()
-        failed: list[BaseException] = []
+        worker = Worker(Path(folder), broker, _connectors(server), runner)
+        run_parts(
+            (server, broker, worker),
+            writer,
+            report,
+            Plan(changes, kills, seed),
+            lambda: _until_slot(server),
+            lambda: compare(server, report, 120),
+            Audit(report),
+            say,
+        )
+    return report
 
-        def write() -> None:
-            try:
-                _until_slot(server)
-                writer.change(changes)
-            except BaseException as error:
-                failed.append(error)
-            finally:
-                stopped.set()
 
-        writing = threading.Thread(target=write)
-        writing.start()
+class Plan(NamedTuple):
+    changes: int
+    kills: int
+    seed: int
+
+
+def run_parts(
+    parts: tuple[Postgres | MariaDb, Ottla, Worker],
+    writer: Any,
+    report: Report,
+    plan: Plan,
+    until_begun: Callable[[], None],
+    compared: Callable[[], None],
+    audit: Audit,
+    say: Callable[[str], None],
+) -> None:
+    """Changes and kills at once; then everything is read and compared."""
+    _, broker, worker = parts
+    worker.start()
+    stopped = threading.Event()
+    failed: list[BaseException] = []
+
+    def write() -> None:
         try:
-            _kill_all_the_while(
-                kills, changes, report, (server, broker, worker), stopped, random.Random(seed + 1), say
-            )
-            writing.join()
-            if failed:
-                raise failed[0]
-            worker.revive()
-            say(f"{report.changes} changes written")
-            Audit(report).read(broker.bootstrap, writer)
-            say(f"{report.events} events read, {report.lost_or_double} wrong")
-            compare(server, report, 120)
+            until_begun()
+            writer.change(plan.changes)
+        except BaseException as error:
+            failed.append(error)
         finally:
             stopped.set()
-            writing.join()
-            worker.kill()
-            if not report.is_clean:
-                report.failures.append(worker.log.read_text(errors="replace")[-3000:])
-    return report
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        _kill_all_the_while(
+            plan.kills, plan.changes, report, parts, stopped, random.Random(plan.seed + 1), say
+        )
+        writing.join()
+        if failed:
+            raise failed[0]
+        worker.revive()
+        say(f"{report.changes} changes written")
+        audit.read(broker.bootstrap, writer)
+        say(f"{report.events} events read, {report.lost_or_double} wrong")
+        compared()
+    finally:
+        stopped.set()
+        writing.join()
+        worker.kill()
+        if not report.is_clean:
+            report.failures.append(worker.log.read_text(errors="replace")[-3000:])
 
 
 def _until_slot(server: Postgres) -> None:
@@ -380,7 +425,7 @@ def _kill_all_the_while(
     kills: int,
     changes: int,
     report: Report,
-    parts: tuple[Postgres, Ottla, Worker],
+    parts: tuple[Postgres | MariaDb, Ottla, Worker],
     stopped: threading.Event,
     chance: random.Random,
     say: Callable[[str], None],
@@ -408,8 +453,12 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=("process", "spark"), default="process")
+    parser.add_argument("--database", choices=("postgres", "mariadb"), default="postgres")
     options = parser.parse_args()
-    report = run(
+    act = run
+    if options.database == "mariadb":
+        from tests.soak.cdc_mariadb import run as act
+    report = act(
         options.changes, options.kills, options.seed, lambda line: print(line, flush=True), options.runner
     )
     print(report)

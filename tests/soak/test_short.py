@@ -142,6 +142,20 @@ def test_change_capture_and_its_tables_are_exact_under_kills() -> None:
     assert report.kills and report.events > 0
 
 
+def test_change_capture_from_mariadb_is_exact_under_kills() -> None:
+    pytest.importorskip("pymysql", reason="needs the extra mariadb")
+    pytest.importorskip("starlette", reason="needs the extra connect")
+    from tests.connect.databases import why_no_mariadb
+    from tests.soak import cdc_mariadb
+
+    reason = why_no_mariadb()
+    if reason:
+        pytest.skip(reason)
+    report = cdc_mariadb.run(1_500, 3, seed=1)
+    assert report.is_clean, report
+    assert report.kills and report.events > 0
+
+
 def test_a_record_that_a_share_group_accepted_does_not_come_again_after_kills() -> None:
     report = shares.run(kills=10, seed=1)
     assert report.is_clean, report

@@ -43,6 +43,18 @@ BUILT_IN = (
     ),
     _plugin(
         SOURCE,
+        "ottla.connect.mysql.source:MariaDbSource",
+        "io.debezium.connector.mariadb.MariaDbConnector",
+        "mariadb",
+    ),
+    _plugin(
+        SOURCE,
+        "ottla.connect.mysql.source:MySqlSource",
+        "io.debezium.connector.mysql.MySqlConnector",
+        "mysql",
+    ),
+    _plugin(
+        SOURCE,
         "ottla.connect.sql.source:SqlSource",
         "io.confluent.connect.jdbc.JdbcSourceConnector",
         "sql-source",

@@ -7,7 +7,7 @@ logical types hold `decimal.Decimal`, `datetime.date`, `datetime.time` (no zone)
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 from ottla.connect.errors import DataError, TimeOutOfRange
@@ -27,6 +27,7 @@ SCALE = "scale"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
+_ANY_LENGTH = Context(prec=MAX_PREC)
 _PYTHON: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(INTEGERS, (int,)),
     FLOAT32: (float,),
@@ -164,6 +165,11 @@ def decimal_bytes(value: Decimal, scale: int) -> bytes:
         )
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+def rescaled(value: Decimal, scale: int) -> Decimal:
+    """With as many digits behind the point; of any length, which the usual context has not."""
+    return value.quantize(Decimal(1).scaleb(-scale), context=_ANY_LENGTH)
 
 
 def decimal_from(stored: bytes, scale: int) -> Decimal:

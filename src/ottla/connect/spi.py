@@ -121,6 +121,11 @@ class Source:
     def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
         """Partitions and offsets whose transaction has ended. May be called late, twice, or not at all."""
 
+    def measures(self) -> Mapping[str, float]:
+        """For `/metrics` of the worker: numbers that the other side knows, as `slot_retained_bytes`. Asked of an object
+        of its own, beside the tasks."""
+        return {}
+
     def alter_offsets(self, offsets: Sequence[tuple[Json, Json | None]]) -> None:
         """Before offsets are changed or removed (None) by REST: raise `ConfigError` if they cannot be right."""
 

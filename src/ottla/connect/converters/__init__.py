@@ -1,6 +1,7 @@
 """Converters: values with schemas to the bytes of records, and back. Found by Kafka's class names."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Protocol
 
 from ottla.connect.errors import ConfigError
@@ -16,6 +17,11 @@ _PACKAGES = (
 _BASE = "org.apache.kafka.connect."
 JSON = f"{_BASE}json.JsonConverter"
 HEADER_ONLY = f"{_BASE}storage.SimpleHeaderConverter"
+_REGISTERED = {
+    "io.confluent.connect.avro.AvroConverter": "avro",
+    "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+    "io.confluent.connect.json.JsonSchemaConverter": "json_schema",
+}
 _NUMBERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
 NAMES = (
     *(f"{_BASE}converters.{name}Converter" for name in _NUMBERS),
@@ -57,7 +63,22 @@ def converter(class_name: str, settings: Mapping[str, Any], *, is_key: bool) -> 
         return primitive.BooleanConverter()
     if short in ("SimpleHeaderConverter", "Simple"):
         return headers.SimpleHeaderConverter()
+    for name, module in _REGISTERED.items():
+        if class_name in (name, name.rpartition(".")[2]):
+            return _registered(module, name.rpartition(".")[2], settings, is_key=is_key)
     raise ConfigError(
-        f"Class {class_name} could not be found. Converters here: JsonConverter, StringConverter, ByteArrayConverter, "
-        f"BooleanConverter, {', '.join(f'{name}Converter' for name in primitive.NUMBERS)}"
+        f"Class {class_name} could not be found. Converters here: JsonConverter, AvroConverter, ProtobufConverter, "
+        f"JsonSchemaConverter, StringConverter, ByteArrayConverter, BooleanConverter, "
+        f"{', '.join(f'{name}Converter' for name in primitive.NUMBERS)}"
     )
+
+
+def _registered(module: str, name: str, settings: Mapping[str, Any], *, is_key: bool) -> Converter:
+    try:
+        made = getattr(import_module(f"ottla.connect.converters.{module}"), name)
+    except ImportError as error:
+        raise ConfigError(
+            f"{name} needs the extra registry: pip install 'ottla[registry]' ({error})"
+        ) from error
+    used: Converter = made(settings, is_key=is_key)
+    return used

@@ -146,7 +146,7 @@ def _read_bytes(_: JsonReader, schema: Schema, told: Any) -> Any:
 def _decimal_bytes(schema: Schema, told: Any) -> bytes:
     scale = int((schema.parameters or {})[s.SCALE])
     value = Decimal(str(told))
-    return s.decimal_bytes(value.quantize(Decimal(1).scaleb(-scale)), scale)
+    return s.decimal_bytes(s.rescaled(value, scale), scale)
 
 
 def _read_array(self: JsonReader, schema: Schema, told: Any) -> Any:

@@ -2,16 +2,20 @@
 
 A file `TOPIC+PARTITION+BEGIN+END.parquet` holds the records from offset BEGIN up to END. Where a partition has come is
 the greatest END of its files: exactly once, without anything beside the files. Files appear whole: on a disk they are
-renamed into place, an object store shows none before it is complete.
+renamed into place, an object store shows none before it is complete. In a folder a step holds a lock from the moment it
+reads the position: a worker that was thought dead and writes late finds its successor's lock, or its files.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -44,11 +48,13 @@ class FilesSink(Sink):
         super().__init__(config)
         self._opened: tuple[Any, str] | None = None
         self._pending: list[tuple[TopicPartition, pa.Table, int, int]] = []
+        self._locks: list[_Lock] = []
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        self._pending = []
+        self.rollback()
         known = {}
         for where in partitions:
+            self._lock(where)
             ends = [end for _, end in self._files(where)]
             if ends:
                 known[where] = max(ends)
@@ -62,10 +68,30 @@ class FilesSink(Sink):
         """One file for each partition, so that it is there or not."""
         for where, table, begin, end in self._pending:
             self._store(where, table, begin, end)
-        self._pending = []
+        self.rollback()
 
     def rollback(self) -> None:
         self._pending = []
+        while self._locks:
+            self._locks.pop().close()
+
+    def close(self) -> None:
+        self.rollback()
+
+    def _lock(self, where: TopicPartition) -> None:
+        """Until the step ends, or its process."""
+        if not self._is_local:
+            return
+        folder = self._folder(self._filesystem()[1], where)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._locks.append(_Lock(f"{folder}/.lock"))
+        except BlockingIOError:
+            raise RetriableError(
+                f"another worker writes to {folder}; if two connectors have the same path, give each its own"
+            ) from None
+        except OSError as error:
+            raise RetriableError(f"cannot write to {self.config['path']}: {error}") from error
 
     def forget(self, partitions: Sequence[TopicPartition] | None) -> None:
         raise ConfigError(
@@ -134,6 +160,26 @@ class FilesSink(Sink):
         if endpoint and endpoint.startswith("http://"):
             options |= {"endpoint_override": endpoint.removeprefix("http://"), "scheme": "http"}
         return {name: value for name, value in options.items() if value is not None}
+
+
+class _Lock:
+    """Held while it is open; a sink may be dropped without `close`, and gives it up then."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from ottla.connect.converters.json import JsonConverter
 from ottla.connect.debezium import READ, TRUNCATED, heartbeat
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.postgres import catalog, slot
-from ottla.connect.postgres.catalog import Connection, Selection
+from ottla.connect.postgres.catalog import Connection
 from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
 from ottla.connect.postgres.encoding import EncodingTranslator, TableEncoder
 from ottla.connect.postgres.pgoutput import CHANGE_KINDS, CHANGES, PASSED, Message, Relation, decode
@@ -32,6 +32,7 @@ from ottla.connect.postgres.slot import Slot, SlotState
 from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, NotVisibleYet, read_chunk
 from ottla.connect.postgres.tables import CapturedTable, described_by
 from ottla.connect.postgres.values import Modes
+from ottla.connect.selection import Selection
 from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
 from ottla.connect.tasks.conversion import Converters
 from ottla.connect.transforms import Transforms
@@ -119,6 +120,19 @@ class PostgresSource(Source):
         """For watching: how much log the server keeps for the slot, and how far the slot is behind."""
         with self._connected() as connection:
             return self._slot.state(connection)
+
+    def measures(self) -> Mapping[str, float]:
+        state = self.slot_state()
+        if state is None:
+            return {"slot_present": 0}
+        known = {
+            "slot_present": 1,
+            "slot_lost": int(state.wal_status == "lost"),
+            "slot_retained_bytes": state.retained_bytes,
+            "slot_behind_bytes": state.behind_bytes,
+            "slot_safe_bytes": state.safe_bytes,
+        }
+        return {name: value for name, value in known.items() if value is not None}
 
     def close(self) -> None:
         if self._connection is not None:

@@ -152,7 +152,7 @@ def _decimal(schema: Schema, scale: int) -> Codec:
     step = Decimal(1).scaleb(-scale)
     return Codec(
         schema,
-        lambda text: None if text in _NOT_NUMBERS else Decimal(text).quantize(step),
+        lambda text: None if text in _NOT_NUMBERS else schemas.rescaled(Decimal(text), scale),
         None,
         step * 0,
         is_plain_decimal=True,
@@ -185,9 +185,10 @@ def _money(_modifier: int, modes: Modes) -> Codec:
         return Codec(schemas.string(), lambda text: str(_money_amount(text)), None, "")
     if modes.decimals == "double":
         return Codec(Schema(schemas.FLOAT64), lambda text: float(_money_amount(text)), None, 0.0)
-    step = Decimal(1).scaleb(-modes.money_digits)
+    digits = modes.money_digits
+    zero = schemas.rescaled(Decimal(0), digits)
     return Codec(
-        schemas.decimal(modes.money_digits), lambda text: _money_amount(text).quantize(step), None, step * 0
+        schemas.decimal(digits), lambda text: schemas.rescaled(_money_amount(text), digits), None, zero
     )
 
 

@@ -16,6 +16,7 @@ from ottla.connect import plugins
 from ottla.connect.errors import ConnectError
 from ottla.connect.rest import loggers
 from ottla.connect.rest.bodies import create_request, mapping, offset_changes, strings
+from ottla.connect.rest.metrics import Metrics
 from ottla.connect.store.statuses import VERSION
 from ottla.connect.worker.herder import Herder
 from ottla.connect.worker.refusals import Refusal, bad_request, not_found
@@ -32,6 +33,10 @@ class Answered:
 
     def __init__(self, code: int, body: Any = None, location: str | None = None) -> None:
         self.code, self.body, self.location = code, body, location
+
+
+class Page(Answered):
+    """A text, as it is."""
 
 
 def app(herder: Herder) -> Starlette:
@@ -63,6 +68,8 @@ def _response(told: Answered) -> Response:
     headers = {"Location": told.location} if told.location else None
     if told.body is None:
         return Response(status_code=told.code, headers=headers)
+    if isinstance(told, Page):
+        return Response(told.body, told.code, media_type="text/plain; version=0.0.4; charset=utf-8")
     body = json.dumps(told.body, separators=(",", ":"), ensure_ascii=False).encode()
     return Response(body, told.code, headers, media_type="application/json")
 
@@ -85,12 +92,13 @@ class Handlers:
     def __init__(self, herder: Herder) -> None:
         self._herder = herder
         self._cluster_id: str | None = None
+        self._metrics = Metrics(herder)
 
     def table(self) -> list[tuple[str, str, Handler]]:
         one = "/connectors/{name}"
         task = one + "/tasks/{task:int}"
         return [
-            ("GET", "/", self.root), ("GET", "/health", self.health),
+            ("GET", "/", self.root), ("GET", "/health", self.health), ("GET", "/metrics", self.metrics),
             ("GET", "/connectors", self.connectors), ("POST", "/connectors", self.create),
             ("GET", one, self.info), ("DELETE", one, self.delete),
             ("GET", one + "/config", self.config), ("PUT", one + "/config", self.put),
@@ -115,6 +123,9 @@ class Handlers:
         if self._cluster_id is None:
             self._cluster_id = self._herder.cluster_id()
         return {"version": VERSION, "commit": COMMIT, "kafka_cluster_id": self._cluster_id}
+
+    def metrics(self, request: Request, data: bytes) -> Any:
+        return Page(200, self._metrics.page())
 
     def health(self, request: Request, data: bytes) -> Any:
         return {

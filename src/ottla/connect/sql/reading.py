@@ -105,7 +105,7 @@ def value_of(schema: Schema, value: Any) -> Any:
         case schemas.TIME:
             return (datetime.min + value).time() if isinstance(value, timedelta) else value
         case schemas.DECIMAL:
-            return Decimal(value).quantize(Decimal(1).scaleb(-int((schema.parameters or {})[schemas.SCALE])))
+            return schemas.rescaled(Decimal(value), int((schema.parameters or {})[schemas.SCALE]))
         case schemas.BYTES:
             return bytes(value)
         case schemas.STRING:

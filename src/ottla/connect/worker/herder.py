@@ -154,7 +154,7 @@ class Herder:
     # -- offsets -------------------------------------------------------------------------------------
 
     def offsets(self, name: str) -> dict[str, Any]:
-        return {"offsets": self._changes.read(self._spec(name))}
+        return {"offsets": self._changes.read(self.spec(name))}
 
     def alter_offsets(self, name: str, offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
         with self._lock:
@@ -168,7 +168,7 @@ class Herder:
             return self._changes.reset(self._stopped(name))
 
     def _stopped(self, name: str) -> Spec:
-        spec = self._spec(name)
+        spec = self.spec(name)
         if self.state.target(name) != STOPPED:
             raise bad_request(
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
@@ -202,7 +202,7 @@ class Herder:
         """Tasks of a Java worker that may still run somewhere: their transactional ids are numbered as ours, but by
         task, so a lane of ours would not meet them."""
         try:
-            spec = self._spec(name)
+            spec = self.spec(name)
             if spec.kind == "source":
                 fence(spec, range(len(self.state.tasks.get(name, []))))
         except (ConnectError, OttlaError) as error:
@@ -254,7 +254,7 @@ class Herder:
             self._show(name, "STOPPED")
 
     def _start(self, name: str) -> None:
-        spec = self._spec(name)
+        spec = self.spec(name)
         spec.check()
         count = self._plan_tasks(name, task_count)
         running = Supervision(spec, count, self._runner, self.statuses, self._worker_id, self._pauses)
@@ -263,7 +263,7 @@ class Herder:
 
     def _plan_tasks(self, name: str, count_of: Callable[[Spec], int]) -> int:
         """As many task configs as there are to be, in the topic as Java has them."""
-        spec = self._spec(name)
+        spec = self.spec(name)
         count = count_of(spec)
         task = {**self.state.connectors[name], "task.class": _task_class(spec)}
         if self.state.tasks.get(name) != [task] * count:
@@ -280,7 +280,7 @@ class Herder:
         self.statuses.set_connector(name, status)
         self.statuses.set_tasks(name, dict.fromkeys(range(len(self.state.tasks.get(name, []))), status))
 
-    def _spec(self, name: str) -> Spec:
+    def spec(self, name: str) -> Spec:
         if name not in self.state.connectors:
             raise no_connector(name)
         return Spec(name, self.state.connectors[name], self.settings.plain)
