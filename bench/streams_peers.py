@@ -39,9 +39,9 @@ from tests.oracle.ottla import Ottla
 
 KEYS, WORDS, PIECE = 100_000, 10_000, 100_000
 SKIPPED = 0.2  # of the records: start and warm-up
-STILL_S = 2.0  # without a commit for so long, everything is done
+STILL_S = 1.0  # without a commit for so long, everything is done
 STUCK_S = 300
-LATENCY_S, WARM_UP_S, EVERY_S = 15, 5, 0.005
+LATENCY_S, WARM_UP_S, EVERY_S = 10, 4, 0.005
 QUIX_PYTHON = (
     "QUIX_PYTHON"  # a Python that has quixstreams, which wants an older confluent-kafka than the tests
 )
@@ -59,10 +59,10 @@ class Work(NamedTuple):
 
 
 WORKS = {
-    "count": Work({OURS: 8_000_000, PIPELINES: 8_000_000, JAVA: 1_000_000, QUIX: 150_000}, ">= 8 x, >= 40 x"),
-    "words": Work({OURS: 2_000_000, JAVA: 300_000}, ">= 5 x"),
-    "join": Work({OURS: 4_000_000, JAVA: 1_000_000}, ">= 5 x"),
-    "aggregate": Work({OURS: 3_000_000, JAVA: 1_000_000}, ">= 1 x"),
+    "count": Work({OURS: 6_000_000, PIPELINES: 6_000_000, JAVA: 1_000_000, QUIX: 150_000}, ">= 8 x, >= 40 x"),
+    "words": Work({OURS: 1_500_000, JAVA: 200_000}, ">= 5 x"),
+    "join": Work({OURS: 2_000_000, JAVA: 600_000}, ">= 5 x"),
+    "aggregate": Work({OURS: 2_000_000, JAVA: 600_000}, ">= 1 x"),
 }
 
 # -- our programs, and the others' ---------------------------------------------------------------------------
