@@ -70,7 +70,7 @@ def peer_main(bootstrap: str, name: str, folder: str, guarantee: str) -> None:
     import ottla.spark
     from ottla import pipelines
 
-    operator = _Factory(f"{name}-out")
+    operator = Factory(f"{name}-out")
     stage = Stage(
         "count",
         inputs=(f"{name}-in",),
@@ -86,7 +86,7 @@ def peer_main(bootstrap: str, name: str, folder: str, guarantee: str) -> None:
     pipelines.run(chosen, spark)
 
 
-class _Factory:
+class Factory:
     def __init__(self, out: str) -> None:
         self._out = out
 

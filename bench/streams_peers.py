@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -124,10 +125,10 @@ PEERS: dict[str, Callable[[str, str, str, Path], list[str]]] = {
 }
 
 
-def peer_main(work: str, bootstrap: str, name: str, folder: str) -> None:
+def peer_main(work: str, bootstrap: str, name: str, folder: str, master: str = "") -> None:
     import ottla.spark
 
-    spark = ottla.spark.session("bench", cores=2)
+    spark = ottla.spark.session("bench", cores=2, settings={"spark.master": master} if master else None)
     spark.sparkContext.setLogLevel("OFF")
     application(work, bootstrap, name).run(spark, state_dir=folder)
 
@@ -172,21 +173,34 @@ def rate(bootstrap: str, work: str, peer: str, records: int, number: int) -> flo
     """Committed records a second."""
     name = f"bench-{work}-{peer}-{number}"
     fill(bootstrap, work, name, records)
+    with started(work, peer, bootstrap, name) as alive:
+        return rate_of(bootstrap, name, records, alive)
+
+
+def rate_of(
+    bootstrap: str,
+    name: str,
+    records: int,
+    alive: Callable[[], bool],
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> float:
+    """Of a peer that was just started; `on_progress` is told which share of the input is read."""
     seen: list[tuple[float, int, int]] = []  # when, records of the input, positions of all topics
     deadline = time.monotonic() + STUCK_S
-    with started(work, peer, bootstrap, name) as alive, Admin(bootstrap_servers=bootstrap) as admin:
+    with Admin(bootstrap_servers=bootstrap) as admin:
         while not seen or seen[-1][1] < records or time.monotonic() - seen[-1][0] < STILL_S:
             if time.monotonic() > deadline or not alive():
-                raise RuntimeError(f"{peer} ended or is stuck at {seen[-1:]} of {records}")
+                raise RuntimeError(f"{name} ended or is stuck at {seen[-1:]} of {records}")
             offsets = admin.group_offsets(name)
             count = sum(at.offset for where, at in offsets.items() if where.topic == f"{name}-in")
             whole = sum(at.offset for at in offsets.values())
             if count and (not seen or whole > seen[-1][2]):
                 seen.append((time.monotonic(), count, whole))
+                on_progress(count / records)
             time.sleep(0.02)
     begun = next(at for at in seen if at[1] >= SKIPPED * records)
     if begun is seen[-1]:
-        raise RuntimeError(f"{peer} committed everything at once; more records are needed")
+        raise RuntimeError(f"{name} committed everything at once; more records are needed")
     return (records - begun[1]) / (seen[-1][0] - begun[0])
 
 
@@ -249,19 +263,20 @@ def compare(works: list[str], rounds: int, scale: float, write: bool) -> None:
     rows: list[tuple[str, ...]] = []
     with conditions.watched() as others:
         for work in works:
-            with Ottla() as broker:
-                rows += (
-                    _latency_rows(broker, rounds)
-                    if work == "latency"
-                    else [_row(broker, work, rounds, scale)]
-                )
+            try:
+                with Ottla() as broker:
+                    rows += _rows(broker, work, rounds, scale)
+            except RuntimeError as error:
+                print(f"{work}: {error}", file=sys.stderr, flush=True)
     print(f"others kept {others.cores:.2f} cores busy")
     print(document.table(_HEAD, rows))
     if write and scale >= 1 and conditions.may_write(others, rounds):
         document.write("streams", _INTRO.format(version=document.kafka_version()), _HEAD, rows)
 
 
-def _row(broker: Ottla, work: str, rounds: int, scale: float) -> tuple[str, ...]:
+def _rows(broker: Ottla, work: str, rounds: int, scale: float) -> list[tuple[str, ...]]:
+    if work == "latency":
+        return _latency_rows(broker, rounds)
     found: dict[str, list[float]] = {}
     for number in range(rounds):
         for peer, records in WORKS[work].records.items():
@@ -269,12 +284,8 @@ def _row(broker: Ottla, work: str, rounds: int, scale: float) -> tuple[str, ...]
             found.setdefault(peer, []).append(rate(broker.bootstrap, work, peer, records, number))
             told = f"{work}, {peer}, round {number + 1}: {found[peer][-1]:,.0f} records/s"
             print(told, file=sys.stderr, flush=True)
-    return _line(
-        work,
-        "records/s",
-        {peer: statistics.median(rates) for peer, rates in found.items()},
-        WORKS[work].target,
-    )
+    middle = {peer: statistics.median(rates) for peer, rates in found.items()}
+    return [_line(work, "records/s", middle, WORKS[work].target)]
 
 
 def _latency_rows(broker: Ottla, rounds: int) -> list[tuple[str, ...]]:
@@ -282,6 +293,8 @@ def _latency_rows(broker: Ottla, rounds: int) -> list[tuple[str, ...]]:
     for number in range(rounds):
         for peer, mine in ages.items():
             mine += latencies(broker.bootstrap, peer, number)
+            told = " / ".join(f"{percentile(mine, share):.0f}" for share in (0.5, 0.99))
+            print(f"latency, {peer}, round {number + 1}: {told} ms", file=sys.stderr, flush=True)
     return [
         _line(
             f"latency {word}",
@@ -308,11 +321,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--write", action="store_true", help="put the lines into docs/benchmarks.md")
-    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--peer", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
         peer_main(*options.peer)
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that peers and broker end too
         compare(options.works or names, options.rounds, options.scale, options.write)
     return 0
 

@@ -240,12 +240,20 @@ class StreamTask:
             if size > self._pipeline.bytes_max:
                 break
         else:
-            return Taken(_joined(batches, schema), {where: end for where, (_, end) in ranges.items()}, True)
+            ends = {where: end for where, (_, end) in ranges.items()}
+            return Taken(self._joined(batches, schema), ends, True)
         fetched.close()  # type: ignore[attr-defined]
         newest = pa.Table.from_batches(places).group_by("topic").aggregate([("offset", "max")]).to_pylist()
         reached = {row["topic"]: row["offset_max"] + 1 for row in newest}
         ends = {where: reached[where.topic] for where in ranges if where.topic in reached}
-        return Taken(_joined(batches, schema), ends, False)
+        return Taken(self._joined(batches, schema), ends, False)
+
+    def _joined(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(batches, schema)
+        if len(self._inputs) > 1 and len(pc.unique(rows["topic"])) > 1:
+            rows = merged(rows)
+        (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+        return joined
 
     def _run(self, rows: pa.RecordBatch, before: Commit, allowed_ms: int | None) -> Step:
         if self._operator is None:
@@ -305,14 +313,6 @@ class StreamTask:
             ages_ms=ages(rows, _now_ms()),
             shown=step.shown,
         )
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    rows = pa.Table.from_batches(batches, schema)
-    if len(pc.unique(rows["topic"])) > 1:
-        rows = merged(rows)
-    (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
-    return joined
 
 
 def schema_of(stage: Stage) -> pa.Schema:

@@ -78,7 +78,7 @@ class Pipeline:
     repartitions: tuple[Repartition, ...] = ()
     state_dir: str | None = None
     start: str = "earliest"
-    records_max: int = 250_000  # of one step
+    records_max: int = 500_000  # of one step
     bytes_max: int = 256 * 1024 * 1024  # of one step's records, about
     globals: "tuple[GlobalTable, ...]" = ()  # topics that every worker holds whole
     guarantee: str = EXACTLY_ONCE

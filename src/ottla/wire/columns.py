@@ -215,6 +215,11 @@ class _Columns:
 
 def _header_lists(rows: int, pieces: list[_Piece]) -> pa.Array:
     *_, count, key_bytes, value_bytes = _total(pieces)
+    if not count:  # nearly always: to walk over all records for nothing takes as long as to fill a column
+        none = pa.nulls(0, HEADERS.value_type)
+        return pa.Array.from_buffers(
+            HEADERS, rows, [None, pa.py_buffer(bytes(4 * (rows + 1)))], 0, children=[none]
+        )
     lists = _buffer(4 * (rows + 1))
     memoryview(lists)[:4] = memoryview(bytes(4)).cast("b")
     # How many values are null is not measured: -1 lets Arrow count when it is asked.
