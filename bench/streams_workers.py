@@ -1,6 +1,6 @@
 """Streams on Spark's own cluster: count per key with one and with two workers, and with one that is killed on the way.
 
-    python -m bench.streams_workers [--records 4000000]
+    python -m bench.streams_workers [--records 6000000]
 
 Master, workers, executors and broker share the machine: what is to be seen is that a second worker takes half of the
 stream tasks, and that nothing but time is lost with a worker. In the end the counts must be exact.
@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--records", type=int, default=6_000_000)
     options = parser.parse_args()
     records = max(PIECE, options.records // PIECE * PIECE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
