@@ -35,7 +35,7 @@ def run(monkeypatch: pytest.MonkeyPatch, rows: list[int], restarts_max: int) -> 
         return Running(pipeline, Query(next(left)), Path("stop"))
 
     monkeypatch.setattr(running, "start", start)
-    monkeypatch.setattr(running.time, "sleep", pauses.append)
+    monkeypatch.setattr("ottla.pipelines.running.time.sleep", pauses.append)
     with pytest.raises(PipelineError, match="the broker is away"):
         running.run(pipeline, restarts_max=restarts_max)
     assert next(left, None) is None, "it gave up before the last start"
