@@ -4,12 +4,14 @@
     python -m bench.homecare [--devices 10000 100000 1000000] [--scale 0.1]
 
 Throughput is of a pipeline that catches up with a topic that is full; latency is of one that keeps up with a small
-stream, from the event's own time to the commit of what came of it.
+stream, from the event's own time to the commit of what came of it. The driver's memory is that of the process that
+plans.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import threading
@@ -19,17 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import ottla.spark
-from bench.measure import Benchmark, Measured, Metric, Peer, Scale, percentile
+from bench.measure import Benchmark, Measured, Metric, Peer, Scale, memory_mb, percentile
 from ottla.homecare import topics
 from ottla.homecare.pipelines import NAMES, stage
 from ottla.homecare.simulator import simulate
 from ottla.homecare.stream import Settings, run
 from ottla.homecare.world import Plan
+from tests.soak.processes import descendants
 
 _TARGETS = {"technician": ">= 1,000,000", "nurse": ">= 500,000", "billing": ">= 200,000"}
 _LATENCY_S = 20
 _WARM_UP_S = 6.0
 _TIMEOUT_S = 240.0
+_DRIVER = b"python_streaming_source_runner"
 
 
 def _plan(devices: int, rows: int) -> Plan:
@@ -63,20 +67,27 @@ def throughput(devices: int) -> Callable[[Peer, Scale], Measured]:
                     if topic != topics.ROSTER
                 )
                 metric = Metric(f"home care: {name}, {devices:,} devices", "events/s", target=_TARGETS[name])
-                found[metric] = _caught_up(server.bootstrap, name, world.plan, count, count // 5)
+                found[metric], memory = _caught_up(server.bootstrap, name, world.plan, count, count // 5)
+                driver = Metric(
+                    f"home care: {name}, driver's memory, {devices:,} devices", "MB", better="lower"
+                )
+                found[driver] = memory
         return found
 
     return measure
 
 
-def _caught_up(bootstrap: str, name: str, plan: Plan, count: int, rows_max: int) -> float:
-    """Events a second between the end of the first micro-batch, which warms up, and that of the last."""
+def _caught_up(bootstrap: str, name: str, plan: Plan, count: int, rows_max: int) -> tuple[float, float]:
+    """Events a second between the end of the first micro-batch, which warms up, and that of the last; and the most
+    memory of the driver."""
     told: list[tuple[float, int]] = []
+    memory = [0.0]
     over = threading.Event()
 
     def report(said: dict[str, Any]) -> None:
         if said.get("rows"):
             told.append((time.perf_counter(), said["rows"]))
+            memory.append(_driver_memory_mb())
             if sum(rows for _, rows in told) >= count:
                 over.set()
 
@@ -85,7 +96,19 @@ def _caught_up(bootstrap: str, name: str, plan: Plan, count: int, rows_max: int)
         raise RuntimeError(f"{name}: only {len(told)} micro-batches; more rows are needed to measure")
     rate = sum(rows for _, rows in told[1:]) / (told[-1][0] - told[0][0])
     print(f"{name}, {plan.devices:,} devices: {rate:,.0f} a second", file=sys.stderr, flush=True)
-    return rate
+    return rate, max(memory)
+
+
+def _driver_memory_mb() -> float:
+    """Of the process in which Spark keeps the pipeline's source."""
+    return max(
+        (
+            memory_mb(pid)
+            for pid in descendants(os.getpid())
+            if _DRIVER in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ),
+        default=0.0,
+    )
 
 
 def latency(devices: int, messages_s: int = 5_000) -> Callable[[Peer, Scale], Measured]:

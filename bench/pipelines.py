@@ -1,12 +1,11 @@
-"""Count per key, exactly once: `ottla.pipelines` on Spark beside Kafka Streams (Java) and Quix Streams, in one run.
+"""Count per key, exactly once, with `ottla.pipelines` on Spark: how the rate grows with the number of keys.
 
-    python -m bench.pipelines [--scale 1.0] [--keys 100000] [--rounds 3] [--only ottla streams quix]
-    python -m bench.pipelines --growth docs/pipelines-growth.png      # ottla alone, 10 thousand to 10 million keys
+    python -m bench.pipelines [--scale 1.0] [--keys 10000 1000000] [--picture docs/pipelines-growth.png]
+    python -m bench.pipelines --guarantee at_least_once       # what transactions cost
 
-Every peer reads a topic of its own that is full already (100 bytes a record, 4 partitions), on one Ottla broker, and
-writes each new count to a result topic. The rate is taken from the committed positions of its group, between 20 % and
-the end: what is committed is done. Quix needs `QUIX_PYTHON=` a Python of its own with quixstreams, the plot
-needs matplotlib.
+The topic is full already (100 bytes a record, 4 partitions). The rate is taken from the committed positions, between
+20 % and the end: what is committed is done. The picture needs matplotlib. bench.streams_peers compares
+with others.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,23 +26,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench import conditions
 from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.client.columnar import ColumnarProducer
 from ottla.pipelines import Operator, Pipeline, Stage, Step, StoreSpec
-from tests.oracle import programs
+from ottla.pipelines.topology import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.oracle.ottla import Ottla
 
 PARTITIONS, VALUE = 4, b"x" * 84
-RECORDS = {"ottla": 8_000_000, "streams": 1_000_000, "quix": 150_000}
-TARGETS = {"streams": 8, "quix": 40}
+RECORDS = 8_000_000
 _ROOT = Path(__file__).parents[1]
 _SKIPPED = 0.2  # of the records: start and warm-up
 _STUCK_S = 300
-QUIX_PYTHON = (
-    "QUIX_PYTHON"  # a Python that has quixstreams, which wants an older confluent-kafka than the tests
-)
 
 
 class Count(Operator):
@@ -65,49 +59,18 @@ def _longs(numbers: Any) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(8), len(numbers), [None, data]).cast(pa.binary())
 
 
-# -- the peers: each starts a process and is killed when its rate is known -------------------------------
+# -- the process that is measured, and killed when its rate is known ----------------------------------------
 
 
-def ottla(bootstrap: str, name: str, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "bench.pipelines", "--peer", bootstrap, name, str(folder)]
+def peer_command(bootstrap: str, name: str, folder: Path, guarantee: str = EXACTLY_ONCE) -> list[str]:
+    return [sys.executable, "-m", "bench.pipelines", "--peer", bootstrap, name, str(folder), guarantee]
 
 
-def streams(bootstrap: str, name: str, folder: Path) -> list[str]:
-    plain = programs.command("CountPerKey", bootstrap, name, f"{name}-in", f"{name}-out", str(folder), "2")
-    class_path = plain[plain.index("-cp") :]
-    # As an operator would run it: both compilers, the default collector, room for RocksDB.
-    return [plain[0], "-Xmx1g", "-Dlog4j2.level=OFF", *class_path]
-
-
-def quix(bootstrap: str, name: str, folder: Path) -> list[str]:
-    program = f"""
-from quixstreams import Application
-app = Application(broker_address={bootstrap!r}, consumer_group={name!r}, auto_offset_reset="earliest",
-    processing_guarantee="exactly-once", commit_interval=0.5, state_dir={str(folder)!r}, loglevel="ERROR")
-def count(value, state):
-    seen = state.get("n", 0) + 1
-    state.set("n", seen)
-    return seen
-source = app.topic("{name}-in", key_deserializer="bytes", value_deserializer="bytes")
-result = app.topic("{name}-out", key_serializer="bytes", value_serializer="int")
-app.dataframe(source).apply(count, stateful=True).to_topic(result)
-app.run()
-"""
-    return [os.environ.get(QUIX_PYTHON, sys.executable), "-c", program]
-
-
-PEERS: dict[str, Callable[[str, str, Path], list[str]]] = {
-    "ottla": ottla,
-    "streams": streams,
-    "quix": quix,
-}
-
-
-def peer_main(bootstrap: str, name: str, folder: str) -> None:
+def peer_main(bootstrap: str, name: str, folder: str, guarantee: str) -> None:
     import ottla.spark
     from ottla import pipelines
 
-    operator = _Factory(f"{name}-out")
+    operator = Factory(f"{name}-out")
     stage = Stage(
         "count",
         inputs=(f"{name}-in",),
@@ -116,13 +79,14 @@ def peer_main(bootstrap: str, name: str, folder: str) -> None:
         outputs=(f"{name}-out",),
         columns=("key",),
     )
-    chosen = Pipeline(name, (stage,), {"bootstrap.servers": bootstrap}, state_dir=folder)
+    client = {"bootstrap.servers": bootstrap}
+    chosen = Pipeline(name, (stage,), client, state_dir=folder, guarantee=guarantee)
     spark = ottla.spark.session("bench", cores=2)
     spark.sparkContext.setLogLevel("OFF")
     pipelines.run(chosen, spark)
 
 
-class _Factory:
+class Factory:
     def __init__(self, out: str) -> None:
         self._out = out
 
@@ -161,20 +125,20 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def rate(bootstrap: str, peer: str, records: int, keys: int, number: int) -> float:
+def rate(bootstrap: str, records: int, keys: int, number: int, guarantee: str) -> float:
     """Committed records a second."""
-    name = f"bench-{peer}-{keys}-{number}"
+    name = f"bench-{keys}-{number}"
     fill(bootstrap, name, records, keys)
     seen: list[tuple[float, int]] = []
     deadline = time.monotonic() + _STUCK_S
     with (
         tempfile.TemporaryDirectory(prefix="ottla-bench-pipelines-", ignore_cleanup_errors=True) as folder,
         Admin(bootstrap_servers=bootstrap) as admin,
-        running(PEERS[peer](bootstrap, name, Path(folder))) as process,
+        running(peer_command(bootstrap, name, Path(folder), guarantee)) as process,
     ):
         while not seen or seen[-1][1] < records:
             if time.monotonic() > deadline or process.poll() is not None:
-                raise RuntimeError(f"{peer} ended or is stuck at {seen[-1:]} of {records}")
+                raise RuntimeError(f"the pipeline ended or is stuck at {seen[-1:]} of {records}")
             offsets = admin.group_offsets(name)
             count = sum(at.offset for where, at in offsets.items() if where.topic == f"{name}-in")
             if count and (not seen or count > seen[-1][1]):
@@ -182,41 +146,28 @@ def rate(bootstrap: str, peer: str, records: int, keys: int, number: int) -> flo
             time.sleep(0.02)
     begun = next(at for at in seen if at[1] >= _SKIPPED * records)
     if begun is seen[-1]:
-        raise RuntimeError(f"{peer} committed everything at once; more records are needed")
+        raise RuntimeError("everything was committed at once; more records are needed")
     return (seen[-1][1] - begun[1]) / (seen[-1][0] - begun[0])
 
 
-def compare(peers: list[str], scale: float, keys: int, rounds: int) -> None:
-    found: dict[str, list[float]] = {peer: [] for peer in peers}
-    with conditions.watched() as others, Ottla() as broker:
-        for number in range(rounds):
-            for peer in peers:
-                figure = rate(broker.bootstrap, peer, int(RECORDS[peer] * scale), keys, number)
-                found[peer].append(figure)
-                print(f"{peer}, round {number + 1}: {figure:,.0f} records/s", file=sys.stderr, flush=True)
-    middle = {peer: statistics.median(figures) for peer, figures in found.items()}
-    print(f"count per key, {keys:,} keys, exactly once; others kept {others.cores:.1f} cores busy")
-    print("| peer | records/s | ottla is | goal |")
-    print("|---|---|---|---|")
-    for peer, figure in middle.items():
-        ratio = f"{middle['ottla'] / figure:.1f} x" if "ottla" in middle and peer != "ottla" else ""
-        goal = f">= {TARGETS[peer]} x" if peer in TARGETS else ""
-        print(f"| {peer} | {figure:,.0f} | {ratio} | {goal} |")
+def measure(sizes: list[int], scale: float, rounds: int, guarantee: str) -> list[float]:
+    """The middle rate for each number of keys."""
+    rates = []
+    for keys in sizes:
+        with Ottla() as broker:
+            records = max(int(RECORDS * scale), keys)
+            found = [rate(broker.bootstrap, records, keys, number, guarantee) for number in range(rounds)]
+        rates.append(statistics.median(found))
+        print(f"{keys:,} keys, {guarantee}: {rates[-1]:,.0f} records/s", flush=True)
+    return rates
 
 
-def growth(picture: str, scale: float) -> None:
-    """Ottla's rate from few keys to many, as a picture."""
+def draw(picture: str, sizes: list[int], rates: list[float]) -> None:
     import matplotlib  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    sizes = [10_000, 100_000, 1_000_000, 10_000_000]
-    rates = []
-    for keys in sizes:
-        with Ottla() as broker:
-            rates.append(rate(broker.bootstrap, "ottla", int(RECORDS["ottla"] * scale), keys, 0))
-        print(f"{keys:,} keys: {rates[-1]:,.0f} records/s", file=sys.stderr, flush=True)
     figure, axes = pyplot.subplots(figsize=(6, 3.5), dpi=110)
     axes.semilogx(sizes, [each / 1e6 for each in rates], marker="o")
     axes.set_ylim(0)
@@ -233,18 +184,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--growth", metavar="PNG")
-    parser.add_argument("--peer", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--guarantee", choices=[EXACTLY_ONCE, AT_LEAST_ONCE], default=EXACTLY_ONCE)
+    parser.add_argument("--picture", metavar="PNG")
+    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
         peer_main(*options.peer)
-    elif options.growth:
-        growth(options.growth, options.scale)
-    else:
-        compare(options.only, options.scale, options.keys, options.rounds)
+        return 0
+    rates = measure(options.keys, options.scale, options.rounds, options.guarantee)
+    if options.picture:
+        draw(options.picture, options.keys, rates)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Stream programs without Spark and broker: how many records a second their operators take in one process.
 
     python -m bench.streams [NAME ...] [--records 1000000] [--step 100000] [--keys 100000] [--profile]
+    python -m bench.streams --driver          # TestDriver: a record, and the first result in a new process
 
 Each program is compiled as for Spark; its stages are given batches as a worker fetches them. What is left out is the
 broker's share: fetching, writing, committing (bench.pipelines measures those). Seconds are those of the processor,
@@ -10,8 +11,12 @@ so that load of others matters less. `--profile` shows where they go.
 from __future__ import annotations
 
 import argparse
+import builtins
 import cProfile
 import pstats
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +27,7 @@ import pyarrow as pa
 from ottla.pipelines.operators import Step
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import TaskId, upstream_first
-from ottla.streams import App, avg, bytes_, col, count, int64, json, max, string, tumbling
+from ottla.streams import App, TestDriver, avg, bytes_, col, count, int64, json, max, string, tumbling
 from ottla.wire import columns
 
 PROGRAMS: dict[str, Callable[[App], None]] = {}
@@ -167,6 +172,44 @@ def measure(name: str, records: int, step: int, keys: int) -> tuple[float, float
     return records / took, written / took
 
 
+_FIRST = """
+import time
+begun = time.perf_counter(), time.process_time()
+from ottla.streams import App, TestDriver, int64, string
+app = App("words")
+words = app.stream("lines", value=string).flat_map_values(str.split, value=string)
+words.group_by(lambda key, word: word).count(name="counts").to_stream().to("out", value=int64)
+with TestDriver(app) as driver:
+    driver.input("lines").pipe("hello world hello")
+    assert driver.output("out").table() == {"hello": 2, "world": 1}
+print(1000 * (time.perf_counter() - begun[0]), 1000 * (time.process_time() - begun[1]))
+"""
+
+
+def measure_driver(rounds: int = 100, records: int = 50) -> float:
+    """Milliseconds of the processor that a record takes through a count: the median of many short runs."""
+    app = App("count")
+    app.stream("in", value=string).group_by_key().count(name="n").to_stream().to("out", value=int64)
+    figures = []
+    with TestDriver(app) as driver:
+        source = driver.input("in")
+        for _ in range(rounds):
+            begun = time.process_time()
+            for number in range(records):
+                source.pipe("x", key=f"k{number % 20}")
+            figures.append(1000 * (time.process_time() - begun) / records)
+    return statistics.median(figures[1:])
+
+
+def measure_first(rounds: int = 5) -> tuple[float, float]:
+    """Milliseconds from the import to the first result, on the clock and of the processor: the best of some."""
+    runs = [
+        subprocess.run([sys.executable, "-c", _FIRST], capture_output=True, check=True) for _ in range(rounds)
+    ]
+    figures = [tuple(map(float, run.stdout.split())) for run in runs]
+    return builtins.min(wall for wall, _ in figures), builtins.min(cpu for _, cpu in figures)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,7 +219,13 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=100_000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--driver", action="store_true", help="TestDriver alone")
     options: Any = parser.parse_args()
+    if options.driver:
+        print(f"a record through TestDriver: {measure_driver():.3f} ms of the processor (goal 0.3)")
+        wall, cpu = measure_first()
+        print(f"import to first result: {wall:.0f} ms, {cpu:.0f} of the processor (goal 100)")
+        return
     for name in options.names or PROGRAMS:
         arguments = name, options.records, options.step, options.keys
         if options.profile:

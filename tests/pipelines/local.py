@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from ottla.errors import OttlaError
 from ottla.pipelines import Operator, Pipeline, Stage, Step, StoreSpec
+from ottla.pipelines.cluster_log import ClusterLog, TransactionalLog
 from ottla.pipelines.driver import Driver
 from ottla.pipelines.planning import spread
 from ottla.pipelines.positions import Commit
@@ -40,8 +45,8 @@ class Copy(Operator):
         step.emit("by-value", pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
 
 
-def counting(broker: Broker, name: str = "count", **options: object) -> Pipeline:
-    client = {"bootstrap.servers": broker.bootstrap}
+def counting(broker: Broker | str, name: str = "count", **options: object) -> Pipeline:
+    client = {"bootstrap.servers": broker if isinstance(broker, str) else broker.bootstrap}
     stage = Stage("count", ("in",), Count, (COUNTS,), ("out",), clock="events")
     return Pipeline(name, (stage,), client, **options)  # type: ignore[arg-type]
 
@@ -104,6 +109,46 @@ def results(broker: Broker) -> dict[str, list[int]]:
     for record in broker.records("out"):
         found.setdefault(record.key.decode(), []).append(int(record.value))
     return found
+
+
+def fragile(
+    monkeypatch: pytest.MonkeyPatch,
+    chance: random.Random,
+    log: type[ClusterLog] = TransactionalLog,
+    share: float = 0.04,
+) -> list[str]:
+    """The log's calls fail now and then, before or behind what they do; the list of the failures."""
+    deaths: list[str] = []
+
+    def patched(name: str) -> Any:
+        plain = getattr(log, name)
+
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            if chance.random() < share:
+                deaths.append(name)
+                raise OttlaError("died before")
+            result = plain(self, *arguments, **named)
+            if chance.random() < share:
+                deaths.append(name)
+                raise OttlaError("died behind")
+            return result
+
+        return call
+
+    for name in ("take_over", "committed", "read", "write", "flush", "commit"):
+        monkeypatch.setattr(log, name, patched(name))
+    return deaths
+
+
+def drained(running: Query, chance: random.Random) -> None:
+    """Through all deaths of a fragile log; now and then with new workers."""
+    while True:
+        try:
+            return running.drain()
+        except OttlaError as error:
+            assert str(error).startswith("died"), error
+            if chance.random() < 0.5:
+                running.replace_workers()
 
 
 def after(seconds: float, call: object) -> threading.Timer:

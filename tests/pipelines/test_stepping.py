@@ -23,7 +23,7 @@ from ottla.pipelines.positions import read_commit
 from ottla.pipelines.state.spec import StoreChanged
 from ottla.pipelines.topology import TaskId
 from ottla.testing import Broker
-from tests.pipelines.local import COUNTS, Count, after, counting, query, results, send
+from tests.pipelines.local import COUNTS, Count, after, counting, drained, fragile, query, results, send
 
 
 @pytest.fixture
@@ -95,38 +95,12 @@ def test_a_step_that_did_not_commit_leaves_nothing(
 ) -> None:
     """Dies at a random place of the log's interface, before or behind the call; then another worker does it again."""
     chance = random.Random(5)
-    deaths = 0
-
-    def fragile(name: str) -> Any:
-        plain = getattr(cluster_log.ClusterLog, name)
-
-        def call(self: Any, *arguments: Any, **named: Any) -> Any:
-            nonlocal deaths
-            if chance.random() < 0.08:
-                deaths += 1
-                raise OttlaError("died before")
-            result = plain(self, *arguments, **named)
-            if chance.random() < 0.08:
-                deaths += 1
-                raise OttlaError("died behind")
-            return result
-
-        return call
-
-    for name in ("take_over", "committed", "read", "write", "flush", "commit"):
-        monkeypatch.setattr(cluster_log.ClusterLog, name, fragile(name))
+    deaths = fragile(monkeypatch, chance, share=0.08)
     with query(pipeline, workers=2) as running:
         for sent in batches(broker, 12):
-            while True:
-                try:
-                    running.drain()
-                    break
-                except OttlaError as error:
-                    assert str(error).startswith("died"), error
-                    if chance.random() < 0.5:
-                        running.replace_workers()
+            drained(running, chance)
             check(broker, sent)
-    assert deaths > 10
+    assert len(deaths) > 10
 
 
 def test_a_changelog_that_cannot_be_read_yet_is_waited_for(broker: Broker, pipeline: Pipeline) -> None:
@@ -192,7 +166,7 @@ def test_planted_a_stale_token_is_trusted(broker: Broker, monkeypatch: pytest.Mo
 def test_planted_restored_to_the_last_stable_offset(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stepping.StreamTask._restore_store
 
-    def to_stable(self: Any, name: str, known: int, end: Any) -> int:
+    def to_stable(self: Any, name: str, known: int, end: Any) -> tuple[int, int]:
         where = TopicPartition(self._pipeline.changelog(name), self.task.partition)
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             stable = admin.list_offsets({where: -1}, committed_only=True)[where].offset
@@ -213,7 +187,7 @@ def test_planted_restored_to_the_last_stable_offset(broker: Broker, monkeypatch:
 def test_planted_clean_before_the_transaction_has_ended(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = cluster_log.ClusterLog.commit
+    plain = cluster_log.TransactionalLog.commit
     failing = [True]
 
     def early(self: Any, offsets: Any, member: Any) -> None:
@@ -235,7 +209,7 @@ def test_planted_clean_before_the_transaction_has_ended(
         return begin(self, before)
 
     monkeypatch.setattr(stepping.StreamTask, "_restore", noted)
-    monkeypatch.setattr(cluster_log.ClusterLog, "commit", early)
+    monkeypatch.setattr(cluster_log.TransactionalLog, "commit", early)
     with query(counting(broker, state_dir=str(tmp_path))) as running:
         send(broker, ["a", "a"])
         with pytest.raises(OttlaError):

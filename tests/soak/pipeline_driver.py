@@ -1,6 +1,6 @@
 """A driver to be killed: counts words in two stages until it dies. Its workers die by themselves now and then.
 
-python -m tests.soak.pipeline_driver BOOTSTRAP FOLDER CHANCE [MASTER]
+python -m tests.soak.pipeline_driver BOOTSTRAP FOLDER CHANCE [MASTER [GUARANTEE]]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ottla import pipelines
 from ottla.pipelines import Operator, Pipeline, Repartition, Stage, Step, StoreSpec
+from ottla.pipelines.topology import EXACTLY_ONCE
 
 NAME, WORDS, COUNTS = "soak-count", "pipeline-words", "pipeline-counts"
 STORE = StoreSpec("counts", (("n", "int64"),))
@@ -46,12 +47,14 @@ class Count(Operator):
 def mortal(operator: Callable[[], Operator], chance: float) -> Operator:
     """In a worker: from now on it may die before, inside and after the commit of a step."""
     from ottla.client.exactly_once.owner import TransactionOwner
-    from ottla.pipelines.cluster_log import ClusterLog
+    from ottla.pipelines.cluster_log import PlainLog, TransactionalLog
 
     for home, name in (
-        (ClusterLog, "commit"),
-        (ClusterLog, "flush"),
+        (TransactionalLog, "commit"),
+        (TransactionalLog, "flush"),
         (TransactionOwner, "commit_transaction"),
+        (PlainLog, "commit"),
+        (PlainLog, "flush"),
     ):
         plain = getattr(home, name)
         if not hasattr(plain, "mortal"):
@@ -72,16 +75,17 @@ def _mortal(plain: Any, chance: float) -> Any:
     return call
 
 
-def pipeline(bootstrap: str, folder: str, chance: float) -> Pipeline:
+def pipeline(bootstrap: str, folder: str, chance: float, guarantee: str = EXACTLY_ONCE) -> Pipeline:
     stages = (
         Stage("spread", (WORDS,), partial(mortal, Spread, chance), outputs=("by-word",)),
         Stage("count", ("by-word",), partial(mortal, Count, chance), (STORE,), (COUNTS,)),
     )
     client = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 20_000}
-    return Pipeline(NAME, stages, client, (Repartition("by-word", 3),), state_dir=f"{folder}/state")
+    state, between = f"{folder}/state", (Repartition("by-word", 3),)
+    return Pipeline(NAME, stages, client, between, state_dir=state, guarantee=guarantee)
 
 
-def main(bootstrap: str, folder: str, chance: str, master: str = "") -> None:
+def main(bootstrap: str, folder: str, chance: str, master: str = "", guarantee: str = EXACTLY_ONCE) -> None:
     import ottla.spark
 
     settings = {"spark.master": master} if master else None
@@ -89,7 +93,7 @@ def main(bootstrap: str, folder: str, chance: str, master: str = "") -> None:
     spark.sparkContext.setLogLevel("OFF")
     print("ready", flush=True)
     pipelines.run(
-        pipeline(bootstrap, folder, float(chance)),
+        pipeline(bootstrap, folder, float(chance), guarantee),
         spark,
         restarts_max=1_000,
         tasks=random.randint(1, 3),

@@ -1,4 +1,4 @@
-"""Spark's own cluster manager: a master and two workers as processes."""
+"""Spark's own cluster manager: a master and some workers as processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
-def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
+def standalone(folder: Path, memory: str = "640m", workers: int = 2) -> Iterator[str]:
     """Gives the master's address. Each worker has a core and `memory` for executors."""
     import pyspark
 
@@ -41,7 +41,7 @@ def standalone(folder: Path, memory: str = "640m") -> Iterator[str]:
     master = f"spark://127.0.0.1:{port}"
     package = "org.apache.spark.deploy"
     parts = [[f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for number in range(2):
+    for number in range(workers):
         work = ["--work-dir", str(folder / f"worker-{number}"), "--webui-port", "0", "--host", "127.0.0.1"]
         parts.append([f"{package}.worker.Worker", "--cores", "1", "--memory", memory, *work, master])
     running: list[subprocess.Popen[bytes]] = []

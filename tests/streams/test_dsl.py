@@ -285,3 +285,17 @@ def test_batches_that_become_longer() -> None:
     with TestDriver(app) as driver:
         driver.input("in").pipe(1, key="k")
         assert driver.output("out").values() == [1, 1]
+
+
+def test_windows_and_sessions_have_all_the_reductions_that_keys_have() -> None:
+    app = App("app")
+    grouped = app.stream("in", value=int64).group_by_key()
+    for name, windows in (("tumbling", tumbling(ms=10)), ("session", session(gap_ms=5))):
+        for how in ("sum", "min", "max", "avg", "first", "last", "collect"):
+            table = getattr(grouped.window(windows), how)(name=f"{name}-{how}")
+            table.to_stream().to(f"{name}-{how}-out")
+    with TestDriver(app) as driver:
+        driver.input("in").pipe_all([("k", 3, 1), ("k", 1, 2), ("k", 2, 3)])
+        expected = {"sum": 6, "min": 1, "max": 3, "avg": 2.0, "first": 3, "last": 2, "collect": [3, 1, 2]}
+        for name in ("tumbling", "session"):
+            assert {how: driver.output(f"{name}-{how}-out").values()[-1] for how in expected} == expected

@@ -6,15 +6,12 @@ import json as text
 import random
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from ottla.errors import OttlaError
-from ottla.pipelines import cluster_log
 from ottla.streams import App, json, string, tumbling, within
 from ottla.testing import Broker
-from tests.pipelines.local import query
+from tests.pipelines.local import drained, fragile, query
 
 CITIES = ["delft", "leiden", "gouda"]
 WINDOW_MS = 10_000
@@ -43,30 +40,6 @@ def application(broker: Broker) -> App:
     waiting = orders.left_join(paid, lambda order, payment: [order["id"], payment], within=within(seconds=5))
     waiting.filter(lambda key, both: both[1] is None).to("unpaid")
     return app
-
-
-def fragile(monkeypatch: pytest.MonkeyPatch, chance: random.Random) -> list[str]:
-    """The log's calls fail now and then, before or behind what they do; the list of the failures."""
-    deaths: list[str] = []
-
-    def patched(name: str) -> Any:
-        plain = getattr(cluster_log.ClusterLog, name)
-
-        def call(self: Any, *arguments: Any, **named: Any) -> Any:
-            if chance.random() < 0.04:
-                deaths.append(name)
-                raise OttlaError("died before")
-            result = plain(self, *arguments, **named)
-            if chance.random() < 0.04:
-                deaths.append(name)
-                raise OttlaError("died behind")
-            return result
-
-        return call
-
-    for name in ("take_over", "committed", "read", "write", "flush", "commit"):
-        monkeypatch.setattr(cluster_log.ClusterLog, name, patched(name))
-    return deaths
 
 
 def test_workers_that_die_change_nothing(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,16 +74,6 @@ def test_workers_that_die_change_nothing(broker: Broker, monkeypatch: pytest.Mon
         drained(running, chance)
     assert len(deaths) > 10
     check(broker, expected, unpaid)
-
-
-def drained(running: Any, chance: random.Random) -> None:
-    while True:
-        try:
-            return running.drain()
-        except OttlaError as error:
-            assert str(error).startswith("died"), error
-            if chance.random() < 0.5:
-                running.replace_workers()
 
 
 def check(broker: Broker, expected: Counter[tuple[str, int]], unpaid: set[int]) -> None:

@@ -3,9 +3,10 @@
 import pickle
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from ottla.serialization import AvroDeserializer, AvroSerializer, RegistryClient
-from ottla.streams import App, TestDriver, avro, json_schema
+from ottla.streams import App, TestDriver, avro, json_schema, protobuf
 from ottla.streams.errors import BadValue
 from ottla.testing import Broker
 
@@ -47,3 +48,18 @@ def test_a_value_that_does_not_fit_is_told(url):
     serde = json_schema(url, {"type": "object", "properties": {"n": {"type": "integer"}}}, topic="told")
     with pytest.raises(BadValue, match="n: "):
         serde.encode([{"n": "many"}])
+
+
+def test_protobuf_messages_come_in_and_go_out_and_their_serde_travels(url):
+    stays, visits = (
+        pickle.loads(pickle.dumps(protobuf(url, Duration, topic=topic))) for topic in ("stays", "visits")
+    )
+    app = App("stays")
+    app.stream("stays", value=stays).map_values(
+        lambda stay: Duration(seconds=2 * stay.seconds), value=visits
+    ).to("visits")
+    with TestDriver(app) as driver:
+        driver.input("stays").pipe(Duration(seconds=4), key="k")
+        assert driver.output("visits").values()[0] == Duration(seconds=8)
+    with pytest.raises(BadValue, match=r"a dict is no google.protobuf.Duration"):
+        stays.encode([{"seconds": 4}])

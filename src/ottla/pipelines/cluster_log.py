@@ -1,26 +1,27 @@
-"""The brokers behind a stream task: a transactional producer of its own, a reader that its process shares."""
+"""The brokers behind a stream task: a producer of its own, and a reader that its process shares."""
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.client.columnar import ColumnarReader
+from ottla.client.columnar import ColumnarProducer, ColumnarReader
 from ottla.client.columnar.ranges import Range
 from ottla.client.exactly_once.owner import TransactionOwner
-from ottla.client.session import EARLIEST, LATEST, ZERO_ID, Session, list_offsets
+from ottla.client.session import EARLIEST, LATEST, ZERO_ID, Session, commit, committed, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.errors import OttlaError
-from ottla.pipelines.topology import Pipeline, TaskId
+from ottla.pipelines.topology import EXACTLY_ONCE, Pipeline, TaskId
 
 # A pipeline that died must not hold back readers of its results for long.
 TRANSACTION_TIMEOUT_MS = 60_000
 READ_TIMEOUT_MS = (
     2 * TRANSACTION_TIMEOUT_MS
 )  # the last stable offset may wait for somebody else's dead transaction
-_PRODUCER = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "linger.ms": 0}
+_PRODUCER = {"linger.ms": 0}
 
 
 class SharedReader:
@@ -46,6 +47,15 @@ class SharedReader:
 
     def topic_id(self, topic: str) -> str:
         return self._id(topic).hex()
+
+    def committed(
+        self, group: str, partitions: list[TopicPartition]
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Once no open transaction can change it: the pipeline may have run with transactions before."""
+        return self._session.run(committed(self._cluster, group, partitions, require_stable=True))
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        self._session.run(commit(self._cluster, member, offsets))
 
     @property
     def cluster_id(self) -> str:
@@ -85,27 +95,12 @@ class SharedReader:
         return begin[partition].offset, end[partition].offset, topic_id
 
 
-class ClusterLog:
-    """See `stepping.Log`."""
+class ClusterLog(ABC):
+    """See `stepping.Log`. What both guarantees have in common."""
 
-    def __init__(self, pipeline: Pipeline, task: TaskId, reader: SharedReader) -> None:
-        self._group = pipeline.name
-        self._settings = {
-            **_PRODUCER,
-            **pipeline.client,
-            "transactional.id": pipeline.transactional_id(task),
-        }
-        self._reader = reader
-        self._owner: TransactionOwner | None = None
-
-    def take_over(self) -> None:
-        if self._owner is None:
-            self._owner = TransactionOwner(self._settings)
-        self._owner.take_over()
-        self._owner.acknowledged()
-
-    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        return self._open.committed(self._group, partitions)
+    def __init__(self, pipeline: Pipeline, reader: SharedReader) -> None:
+        self._group, self._reader = pipeline.name, reader
+        self._settings: dict[str, Any] = {**_PRODUCER, **pipeline.client}
 
     def read(
         self, ranges: Mapping[TopicPartition, tuple[int, int]], *, headers: bool = False
@@ -123,11 +118,52 @@ class ClusterLog:
 
     def flush(self) -> Mapping[TopicPartition, int]:
         self._open.flush()
-        # Without a word from the broker: nobody else writes while this transaction is open.
+        # Without a word from the broker: nobody else writes while this step is under way.
         return {
             where: end if end >= 0 else self.bounds(where)[1]
             for where, end in self._open.acknowledged().items()
         }
+
+    @abstractmethod
+    def take_over(self) -> None: ...
+
+    @abstractmethod
+    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
+
+    @abstractmethod
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None: ...
+
+    @abstractmethod
+    def abort(self) -> None: ...
+
+    def close(self) -> None:
+        self.abort()
+
+    @property
+    @abstractmethod
+    def _open(self) -> ColumnarProducer: ...
+
+
+class TransactionalLog(ClusterLog):
+    """Exactly once: results, changelogs and positions are one transaction."""
+
+    def __init__(self, pipeline: Pipeline, task: TaskId, reader: SharedReader) -> None:
+        super().__init__(pipeline, reader)
+        self._settings = {
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            **self._settings,
+            "transactional.id": pipeline.transactional_id(task),
+        }
+        self._owner: TransactionOwner | None = None
+
+    def take_over(self) -> None:
+        if self._owner is None:
+            self._owner = TransactionOwner(self._settings)
+        self._owner.take_over()
+        self._owner.acknowledged()
+
+    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return self._open.committed(self._group, partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
         self._open.commit(offsets, member)
@@ -140,10 +176,43 @@ class ClusterLog:
                 owner.abort()
             owner.close(0)
 
-    def close(self) -> None:
-        self.abort()
-
     @property
     def _open(self) -> TransactionOwner:
         assert self._owner is not None, "take_over first"
         return self._owner
+
+
+class PlainLog(ClusterLog):
+    """At least once: what is written is seen at once, and positions follow when it is acknowledged."""
+
+    _producer: ColumnarProducer | None = None
+
+    def take_over(self) -> None:
+        """Nobody can be fenced; the driver's generation, which goes with the positions, refuses an earlier one's."""
+        if self._producer is None:
+            self._producer = ColumnarProducer(self._settings)
+        self._producer.acknowledged()
+
+    def committed(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return self._reader.committed(self._group, partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+        self._reader.commit(offsets, member)
+
+    def abort(self) -> None:
+        """What is not sent yet is given up with the producer."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close(0)
+
+    @property
+    def _open(self) -> ColumnarProducer:
+        assert self._producer is not None, "take_over first"
+        return self._producer
+
+
+def log_of(pipeline: Pipeline, task: TaskId, reader: SharedReader) -> ClusterLog:
+    """As the pipeline's guarantee asks for."""
+    if pipeline.guarantee == EXACTLY_ONCE:
+        return TransactionalLog(pipeline, task, reader)
+    return PlainLog(pipeline, reader)

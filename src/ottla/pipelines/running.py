@@ -32,6 +32,11 @@ class Running:
     def is_active(self) -> bool:
         return bool(self.query.isActive)
 
+    @property
+    def has_stepped(self) -> bool:
+        """Whether a micro-batch with work in it has ended."""
+        return any(progress["numInputRows"] for progress in self.query.recentProgress)
+
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until the query has ended; raises what ended it. Whether it has."""
         try:
@@ -101,8 +106,9 @@ def run(
     **options: Any,
 ) -> None:
     """Starts it, and again when it fails for a reason that may pass; returns when it has ended, or when `stop` was
-    set and the micro-batch under way is done."""
-    for restart in range(restarts_max + 1):
+    set and the micro-batch under way is done. `restarts_max` counts failures in a row, without a step in between."""
+    failures = 0
+    while True:
         running = start(pipeline, spark, **options)
         try:
             while not running.wait(_LOOK_S):
@@ -113,9 +119,10 @@ def run(
         except _FINAL:
             raise
         except PipelineError as error:
-            if restart == restarts_max:
+            failures = 1 if running.has_stepped else failures + 1
+            if failures > restarts_max:
                 raise
-            pause_s = min(30.0, 0.5 * 2**restart)
+            pause_s = min(30.0, 0.25 * 2**failures)
             log.warning(
                 "pipeline %s failed and is started again in %.1f s: %s", pipeline.name, pause_s, error
             )

@@ -1,5 +1,7 @@
 """A stream task: brings its state to the committed positions, then one transaction for each step.
 
+With `guarantee="at_least_once"` there is no transaction: results, then changelogs, then positions.
+
 `docs/decisions/2026-11-16-pipelines.md` has the protocol. Nothing here knows of micro-batches: the caller of
 `step` says how far to read and what time it is.
 """
@@ -21,7 +23,7 @@ from ottla.pipelines.errors import BadTopology, StateLost
 from ottla.pipelines.operators import Operator, Step
 from ottla.pipelines.positions import ChangelogEnd, Commit, Figures, read_commit
 from ottla.pipelines.state.store import KeyedStore
-from ottla.pipelines.topology import DELETE_RETENTION_MS, Pipeline, Stage, TaskId
+from ottla.pipelines.topology import DELETE_RETENTION_MS, EXACTLY_ONCE, Pipeline, Stage, TaskId
 from ottla.wire import columns
 
 log = logging.getLogger(__name__)
@@ -74,7 +76,7 @@ class Log(Protocol):
         """Waits for the acknowledgements; where each partition that was written ended with them."""
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
-        """Positions into the transaction, then its end; then the next one begins."""
+        """Positions into the transaction, then its end; then the next one begins. Without transactions: positions."""
 
     def abort(self) -> None:
         """As far as it works. `take_over` is needed before anything else."""
@@ -97,6 +99,7 @@ class StreamTask:
         self._log, self._files = log, files
         self._operator: Operator | None = None
         self._inputs = [TopicPartition(pipeline.topic(name), task.partition) for name in self._stage.inputs]
+        self._is_exact = pipeline.guarantee == EXACTLY_ONCE
         self._ours: bytes | None = None  # the token of the last step, if that was ours and is committed
 
     def step(self, work: Work, member: GroupMetadata, *, retried: bool = False) -> Commit:
@@ -173,16 +176,24 @@ class StreamTask:
         if not usable or not before.token:
             files.discard()
         count = 0
+        positions = {name: end.offset for name, end in before.ends.items()}
         for store in self._stage.stores:
             end = before.ends.get(store.name)
             if end is not None:
                 store.check_compatible(end.signature)
-                count += self._restore_store(store.name, files.positions.get(store.name, 0), end)
+                known = files.positions.get(store.name, 0)
+                restored, positions[store.name] = self._restore_store(store.name, known, end)
+                count += restored
         # Good from here on, whatever becomes of this step.
-        files.commit(before.token, {name: end.offset for name, end in before.ends.items()})
+        files.commit(before.token, positions)
         return count
 
-    def _restore_store(self, name: str, known: int, end: ChangelogEnd) -> int:
+    def _restore_store(self, name: str, known: int, end: ChangelogEnd) -> tuple[int, int]:
+        """The number of records it took, and where it ended.
+
+        Without transactions the changelog may hold more than was committed: what a step wrote that failed later. It is
+        read too, because compaction may have removed the rows that it replaced.
+        """
         where = TopicPartition(self._pipeline.changelog(name), self.task.partition)
         begin, last, topic_id = self._log.bounds(where)
         if topic_id != end.topic_id or last < end.offset:
@@ -190,24 +201,25 @@ class StreamTask:
                 f"store {name}: its changelog {where} was deleted or cut: {end.offset} were committed, it has {last}. "
                 "The state of this partition is lost; reset the pipeline to begin again"
             )
-        if not begin <= known <= end.offset:
+        until = end.offset if self._is_exact else last
+        if not begin <= known <= until:
             known = begin
             self._files.clear(name)  # a deletion that is gone from the changelog would never be seen
         store, count = self._files.stores[name], 0
         self._files.begin()
         told = time.monotonic()
-        for rows in self._log.read({where: (known, end.offset)} if known < end.offset else {}):
+        for rows in self._log.read({where: (known, until)} if known < until else {}):
             stamps = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
             store.apply(rows.column("key"), rows.column("value"), stamps)
             count += rows.num_rows
             if time.monotonic() - told > _TELL_S:
                 told = time.monotonic()
                 at = rows.column("offset")[-1].as_py() + 1
-                share = (at - known) / (end.offset - known)
+                share = (at - known) / (until - known)
                 log.info(
                     "%s: store %s is restored to %.0f %% (%d records)", self.task, name, 100 * share, count
                 )
-        return count
+        return count, until
 
     # -- the work ----------------------------------------------------------------------------------
 
@@ -228,12 +240,20 @@ class StreamTask:
             if size > self._pipeline.bytes_max:
                 break
         else:
-            return Taken(_joined(batches, schema), {where: end for where, (_, end) in ranges.items()}, True)
+            ends = {where: end for where, (_, end) in ranges.items()}
+            return Taken(self._joined(batches, schema), ends, True)
         fetched.close()  # type: ignore[attr-defined]
         newest = pa.Table.from_batches(places).group_by("topic").aggregate([("offset", "max")]).to_pylist()
         reached = {row["topic"]: row["offset_max"] + 1 for row in newest}
         ends = {where: reached[where.topic] for where in ranges if where.topic in reached}
-        return Taken(_joined(batches, schema), ends, False)
+        return Taken(self._joined(batches, schema), ends, False)
+
+    def _joined(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(batches, schema)
+        if len(self._inputs) > 1 and len(pc.unique(rows["topic"])) > 1:
+            rows = merged(rows)
+        (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+        return joined
 
     def _run(self, rows: pa.RecordBatch, before: Commit, allowed_ms: int | None) -> Step:
         if self._operator is None:
@@ -261,6 +281,8 @@ class StreamTask:
         """Results and changelogs, acknowledged; where the changelogs end now."""
         for output, rows in step.emitted:
             self._log.write(self._pipeline.topic(output), rows)
+        if not self._is_exact:
+            self._log.flush()  # state that says that a result was given must not outlive a result that was not
         for name, store in self._files.stores.items():
             changes = store.changes(max(0, step.time_ms))
             if changes.num_rows:
@@ -291,14 +313,6 @@ class StreamTask:
             ages_ms=ages(rows, _now_ms()),
             shown=step.shown,
         )
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    rows = pa.Table.from_batches(batches, schema)
-    if len(pc.unique(rows["topic"])) > 1:
-        rows = merged(rows)
-    (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
-    return joined
 
 
 def schema_of(stage: Stage) -> pa.Schema:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.pipelines.state.spec import StoreSpec
 
 EVENTS, WALL = "events", "wall"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 INTERNAL = "repartition:"
 DELETE_RETENTION_MS = 86_400_000  # of changelogs: how long a deletion can be seen in them
 
@@ -66,6 +67,9 @@ class Pipeline:
 
     `client` are settings of clients, as `bootstrap.servers`. `state_dir` holds the stores' files, on every host; None
     keeps them in the workers' memory. `start` is where a new pipeline begins: earliest or latest.
+
+    `guarantee="at_least_once"` does without transactions: results are seen as soon as they are written, and after a
+    failure some are written again, and some records are counted again.
     """
 
     name: str
@@ -74,9 +78,10 @@ class Pipeline:
     repartitions: tuple[Repartition, ...] = ()
     state_dir: str | None = None
     start: str = "earliest"
-    records_max: int = 250_000  # of one step
+    records_max: int = 500_000  # of one step
     bytes_max: int = 256 * 1024 * 1024  # of one step's records, about
     globals: "tuple[GlobalTable, ...]" = ()  # topics that every worker holds whole
+    guarantee: str = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
         check(self)
@@ -103,6 +108,9 @@ class Pipeline:
 
 
 def check(pipeline: Pipeline) -> None:
+    if pipeline.guarantee not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        choices = f"{EXACTLY_ONCE!r} or {AT_LEAST_ONCE!r}"
+        raise BadTopology(f"pipeline {pipeline.name}: guarantee={pipeline.guarantee!r}; it is {choices}")
     _refuse_repeated("stage", [stage.name for stage in pipeline.stages])
     stores = [store.name for stage in pipeline.stages for store in stage.stores]
     _refuse_repeated("store", [*stores, *(table.store.name for table in pipeline.globals)])

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.client.values import GroupMetadata
-from ottla.pipelines.cluster_log import ClusterLog, SharedReader
+from ottla.pipelines.cluster_log import ClusterLog, SharedReader, log_of
 from ottla.pipelines.globals import GlobalStores
 from ottla.pipelines.positions import Commit
 from ottla.pipelines.state.files import TaskFiles
@@ -33,7 +33,7 @@ class Worker:
 
     def _task(self, task: TaskId) -> StreamTask:
         if task not in self._tasks:
-            log = ClusterLog(self._pipeline, task, self._reader)
+            log = log_of(self._pipeline, task, self._reader)
             self._tasks[task] = (
                 StreamTask(self._pipeline, task, log, self._files(task), self._globals.stores),
                 log,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.streams.reductions import sum as sum
     from ottla.streams.registry_serde import avro as avro
     from ottla.streams.registry_serde import json_schema as json_schema
+    from ottla.streams.registry_serde import protobuf as protobuf
     from ottla.streams.serdes import Windowed as Windowed
     from ottla.streams.serdes import bytes_ as bytes_
     from ottla.streams.serdes import float64 as float64
@@ -61,6 +62,7 @@ _HOMES = {
     "last": "ottla.streams.reductions",
     "max": "ottla.streams.reductions",
     "min": "ottla.streams.reductions",
+    "protobuf": "ottla.streams.registry_serde",
     "session": "ottla.streams.dsl",
     "sliding": "ottla.streams.dsl",
     "string": "ottla.streams.serdes",
@@ -93,6 +95,7 @@ __all__ = [
     "last",
     "max",
     "min",
+    "protobuf",
     "session",
     "sliding",
     "string",

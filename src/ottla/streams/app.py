@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ottla.pipelines.topology import Pipeline
+from ottla.pipelines.topology import EXACTLY_ONCE, Pipeline
 from ottla.streams import nodes
 from ottla.streams.compiling import global_tables, stages
 from ottla.streams.describing import describe
@@ -24,6 +24,8 @@ class App:
     `errors`: what becomes of a record that cannot be read, processed or written: "fail" (the default) stops the
     application, "skip" leaves it out and counts it. With `errors_dead_letter_queue_topic_name="..."` it is left out
     and goes to that topic.
+
+    `guarantee="at_least_once"` does without transactions (see `Pipeline`); it may change between runs.
     """
 
     def __init__(
@@ -34,11 +36,13 @@ class App:
         clock: str = "events",
         lateness_ms: int = 10_000,
         errors: str | None = None,
+        guarantee: str = EXACTLY_ONCE,
         **client: Any,
     ) -> None:
         self.name = name
         self._timing = {"clock": clock, "lateness_ms": lateness_ms}
         self._client = {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in client.items()}}
+        self._guarantee = guarantee
         self._feeds: list[Any] = []
         self._policy = chosen(errors, self._client)
         self._builder = Builder(name, Graph(), self._client)
@@ -85,6 +89,7 @@ class App:
             self._client,
             tuple(graph.repartitions),
             globals=global_tables(graph),
+            guarantee=self._guarantee,
             **options,
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.globals import GlobalTable
@@ -12,7 +13,7 @@ from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.guarding import Guard, Policy, shown
-from ottla.streams.nodes import Sink, Source
+from ottla.streams.nodes import Node, Sink, Source
 from ottla.streams.nodes.processor import Process
 from ottla.streams.nodes.topics import part_of
 from ottla.streams.serdes import milliseconds
@@ -65,17 +66,18 @@ class Flow(Operator):
         self._guard = Guard(policy)
         self._names = {placed.node.name for placed in self._part if isinstance(placed.node, Process)}
         self._one_by_one = any(placed.node.one_by_one for placed in self._part)
+        self._timed = {p.number for p in self._part if type(p.node).on_time is not Node.on_time}
+        self._sources = [(placed, placed.node) for placed in self._part if isinstance(placed.node, Source)]
+        self._several = len({source.name for _, source in self._sources}) > 1
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
         slices = [rows.slice(at, 1) for at in range(rows.num_rows)] if self._one_by_one else [rows]
         for part in slices:
             frames: dict[int, Frame] = {}
             self._guard.begin(part)
-            for placed in self._part:
-                if isinstance(placed.node, Source):
-                    mine, order = part_of(part, placed.node.name)
-                    read = self._guard.read(placed.node, mine, order, step) if len(order) else EMPTY
-                    frames[placed.number] = read
+            for placed, source in self._sources:
+                mine, order = part_of(part, source.name) if self._several else (part, np.arange(len(part)))
+                frames[placed.number] = self._guard.read(source, mine, order, step) if len(order) else EMPTY
             self._through(frames, step)
             if self._one_by_one:
                 step.time_ms = max(step.time_ms, int(milliseconds(part.column("timestamp")).max()))
@@ -84,11 +86,12 @@ class Flow(Operator):
         self._drop_marks(step)
         self._guard.begin(None)
         frames: dict[int, Frame] = {}
-        for placed in self._part:
-            self._run(placed, frames, step)
-            due = self._guard.on_time(placed.node, step)
+        for placed in self._part if self._timed else ():
+            if frames:
+                self._run(placed, frames, step)
+            due = self._guard.on_time(placed.node, step) if placed.number in self._timed else EMPTY
             if len(due):
-                frames[placed.number] = merged([frames[placed.number], due])
+                frames[placed.number] = merged([frames.get(placed.number, EMPTY), due])
         step.show(**shown(step))
 
     def _drop_marks(self, step: Step) -> None:

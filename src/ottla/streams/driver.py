@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 
 from ottla.pipelines.globals import take_in
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_first
 from ottla.streams import nodes
@@ -264,14 +265,19 @@ def _fetched(
     arrays = [
         keys,
         values,
-        pa.array([topic] * count, pa.string()),
+        _topic(topic) if count == 1 else pa.repeat(topic, count),
         zeros,
         _FIRST if count == 1 else pa.array(np.arange(count)),
-        pa.array(stamps_ms * 1000).view(columns.TIMESTAMP),
+        arrow_column(stamps_ms * 1000, columns.TIMESTAMP),
         zeros,
         cells,
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
+
+
+@cache
+def _topic(name: str) -> pa.Array:
+    return pa.repeat(name, 1)
 
 
 def _structs(headers: Headers) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import arrow_column
 from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.serdes import Column, arrow, objects
@@ -117,7 +118,7 @@ def results(cells: Mapping[str, Any], reductions: Mapping[str, Reduction]) -> di
     for name, each in reductions.items():
         values = cells[name]
         if each.how == COUNT:
-            found[name] = pa.array(values)
+            found[name] = arrow_column(values)
             continue
         seen = cells[name + _SEEN]
         if each.how == AVG:

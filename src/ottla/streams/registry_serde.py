@@ -1,4 +1,4 @@
-"""Values with schemas of a registry, as serdes: Avro and JSON Schema, by the serializers of `ottla.serialization`."""
+"""Values with schemas of a registry, as serdes: Avro, JSON Schema and Protobuf, by `ottla.serialization`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,3 +48,23 @@ def json_schema(registry: str | RegistryClient, schema: Any, topic: str, **optio
     client = RegistryClient(registry) if isinstance(registry, str) else registry
     serializer = JsonSchemaSerializer(client, schema, topic=topic, **options)
     return RegistrySerde(serializer, JsonSchemaDeserializer(client))
+
+
+class ProtobufSerde(RegistrySerde):
+    """Travels as its arguments: descriptors of messages cannot be pickled, classes that protoc wrote can."""
+
+    def __init__(self, registry: RegistryClient, kind: Any, topic: str, options: dict[str, Any]) -> None:
+        from ottla.serialization.protobuf import ProtobufDeserializer, ProtobufSerializer
+
+        serializer = ProtobufSerializer(registry, kind, topic=topic, **options)
+        super().__init__(serializer, ProtobufDeserializer(registry, kind))
+        self._arguments = registry, kind, topic, options
+
+    def __reduce__(self) -> Any:
+        return ProtobufSerde, self._arguments
+
+
+def protobuf(registry: str | RegistryClient, kind: Any, topic: str, **options: Any) -> ProtobufSerde:
+    """`kind` is the class that protoc wrote; values are its messages."""
+    client = RegistryClient(registry) if isinstance(registry, str) else registry
+    return ProtobufSerde(client, kind, topic, options)

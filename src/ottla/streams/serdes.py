@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.store import fixed_cells
 from ottla.streams.errors import BadValue
 
 Column = Any  # pa.Array or list
@@ -64,7 +65,13 @@ class StringSerde(Serde):
     kind = pa.string()
 
     def decode(self, cells: pa.Array) -> Column:
-        return self._array(cells, pa.string())
+        """A view that is checked: of a few cells it takes an eighth of the time of a cast."""
+        found = cells.view(pa.string())
+        try:
+            found.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise BadValue(f"a value does not fit serde {self.name}: {error}") from error
+        return found
 
     def encode(self, column: Column) -> pa.Array:
         return self._array(column, pa.string()).view(pa.binary())
@@ -92,6 +99,9 @@ class NumberSerde(Serde):
                 if isinstance(value, float) and value != int(value):
                     raise BadValue(f"a value does not fit serde {self.name}: {value} is not a whole number")
         numbers = self._array(column, self.kind)
+        if not numbers.null_count:
+            cells = numbers.to_numpy().astype(self._layout)
+            return fixed_cells(cells.view(np.uint8), len(cells), self._layout.itemsize)
         data = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False).astype(self._layout).tobytes()
         size = self._layout.itemsize
         cells = pa.Array.from_buffers(pa.binary(size), len(numbers), [None, pa.py_buffer(data)]).cast(
@@ -133,8 +143,10 @@ def pick(column: Column, places: Any) -> Column:
 
 
 def milliseconds(stamps: pa.Array) -> Any:
-    """Of a column of timestamps, as numbers. (A cast takes ten times as long as a view.)"""
-    return stamps.view(pa.int64()).to_numpy() // 1000
+    """Of a column of timestamps, as numbers. (A cast takes ten times as long.)"""
+    if not len(stamps):
+        return np.empty(0, np.int64)
+    return np.frombuffer(stamps.buffers()[1], np.int64, len(stamps), 8 * stamps.offset) // 1000
 
 
 def joined(columns: Sequence[Column]) -> Column:

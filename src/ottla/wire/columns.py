@@ -4,6 +4,7 @@ No record becomes a Python object on the way: the kernel writes straight into Ar
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -33,6 +34,7 @@ SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", HEADERS))
 
 BATCH_BYTES = 900_000  # below the default max.message.bytes, whatever the headers take
 _COLUMN_BYTES_MAX = 0x7FFF_FFFF  # Arrow's binary arrays have 32-bit offsets
+_KEPT_ROWS_MAX = 65_536
 _DELTA_END = 1 << 31  # after any offset delta
 _OFFSET_MAX = (1 << 63) - 1
 _NEVER: Callable[["Part", BatchHeader], bool] = lambda _part, _header: False  # noqa: E731
@@ -215,6 +217,11 @@ class _Columns:
 
 def _header_lists(rows: int, pieces: list[_Piece]) -> pa.Array:
     *_, count, key_bytes, value_bytes = _total(pieces)
+    if not count:  # nearly always: to walk over all records for nothing takes as long as to fill a column
+        none = pa.nulls(0, HEADERS.value_type)
+        return pa.Array.from_buffers(
+            HEADERS, rows, [None, pa.py_buffer(bytes(4 * (rows + 1)))], 0, children=[none]
+        )
     lists = _buffer(4 * (rows + 1))
     memoryview(lists)[:4] = memoryview(bytes(4)).cast("b")
     # How many values are null is not measured: -1 lets Arrow count when it is asked.
@@ -258,8 +265,22 @@ def _runs(kind: pa.DataType, runs: list[tuple[Any, int]]) -> pa.Array:
         if merged and merged[-1][0] == value:
             count += merged.pop()[1]
         merged.append((value, count))
-    arrays = [pa.repeat(pa.scalar(value, kind), count) for value, count in merged]
+    arrays = [_repeated(kind, value, count) for value, count in merged]
+    if len(arrays) == 1:
+        return arrays[0]
     return pa.concat_arrays(arrays) if arrays else pa.array([], kind)
+
+
+def _repeated(kind: pa.DataType, value: Any, count: int) -> pa.Array:
+    """A part of an array that is kept: to repeat a text a million times takes as long as to decode its records."""
+    if count > _KEPT_ROWS_MAX:
+        return pa.repeat(pa.scalar(value, kind), count)
+    return _kept(kind, value, 1 << (count - 1).bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _kept(kind: pa.DataType, value: Any, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), rows)
 
 
 # Encoding: a function that takes (first row, bytes) and gives (payload, end row, base and max timestamp).

@@ -9,7 +9,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 
 from ottla.errors import OttlaError
 from ottla.pipelines.state import kernel
-from ottla.pipelines.state.arrays import Array, Arrays, MemoryArrays
+from ottla.pipelines.state.arrays import Array, Arrays, MemoryArrays, arrow_column
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.table import Full, Ints, Table, Values, split
 from ottla.pipelines.state.windows import split_stored_window_keys
@@ -20,6 +20,9 @@ _TIMES = "row-times"
 CHANGES = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", tz="UTC"))]
 )
+
+
+_NO_CHANGES = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in CHANGES.types], schema=CHANGES)
 
 
 class StoreFull(OttlaError):
@@ -39,6 +42,7 @@ class KeyedStore:
 
     def __init__(self, spec: StoreSpec, arrays: Arrays | None = None, functions: Any = kernel) -> None:
         self.spec, self._functions = spec, functions
+        self._encoded = spec.encoded
         self._arrays = arrays if arrays is not None else MemoryArrays()
         self._table = Table(self._arrays, functions)
         self._columns: dict[str, Array] = {
@@ -158,15 +162,20 @@ class KeyedStore:
 
         Their timestamp is `timestamp_ms`, or the row's own if the store is timestamped.
         """
+        if not self._touched and not self._deleted:
+            return _NO_CHANGES
         gone, rows = self._gone(), self._changed()
         self._touched, self._deleted = [], []
-        keys = pa.concat_arrays([gone, self._table.keys(rows)])
-        values = pa.concat_arrays([pa.nulls(len(gone), pa.binary()), self._encode(rows)])
+        keys, values = self._table.keys(rows), self._encode(rows)
+        if len(gone):
+            keys = pa.concat_arrays([gone, keys])
+            values = pa.concat_arrays([pa.nulls(len(gone), pa.binary()), values])
         stamps = np.full(len(keys), timestamp_ms, np.int64)
         if self.spec.timestamped:
             stamps[len(gone) :] = self._times[rows]
-        times = pa.array(stamps * 1000).view(CHANGES.types[2])
-        return pa.RecordBatch.from_arrays([keys, values, times], schema=CHANGES)
+        return pa.RecordBatch.from_arrays(
+            [keys, values, arrow_column(stamps * 1000, CHANGES.types[2])], schema=CHANGES
+        )
 
     def apply(self, keys: Any, values: Any, times: Ints | None = None) -> None:
         """Records of the changelog in their order: a later one wins, one without value deletes.
@@ -254,32 +263,32 @@ class KeyedStore:
     def _gone(self) -> Any:
         """The deleted keys, unless they are back."""
         if not self._deleted:
-            return pa.array([], pa.binary())
+            return ()
         keys = pc.unique(pa.concat_arrays(self._deleted))
         return keys.filter(pa.array(self._table.find(keys) < 0))
 
     def _encode(self, rows: Ints) -> Any:
-        encoded = self.spec.encoded
+        encoded = self._encoded
         if not encoded.itemsize:
             return self._variable().get(rows)
         cells = np.empty(len(rows), encoded)
         for name, column in self._columns.items():
             cells[name] = column[rows]
-        fixed = _fixed_cells(cells.view(np.uint8), len(rows), encoded.itemsize)
+        fixed = fixed_cells(cells.view(np.uint8), len(rows), encoded.itemsize)
         if self._values is None:
             return fixed
         return pc.binary_join_element_wise(fixed, self._values.get(rows), b"")
 
     def _decode(self, rows: Ints, values: Any) -> None:
         """Into rows that are there once, from values without nulls."""
-        size = self.spec.encoded.itemsize
+        size = self._encoded.itemsize
         self._check_sizes(values, size)
         if not len(rows):
             return
         rest = values
         if size:
             fixed, rest = split(values, size, functions=self._functions)
-            cells = fixed.view(self.spec.encoded)
+            cells = fixed.view(self._encoded)
             for name, column in self._columns.items():
                 column[rows] = cells[name]
         if self._values is not None:
@@ -315,7 +324,8 @@ class KeyedStore:
         return self[self.spec.time]
 
 
-def _fixed_cells(data: Array, count: int, size: int) -> Any:
+def fixed_cells(data: Array, count: int, size: int) -> Any:
+    """Bytes one after the other as a binary array with cells of one size."""
     edges = np.arange(count + 1, dtype=np.int64) * size
     if edges[-1] > 0x7FFF_FFFF:
         raise OverflowError(f"{count} changed rows have {edges[-1]} bytes; change fewer rows in one step")

@@ -9,25 +9,22 @@ from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import nodes, reductions
 from ottla.streams.change_serde import ChangeSerde
 from ottla.streams.dsl.builder import Builder, checked_emit
+from ottla.streams.dsl.reducing import Reduce, Reductions, nothing, plus_one, reducing, zero
 from ottla.streams.dsl.stream import Stream
 from ottla.streams.dsl.table import Table
 from ottla.streams.dsl.windows import SessionWindowed, SlidingWindowed, Windowed
-from ottla.streams.errors import BadTopology
-from ottla.streams.expressions import Expression
 from ottla.streams.json_serde import json
 from ottla.streams.nodes import BATCH, Sessions, Sliding
 from ottla.streams.nodes.aggregates import Keeping
 from ottla.streams.reductions import Reduction
-from ottla.streams.serdes import Serde, float64, int64
+from ottla.streams.serdes import Serde, int64
 
 if TYPE_CHECKING:
     from ottla.streams.dsl.cogrouped import Cogrouped
 
-_NUMBERS = {"int64": int64, "float64": float64}
-
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Reductions[Table]):
     """A stream by keys that belong together. `name` is that of the repartition topic, if one is needed."""
 
     stream: Stream
@@ -47,33 +44,6 @@ class Grouped:
         of = {"n": Reduction(reductions.COUNT, partial=True)}
         keeping = nodes.Columns(of, (("n", "int64"),), single=True)
         return self._placed(store, own, stream, keeping, int64, BATCH)
-
-    def sum(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        """Of the values, or of an expression over them: `sum(col.cents)`. Nulls are left out."""
-        return self.reduced({"sum": reductions.sum(of)}, name, emit, single=True)
-
-    def min(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        return self.reduced({"min": reductions.min(of)}, name, emit, single=True)
-
-    def max(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        return self.reduced({"max": reductions.max(of)}, name, emit, single=True)
-
-    def avg(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        return self.reduced({"avg": reductions.avg(of)}, name, emit, single=True)
-
-    def first(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        return self.reduced({"first": reductions.first(of)}, name, emit, single=True)
-
-    def last(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        return self.reduced({"last": reductions.last(of)}, name, emit, single=True)
-
-    def collect(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> Table:
-        """All of them, in a list: for a few."""
-        return self.reduced({"collect": reductions.collect(of)}, name, emit, single=True)
-
-    def agg(self, name: str | None = None, emit: str = BATCH, **of: Reduction) -> Table:
-        """Several at once: `agg(n=count(), high=max(col.pulse), name="pulse")`; rows have a field for each."""
-        return self.reduced(checked(of), name, emit)
 
     def aggregate(
         self,
@@ -144,7 +114,7 @@ class GroupedTable:
     name: str | None = None
 
     def count(self, name: str | None = None, emit: str = BATCH) -> Table:
-        return self._table("KTABLE-AGGREGATE", _zero, _plus_one, _minus_one, int64, name, emit)
+        return self._table("KTABLE-AGGREGATE", zero, plus_one, _minus_one, int64, name, emit)
 
     def reduce(
         self,
@@ -188,50 +158,6 @@ class GroupedTable:
         spec = StoreSpec(store, (("value", "bytes"),), timestamped=True)
         number = graph.add("", node, [read], [spec], name=own)
         return Table(self.builder, number, self.key, value, node, store=store)
-
-
-def reducing(values: Serde, of: dict[str, Reduction], *, single: bool = False) -> tuple[Keeping, Serde]:
-    """How reductions of values of this serde are kept, and the serde of what comes out."""
-    columns = reductions.columns(of, values.kind)
-    if columns is None:
-        return nodes.Reducing(json, of, single), json
-    if not single:
-        return nodes.Columns(of, columns), json
-    first = next(iter(of.values()))
-    return nodes.Columns(of, columns, single=True), _NUMBERS[
-        "float64" if first.how == "avg" else columns[0][1]
-    ]
-
-
-def checked(of: dict[str, Reduction]) -> dict[str, Reduction]:
-    wrong = [name for name, each in of.items() if not isinstance(each, Reduction)]
-    if wrong or not of:
-        raise BadTopology(
-            f"agg({', '.join(wrong)}): it takes reductions by name: agg(n=count(), high=max(col.pulse))"
-        )
-    return of
-
-
-@dataclass(frozen=True)
-class Reduce:
-    """A function of two as one of key, value, aggregate; the first value is the first aggregate."""
-
-    function: Callable[[Any, Any], Any]
-
-    def __call__(self, _: Any, value: Any, aggregate: Any) -> Any:
-        return value if aggregate is None else self.function(aggregate, value)
-
-
-def nothing() -> None:
-    return None
-
-
-def _zero() -> int:
-    return 0
-
-
-def _plus_one(_: Any, __: Any, count: int) -> int:
-    return count + 1
 
 
 def _minus_one(_: Any, __: Any, count: int) -> int:

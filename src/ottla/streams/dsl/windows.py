@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ottla.pipelines.aggregate import Windows
 from ottla.streams import nodes, reductions
 from ottla.streams.dsl.builder import checked_emit, milliseconds
+from ottla.streams.dsl.reducing import Reduce, Reductions, nothing, plus_one, reducing, zero
 from ottla.streams.dsl.table import Table
 from ottla.streams.errors import BadTopology
-from ottla.streams.expressions import Expression
 from ottla.streams.json_serde import json
 from ottla.streams.nodes import BATCH, JoinWindows, Sessions, Sliding
 from ottla.streams.nodes.aggregates import Folding, Keeping, MergingTwo, reducing_one_by_one
@@ -63,32 +63,14 @@ def closing_ms(node: nodes.Node) -> int:
 
 
 @dataclass(frozen=True)
-class Windowed:
+class Windowed(Reductions[WindowedTable]):
     """A stream by key and window."""
 
     grouped: "Grouped"
     windows: Any
 
     def count(self, name: str | None = None, emit: str = BATCH) -> WindowedTable:
-        return self._reduced({"n": reductions.count()}, name, emit, single=True)
-
-    def sum(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> WindowedTable:
-        return self._reduced({"sum": reductions.sum(of)}, name, emit, single=True)
-
-    def min(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> WindowedTable:
-        return self._reduced({"min": reductions.min(of)}, name, emit, single=True)
-
-    def max(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> WindowedTable:
-        return self._reduced({"max": reductions.max(of)}, name, emit, single=True)
-
-    def avg(self, of: Expression | None = None, name: str | None = None, emit: str = BATCH) -> WindowedTable:
-        return self._reduced({"avg": reductions.avg(of)}, name, emit, single=True)
-
-    def agg(self, name: str | None = None, emit: str = BATCH, **of: Reduction) -> WindowedTable:
-        """As `Grouped.agg`, by window."""
-        from ottla.streams.dsl.grouped import checked
-
-        return self._reduced(checked(of), name, emit)
+        return self.reduced({"n": reductions.count()}, name, emit, single=True)
 
     def aggregate(
         self,
@@ -106,16 +88,12 @@ class Windowed:
         self, function: Callable[[Any, Any], Any], *, name: str | None = None, emit: str = BATCH
     ) -> WindowedTable:
         """`function(aggregate, value)`."""
-        from ottla.streams.dsl.grouped import Reduce, nothing
-
         value = self.grouped.stream.value
         return self._kept("KSTREAM-REDUCE", Folding(value, nothing, Reduce(function)), value, name, emit)
 
-    def _reduced(
+    def reduced(
         self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
     ) -> WindowedTable:
-        from ottla.streams.dsl.grouped import reducing
-
         keeping, value = reducing(self.grouped.stream.value, of, single=single)
         return self._kept("KSTREAM-AGGREGATE", keeping, value, name, emit)
 
@@ -145,7 +123,7 @@ class SlidingWindowed(Windowed):
     def count(self, name: str | None = None, emit: str = BATCH) -> WindowedTable:
         return self.aggregate(zero, plus_one, value=int64, name=name, emit=emit)
 
-    def _reduced(
+    def reduced(
         self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
     ) -> WindowedTable:
         return self._kept("KSTREAM-AGGREGATE", reducing_one_by_one(json, of, single), json, name, emit)
@@ -180,13 +158,11 @@ class SessionWindowed(SlidingWindowed):
     def reduce(
         self, function: Callable[[Any, Any], Any], *, name: str | None = None, emit: str = BATCH
     ) -> WindowedTable:
-        from ottla.streams.dsl.grouped import Reduce, nothing
-
         value, reduce = self.grouped.stream.value, Reduce(function)
         folding = Folding(value, nothing, reduce)
         return self._sessions("KSTREAM-REDUCE", folding, _Merged(reduce), value, name, emit)
 
-    def _reduced(
+    def reduced(
         self, of: dict[str, Reduction], name: str | None, emit: str, *, single: bool = False
     ) -> WindowedTable:
         folding = reducing_one_by_one(json, of, single)
@@ -212,14 +188,6 @@ class _Merged:
 
     def __call__(self, key: Any, aggregate: Any, other: Any) -> Any:
         return self.reduce(key, other, aggregate)
-
-
-def zero() -> int:
-    return 0
-
-
-def plus_one(_: Any, __: Any, count: int) -> int:
-    return count + 1
 
 
 def _added(_: Any, one: int, other: int) -> int:

@@ -48,6 +48,8 @@ class PassThrough(Node):
 def present(column: Column) -> Any:
     """Which values are not null."""
     if isinstance(column, pa.Array):
+        if not column.null_count:
+            return np.ones(len(column), bool)
         return column.is_valid().to_numpy(zero_copy_only=False)
     if not any(map(operator.is_, column, repeat(None))):  # nearly always, and three times as quick
         return np.ones(len(column), bool)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node, present
 from ottla.streams.serdes import Serde, milliseconds
@@ -45,7 +46,7 @@ class Sink(Node):
             rows = [
                 self.key.encode(frame.keys),
                 self.value.encode(frame.values),
-                pa.array(frame.times, pa.int64()),
+                arrow_column(frame.times),
             ]
             names = ["key", "value", "timestamp"]
             if frame.headers is not None:
@@ -59,7 +60,7 @@ def _headers(rows: pa.RecordBatch) -> list[Any] | None:
     if "headers" not in rows.schema.names:
         return None
     column = rows.column("headers")
-    if column.null_count == len(column) or not len(column.flatten()):
+    if not len(column.values) or column.null_count == len(column):
         return None
     return column.to_pylist()  # type: ignore[no-any-return]
 
