@@ -139,7 +139,20 @@ def configured(arguments: argparse.Namespace) -> Config:
         settings["node.id"] = str(arguments.broker_id)
     if arguments.zookeeper:
         settings["zookeeper.connect"] = arguments.zookeeper
-    return Config(settings | read_assignments(arguments.set))
+    settings |= read_assignments(arguments.set)
+    if settings.get("zookeeper.connect") and "ottla.zookeeper.auth" not in settings:
+        _take_zookeeper_login(settings)
+    return Config(settings)
+
+
+def _take_zookeeper_login(settings: dict[str, str]) -> None:
+    options = os.environ.get("KAFKA_OPTS")
+    if options:
+        from ottla.config.zookeeper_jaas import zookeeper_auth
+
+        auth = zookeeper_auth(options)
+        if auth is not None:
+            settings["ottla.zookeeper.auth"] = auth
 
 
 def _read_file(path: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ def exposures(config: Config, *, is_whole: bool = True) -> Iterator[str]:
     if _is_elsewhere(config.zookeeper_connect) and not config.zookeeper_set_acl:
         yield (
             "zookeeper.set.acl is not set: everybody who reaches ZooKeeper may change topics, users and rules; "
-            "set it with ottla.zookeeper.auth=digest:USER:PASSWORD"
+            "set it with ottla.zookeeper.auth=sasl:USER:PASSWORD or digest:USER:PASSWORD"
         )
 
 

@@ -1,4 +1,4 @@
-"""A JAAS entry, as sasl.jaas.config has it: a login module, a flag, and options."""
+"""A JAAS entry: a login module, a flag, and options. As sasl.jaas.config has it, or in a section of a JAAS file."""
 
 import re
 
@@ -7,6 +7,8 @@ from ottla.frozen import frozen
 
 _ENTRY = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>.*?);?\s*", re.S)
 _OPTION = re.compile(r"""\s*(?P<name>[\w.\-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s";]+))""")
+_COMMENT = re.compile(r"""("(?:[^"\\]|\\.)*")|/\*.*?\*/|//[^\n]*""", re.S)
+_SECTION = re.compile(r"""(?P<name>[\w.\-]+)\s*\{(?P<entry>(?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;""")
 
 
 @frozen
@@ -39,3 +41,12 @@ def parse_jaas(text: str, setting: str) -> Jaas:
         options[option["name"]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else option["plain"]
         position = option.end()
     return Jaas(entry["module"], options)
+
+
+def jaas_section(text: str, name: str, path: str) -> Jaas | None:
+    """The section of that name in the text of a JAAS file, if there is one; `path` is for the error."""
+    without_comments = _COMMENT.sub(lambda found: found[1] or " ", text)
+    for section in _SECTION.finditer(without_comments):
+        if section["name"] == name:
+            return parse_jaas(section["entry"], f"{path}: section {name}")
+    return None

@@ -43,7 +43,6 @@ class Connection(asyncio.BufferedProtocol):
         self.client: Client
         self.last_used_ms = self.connected_ms = 0
         self._authentication: Authentication | None = None
-        self._has_tls = listener.gate is not None and listener.gate.has_tls
         self._pipeline = Pipeline(self._begin, self._write, self._cut)
 
     # -- what asyncio calls ----------------------------------------------------------------------
@@ -281,8 +280,6 @@ class Connection(asyncio.BufferedProtocol):
     def _write(self, buffers: Buffers) -> None:
         if len(buffers) == 1:
             self._transport.write(buffers[0])
-        elif self._has_tls:
-            self._transport.write(b"".join(buffers))  # each buffer would become a TLS record of its own
         else:
             self._transport.writelines(buffers)
 

@@ -89,12 +89,13 @@ class Listener:
         gate = self.gate
         if gate is not None and gate.has_tls:
             from ottla.server.handshakes import Handshakes
+            from ottla.server.tls_connection import TlsConnection
 
             self.counts[FAILED_HANDSHAKES] += 0
             self._handshakes = Handshakes(
                 self._socket,
                 gate.current_context,
-                lambda: Connection(self),
+                lambda: TlsConnection(self),
                 self._admit_socket,
                 self._on_handshake,
                 self._on_failed_handshake,
