@@ -140,19 +140,12 @@ def configured(arguments: argparse.Namespace) -> Config:
     if arguments.zookeeper:
         settings["zookeeper.connect"] = arguments.zookeeper
     settings |= read_assignments(arguments.set)
-    if settings.get("zookeeper.connect") and "ottla.zookeeper.auth" not in settings:
-        _take_zookeeper_login(settings)
-    return Config(settings)
-
-
-def _take_zookeeper_login(settings: dict[str, str]) -> None:
     options = os.environ.get("KAFKA_OPTS")
     if options:
-        from ottla.config.zookeeper_jaas import zookeeper_auth
+        from ottla.config.java_logins import java_logins
 
-        auth = zookeeper_auth(options)
-        if auth is not None:
-            settings["ottla.zookeeper.auth"] = auth
+        settings |= java_logins(options, settings)
+    return Config(settings)
 
 
 def _read_file(path: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from ottla.frozen import frozen
 _ENTRY = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>.*?);?\s*", re.S)
 _OPTION = re.compile(r"""\s*(?P<name>[\w.\-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s";]+))""")
 _COMMENT = re.compile(r"""("(?:[^"\\]|\\.)*")|/\*.*?\*/|//[^\n]*""", re.S)
-_SECTION = re.compile(r"""(?P<name>[\w.\-]+)\s*\{(?P<entry>(?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;""")
+_SECTION = re.compile(r"""(?P<name>[\w.\-]+)\s*\{(?P<entries>(?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;""")
+_ENTRIES = re.compile(r"""(?:[^;"]|"(?:[^"\\]|\\.)*")+""")
 
 
 @frozen
@@ -43,10 +44,10 @@ def parse_jaas(text: str, setting: str) -> Jaas:
     return Jaas(entry["module"], options)
 
 
-def jaas_section(text: str, name: str, path: str) -> Jaas | None:
-    """The section of that name in the text of a JAAS file, if there is one; `path` is for the error."""
+def jaas_sections(text: str) -> dict[str, list[str]]:
+    """The entries of each section of a JAAS file."""
     without_comments = _COMMENT.sub(lambda found: found[1] or " ", text)
-    for section in _SECTION.finditer(without_comments):
-        if section["name"] == name:
-            return parse_jaas(section["entry"], f"{path}: section {name}")
-    return None
+    return {
+        section["name"]: [entry.strip() for entry in _ENTRIES.findall(section["entries"]) if entry.strip()]
+        for section in _SECTION.finditer(without_comments)
+    }
