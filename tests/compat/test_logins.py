@@ -269,31 +269,6 @@ def test_java_makes_unsigned_tokens_of_its_own(both: tuple[Server, Server], tmp_
         assert "unsigned" in run_tool("kafka-topics", *where, "--list").split()
 
 
-def test_a_client_is_out_when_its_token_is_over(both: tuple[Server, Server], papers: Papers) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        ours, theirs = threads.map(lambda server: until_its_token_is_over(server, papers), both)
-    assert ours == theirs == (None, "_AUTHENTICATION", "_MSG_TIMED_OUT")
-
-
-def until_its_token_is_over(server: Server, papers: Papers) -> tuple[str | None, str, str | None]:
-    """As `removed_while_connected`: the client comes again with the token that it has."""
-    errors: list[confluent_kafka.KafkaError] = []
-    login = Login("SASL_PLAINTEXT", "OAUTHBEARER", token=papers.token(exp=int(time.time()) + 8))
-    producer = confluent_kafka.Producer(
-        {
-            **Confluent().settings(server.at("TOKENS"), login),
-            "error_cb": errors.append,
-            "message.timeout.ms": 5000,
-            "linger.ms": 0,
-        }
-    )
-    before = delivery(producer)
-    assert not errors
-    while not errors:
-        producer.poll(0.1)
-    return before, str(errors[0].name()), delivery(producer)
-
-
 def delivery(producer: confluent_kafka.Producer) -> str | None:
     """The name of the error that a record met, or None."""
     results: list[str | None] = []
