@@ -51,6 +51,7 @@ class Handshakes:
 
     def start(self) -> None:
         self._listening.setblocking(False)
+        map_buffers_from(MAPPED_FROM_BYTES)  # the first call takes long
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     async def stop(self) -> None:
