@@ -249,11 +249,15 @@ def test_tokens_without_a_signature_are_taken_where_they_are_asked_for(
         "of nobody": Login(*bearer, token=papers.unsigned_token(sub=None)),
         "signed": Login(*bearer, token=papers.token()),
     }
-    for server in both:
+
+    def check(server: Server) -> None:
         assert client.outcome(server.at("UNSIGNED"), right) == "ok", server.name
         assert client.outcome(server.at("TOKENS"), right) != "ok", server.name
         for name, login in wrong.items():
             assert client.outcome(server.at("UNSIGNED"), login) != "ok", (server.name, name)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(check, both)) == [None, None]
 
 
 def test_java_makes_unsigned_tokens_of_its_own(both: tuple[Server, Server], tmp_path: Path) -> None:
@@ -263,10 +267,15 @@ def test_java_makes_unsigned_tokens_of_its_own(both: tuple[Server, Server], tmp_
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
         'unsecuredLoginStringClaim_sub="alice";\n'
     )
-    for server in both:
+
+    def create(server: Server) -> str:
         where = ("--bootstrap-server", server.at("UNSIGNED"), "--command-config", str(config))
-        run_tool("kafka-topics", *where, "--create", "--topic", "unsigned")
-        assert "unsigned" in run_tool("kafka-topics", *where, "--list").split()
+        return run_tool("kafka-topics", *where, "--create", "--topic", "unsigned")
+
+    with ThreadPoolExecutor(2) as threads:
+        ours, theirs = threads.map(create, both)
+    assert ours == theirs
+    assert "Created topic unsigned" in ours
 
 
 def delivery(producer: confluent_kafka.Producer) -> str | None:

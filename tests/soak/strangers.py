@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ottla.cli.start import run_loop
 from ottla.client import Admin, Consumer, Producer
@@ -293,8 +293,7 @@ class _Guess(asyncio.Protocol):
         self._over, self.said = over, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(_WRONG_LOGIN)
+        cast(asyncio.WriteTransport, transport).write(_WRONG_LOGIN)
 
     def data_received(self, data: bytes) -> None:
         self.said += data
