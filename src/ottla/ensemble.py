@@ -89,7 +89,7 @@ class Ensemble:
         (home / "zoo.cfg").write_text(self._config(home, index))
         with (home / "zookeeper.log").open("ab") as output:
             self._processes[index] = subprocess.Popen(
-                [java(), *JVM, "-cp", os.pathsep.join(self._jars()), MAIN, str(home / "zoo.cfg")],
+                [java(), *self._jvm(), "-cp", os.pathsep.join(self._jars()), MAIN, str(home / "zoo.cfg")],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Control-C is for us; we stop it in our turn
@@ -110,6 +110,9 @@ class Ensemble:
     def stop(self) -> None:
         for index in range(len(self._ports)):
             self.kill(index)
+
+    def _jvm(self) -> Sequence[str]:
+        return JVM
 
     def _jars(self) -> list[str]:
         return jars()

@@ -39,7 +39,7 @@ class SecuredEnsemble(Ensemble):
         return ",".join(f"127.0.0.1:{port}" for port in self.secure_ports)
 
     def _jars(self):
-        return [*super()._jars(), *_netty()]
+        return [*super()._jars(), *netty()]
 
     def _config(self, home, index):
         lines = {
@@ -115,8 +115,8 @@ def _everything(resource):
     return Acl(ResourceType[resource], "*", pattern, who, "*", Operation.ALL, Permission.ALLOW)
 
 
-def _netty():
-    """TLS of ZooKeeper is Netty's."""
+def netty():
+    """Of ZooKeeper's jars: TLS is Netty's, and SASL asks for a class of it."""
     folder = Path(importlib.util.find_spec("pyspark").origin).parent / "jars"
     found = [str(each) for each in sorted(folder.glob("netty-*.jar")) if "tcnative" not in each.name]
     if not found:

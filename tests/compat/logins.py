@@ -52,10 +52,11 @@ LISTENERS = {
     "ONE": "SASL_PLAINTEXT",  # SCRAM-SHA-256 alone
     "TOKENS": "SASL_PLAINTEXT",  # OAUTHBEARER alone
     "BRIEF": "SASL_PLAINTEXT",  # as USERS; sessions end after REAUTHENTICATION_MS
-    "BOTH": "SASL_SSL",
+    "BOTH": "SASL_SSL",  # as USERS, and OAUTHBEARER
     "TLS": "SSL",
     "MUTUAL": "SSL",  # asks for a client certificate
     "EXPIRED": "SSL",  # the server's certificate is over
+    "UNSIGNED": "SASL_PLAINTEXT",  # OAUTHBEARER with tokens that nobody has signed
 }
 _MODULES = "org.apache.kafka.common.security"
 _CONTROLLER = 100  # its port, from the first listener's
@@ -94,6 +95,12 @@ class Papers:
         every = {"sub": "alice", "aud": _AUDIENCE, "iat": now_s, "exp": now_s + 600, **claims}
         used = {name: value for name, value in every.items() if value is not None}
         return jwt.encode(used, self._forger if forged else self._key, "RS256", {"kid": "k"})
+
+    def unsigned_token(self, **claims: Any) -> str:
+        now_s = int(time.time())
+        every = {"sub": "alice", "iat": now_s, "exp": now_s + 600, **claims}
+        used = {name: value for name, value in every.items() if value is not None}
+        return jwt.encode(used, None, "none")
 
     def token_file(self, token: str) -> str:
         return self._file(f"{abs(hash(token))}.jwt", token)
@@ -186,18 +193,29 @@ def _settings(papers: Papers, port: int, *others: str) -> dict[str, object]:
         "listener.name.one.sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "listener.name.one.scram-sha-256.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;",
         "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
-        "listener.name.tokens.sasl.oauthbearer.jwks.endpoint.url": Path(papers.keys).as_uri(),
-        "listener.name.tokens.sasl.oauthbearer.expected.audience": _AUDIENCE,
-        "listener.name.tokens.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
-        "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": f"{_MODULES}.oauthbearer."
-        "OAuthBearerValidatorCallbackHandler",
+        "listener.name.unsigned.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.unsigned.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule "
+        'required unsecuredLoginStringClaim_sub="broker";',
+        "listener.name.unsigned.oauthbearer.sasl.server.callback.handler.class": f"{_MODULES}.oauthbearer.internals."
+        "unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
         # Of the listener, and of one of its mechanisms.
         "listener.name.brief.connections.max.reauth.ms": REAUTHENTICATION_MS,
         "listener.name.brief.plain.connections.max.reauth.ms": 2 * REAUTHENTICATION_MS,
     }
+    for name in ("tokens", "both"):
+        prefix = f"listener.name.{name}"
+        settings |= {
+            f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": Path(papers.keys).as_uri(),
+            f"{prefix}.sasl.oauthbearer.expected.audience": _AUDIENCE,
+            f"{prefix}.sasl.oauthbearer.clock.skew.seconds": 0,  # a token that is over cannot log in again
+            f"{prefix}.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+            f"{prefix}.oauthbearer.sasl.server.callback.handler.class": f"{_MODULES}.oauthbearer."
+            "OAuthBearerValidatorCallbackHandler",
+        }
     users = 'user_alice="alice-secret" user_bob="bob-secret"'
     for name in ("users", "brief", "both"):
-        settings[f"listener.name.{name}.sasl.enabled.mechanisms"] = ",".join(["PLAIN", *SCRAM])
+        mechanisms = ["PLAIN", *SCRAM, *(["OAUTHBEARER"] if name == "both" else [])]
+        settings[f"listener.name.{name}.sasl.enabled.mechanisms"] = ",".join(mechanisms)
         settings[f"listener.name.{name}.plain.sasl.jaas.config"] = (
             f"{_MODULES}.plain.PlainLoginModule required {users};"
         )

@@ -36,7 +36,7 @@ from tests.compat.logins import (
     servers,
 )
 from tests.oracle import programs
-from tests.oracle.cluster import start_tool
+from tests.oracle.cluster import run_tool, start_tool
 
 pytestmark = [
     pytest.mark.oracle,
@@ -48,11 +48,13 @@ ACCEPTED = (
     *(f"{mechanism}: right, {where}" for mechanism in MECHANISMS for where in ("plain text", "TLS")),
     "SCRAM-SHA-256: alone on its listener",
     "OAUTHBEARER: right",
+    "OAUTHBEARER: right, TLS",
     "TLS: right",
     "client certificate: right",
 )
 BAD_TOKENS = tuple(
-    f"OAUTHBEARER: {wrong}" for wrong in ("expired", "another audience", "forged", "without iat")
+    f"OAUTHBEARER: {wrong}"
+    for wrong in ("expired", "another audience", "forged", "without iat", "expired, TLS", "forged, TLS")
 )
 REFUSED = (
     *(
@@ -101,6 +103,9 @@ def logins(papers: Papers) -> dict[str, tuple[str, Login]]:
         "without iat": token(iat=None),
     }
     every |= {f"OAUTHBEARER: {name}": ("TOKENS", Login(*bearer, token=text)) for name, text in tokens.items()}
+    for name in ("right", "expired", "forged"):
+        over_tls = Login("SASL_SSL", "OAUTHBEARER", token=tokens[name], authority=authority)
+        every[f"OAUTHBEARER: {name}, TLS"] = ("BOTH", over_tls)
     every["OAUTHBEARER: not offered"] = ("USERS", Login(*bearer, token=token()))
     every |= {f"plain text at {each}": (each, Login("PLAINTEXT")) for each in ("USERS", "BOTH", "TLS")}
     alice = ("PLAIN", "alice", "alice-secret")
@@ -229,6 +234,46 @@ def removed_while_connected(server: Server, mechanism: str) -> tuple[str | None,
     while not errors:  # it says nothing before it has to log in again
         producer.poll(0.1)
     return before, str(errors[0].name()), delivery(producer)
+
+
+@pytest.mark.parametrize("client", [Confluent(), KafkaPython(), Aiokafka()], ids=lambda client: client.name)
+def test_tokens_without_a_signature_are_taken_where_they_are_asked_for(
+    both: tuple[Server, Server], papers: Papers, client: Client
+) -> None:
+    past_s = int(time.time()) - 600
+    bearer = ("SASL_PLAINTEXT", "OAUTHBEARER")
+    right = Login(*bearer, token=papers.unsigned_token())
+    wrong = {
+        "over": Login(*bearer, token=papers.unsigned_token(exp=past_s, iat=past_s - 60)),
+        "without an end": Login(*bearer, token=papers.unsigned_token(exp=None)),
+        "of nobody": Login(*bearer, token=papers.unsigned_token(sub=None)),
+        "signed": Login(*bearer, token=papers.token()),
+    }
+
+    def check(server: Server) -> None:
+        assert client.outcome(server.at("UNSIGNED"), right) == "ok", server.name
+        assert client.outcome(server.at("TOKENS"), right) != "ok", server.name
+        for name, login in wrong.items():
+            assert client.outcome(server.at("UNSIGNED"), login) != "ok", (server.name, name)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(check, both)) == [None, None]
+
+
+def test_java_makes_unsigned_tokens_of_its_own(both: tuple[Server, Server], tmp_path: Path) -> None:
+    config = tmp_path / "unsigned.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.jaas.config="
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="alice";\n'
+    )
+
+    def create(server: Server) -> str:
+        where = ("--bootstrap-server", server.at("UNSIGNED"), "--command-config", str(config))
+        return run_tool("kafka-topics", *where, "--create", "--topic", "unsigned")
+
+    with ThreadPoolExecutor(2) as threads:
+        assert all("Created topic unsigned" in said for said in threads.map(create, both))
 
 
 def delivery(producer: confluent_kafka.Producer) -> str | None:

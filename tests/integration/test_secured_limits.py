@@ -8,7 +8,10 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Producer
 
+from ottla.security.certificates import Authority
 from ottla.testing import Broker
+from tests.oracle.ottla import Ottla
+from tests.soak.fuzz import memory_mb
 
 
 def is_closed(connection: socket.socket) -> bool:
@@ -126,3 +129,27 @@ def test_a_client_without_the_certificate_that_is_asked_for_is_told_so(version):
     ):
         stranger.sendall(b"x" * 100_000)  # what it had to say is not in the way
         stranger.recv(1)
+
+
+def test_an_idle_tls_connection_costs_less_than_35_kb(tmp_path):
+    """The event loop's buffers of 256 KB, of which a page is used, would tear the heap into half-empty pages."""
+    pytest.importorskip("uvloop")
+    authority = Authority()
+    identity = authority.issue("broker", "localhost", "127.0.0.1")
+    (tmp_path / "server.pem").write_text(identity.key + identity.certificate)
+    context = ssl.create_default_context(cadata=authority.pem)
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:SSL",  # the name that `--port` gives the listener
+        "ssl.keystore.location": tmp_path / "server.pem",
+    }
+    with Ottla(settings=settings) as broker, ExitStack() as stack:
+
+        def connect(count):
+            for _ in range(count):
+                plain = socket.create_connection(("127.0.0.1", broker.port), 20)
+                stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+
+        connect(50)  # what the first ones need stays
+        before_mb = memory_mb(broker.pid())
+        connect(200)
+        assert (memory_mb(broker.pid()) - before_mb) * 1024 / 200 < 35

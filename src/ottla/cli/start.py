@@ -143,7 +143,13 @@ def configured(arguments: argparse.Namespace) -> Config:
         settings["node.id"] = str(arguments.broker_id)
     if arguments.zookeeper:
         settings["zookeeper.connect"] = arguments.zookeeper
-    return Config(settings | read_assignments(arguments.set))
+    settings |= read_assignments(arguments.set)
+    options = os.environ.get("KAFKA_OPTS")
+    if options:
+        from ottla.config.java_logins import java_logins
+
+        settings |= java_logins(options, settings)
+    return Config(settings)
 
 
 def _read_file(path: str) -> dict[str, str]:

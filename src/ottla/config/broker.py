@@ -98,7 +98,7 @@ class ClusterSettings:
     zookeeper_ssl_client_enable = boolean(False, "Whether to use TLS with ZooKeeper.")
     zookeeper_ssl_truststore_location = string(None, "A PEM file with the certificates to trust.")
     zookeeper_ssl_keystore_location = string(None, "A PEM file with our own key and certificate.")
-    ottla_zookeeper_auth = password(None, "digest:USER:PASSWORD, to authenticate with ZooKeeper.")
+    ottla_zookeeper_auth = password(None, "digest:USER:PASSWORD or sasl:USER:PASSWORD, for ZooKeeper.")
 
 
 class OwnSettings:

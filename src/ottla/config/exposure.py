@@ -6,6 +6,10 @@ from ottla.config.listeners import ListenerSettings, listener_settings
 from ottla.config.settings import Config
 
 _LOOPBACK = ("localhost:", "127.", "[::1]:")
+_TOKEN_CHECKS = (
+    "oauthbearer.sasl.server.callback.handler.class",
+    "sasl.server.callback.handler.class",
+)
 _ANYBODY = ("User:ANONYMOUS", "User:*")
 
 
@@ -19,7 +23,7 @@ def exposures(config: Config, *, is_whole: bool = True) -> Iterator[str]:
     if _is_elsewhere(config.zookeeper_connect) and not config.zookeeper_set_acl:
         yield (
             "zookeeper.set.acl is not set: everybody who reaches ZooKeeper may change topics, users and rules; "
-            "set it with ottla.zookeeper.auth=digest:USER:PASSWORD"
+            "set it with ottla.zookeeper.auth=sasl:USER:PASSWORD or digest:USER:PASSWORD"
         )
 
 
@@ -29,6 +33,8 @@ def _is_elsewhere(zookeeper: str) -> bool:
 
 
 def _listener(text: str, listener: ListenerSettings, is_whole: bool) -> Iterator[str]:
+    if is_whole and any("Unsecured" in listener.get(setting) for setting in _TOKEN_CHECKS):
+        yield f"{text}: tokens of OAUTHBEARER need no signature: everybody gets in, under any name"
     if listener.protocol == "PLAINTEXT":
         yield f"{text}: everybody who reaches this address gets in, and everybody on the way reads along"
     elif listener.protocol == "SASL_PLAINTEXT":

@@ -1,4 +1,4 @@
-"""A JAAS entry, as sasl.jaas.config has it: a login module, a flag, and options."""
+"""A JAAS entry: a login module, a flag, and options. As sasl.jaas.config has it, or in a section of a JAAS file."""
 
 import re
 
@@ -7,6 +7,9 @@ from ottla.frozen import frozen
 
 _ENTRY = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>.*?);?\s*", re.S)
 _OPTION = re.compile(r"""\s*(?P<name>[\w.\-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s";]+))""")
+_COMMENT = re.compile(r"""("(?:[^"\\]|\\.)*")|/\*.*?\*/|//[^\n]*""", re.S)
+_SECTION = re.compile(r"""(?P<name>[\w.\-]+)\s*\{(?P<entries>(?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;""")
+_ENTRIES = re.compile(r"""(?:[^;"]|"(?:[^"\\]|\\.)*")+""")
 
 
 @frozen
@@ -39,3 +42,12 @@ def parse_jaas(text: str, setting: str) -> Jaas:
         options[option["name"]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else option["plain"]
         position = option.end()
     return Jaas(entry["module"], options)
+
+
+def jaas_sections(text: str) -> dict[str, list[str]]:
+    """The entries of each section of a JAAS file."""
+    without_comments = _COMMENT.sub(lambda found: found[1] or " ", text)
+    return {
+        section["name"]: [entry.strip() for entry in _ENTRIES.findall(section["entries"]) if entry.strip()]
+        for section in _SECTION.finditer(without_comments)
+    }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.server")
 
-HEAD_BYTES = 4 << 10  # a buffer of the connection's own, for small frames and the beginning of others
+HEAD_BYTES = 4 << 10  # of a buffer for small frames and the beginning of others
 CLOSING_MS = 1000  # longer than a connection that is about to be closed needs
 TLS_HANDSHAKE = 0x1603  # how a TLS client begins, read as the upper half of a frame's size
 GROWTH_BYTES = 1 << 20  # of the buffer of a large frame; more at a time would take long
@@ -29,7 +29,7 @@ HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
 class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "Listener") -> None:
         self._listener = listener
-        self._head = bytearray(HEAD_BYTES)
+        self._head = listener.scratch  # all connections receive into it; each copies what it has to keep
         self._start = self._end = 0  # what is received in the head and not yet cut into frames
         self._lease: Lease | None = None  # memory for a frame that is too large for the head, as it arrives,
         self._body: Frame | None = None  # and the frame
@@ -43,7 +43,6 @@ class Connection(asyncio.BufferedProtocol):
         self.client: Client
         self.last_used_ms = self.connected_ms = 0
         self._authentication: Authentication | None = None
-        self._has_tls = listener.gate is not None and listener.gate.has_tls
         self._pipeline = Pipeline(self._begin, self._write, self._cut)
 
     # -- what asyncio calls ----------------------------------------------------------------------
@@ -102,6 +101,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._end += nbytes
         self._cut()
+        if self._end and self._head is self._listener.scratch:
+            self._make_room_in_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Everything goes at once: no reference cycle is left for the collector to find."""
@@ -249,7 +250,8 @@ class Connection(asyncio.BufferedProtocol):
         self._cut()
 
     def _make_room_in_head(self) -> None:
-        """Moves what is held to the front; grows when several frames wait behind one that is held back."""
+        """Moves what is held to the front of a buffer of its own, which grows when several frames wait behind one that
+        is held back."""
         held = self._end - self._start
         head = bytearray(HEAD_BYTES if held < HEAD_BYTES else held + HEAD_BYTES)
         head[:held] = memoryview(self._head)[self._start : self._end]
@@ -258,8 +260,7 @@ class Connection(asyncio.BufferedProtocol):
     def _shrink_head(self) -> None:
         if self._start == self._end:
             self._start = self._end = 0
-            if len(self._head) > HEAD_BYTES:
-                self._head = bytearray(HEAD_BYTES)
+            self._head = self._listener.scratch
 
     def _pause(self) -> None:
         if self._reading and not self._transport.is_closing():
@@ -281,8 +282,6 @@ class Connection(asyncio.BufferedProtocol):
     def _write(self, buffers: Buffers) -> None:
         if len(buffers) == 1:
             self._transport.write(buffers[0])
-        elif self._has_tls:
-            self._transport.write(b"".join(buffers))  # each buffer would become a TLS record of its own
         else:
             self._transport.writelines(buffers)
 

@@ -31,9 +31,14 @@ FAILURE_DELAY_MS = 100  # connection.failed.authentication.delay.ms
 CALLBACKS = "sasl.server.callback.handler.class"
 METHODS = {"PLAIN": "authenticate", "OAUTHBEARER": "validate"}  # of a class of one's own
 # What Kafka needs to be told to verify tokens; Ottla does so without being told.
-KAFKAS_CALLBACKS = {
-    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-}
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+KAFKAS_CALLBACKS = {"OAUTHBEARER": f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"}
+# Kafka's class for tokens that nobody has signed: here too it is only used where it is named.
+UNSECURED = f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+_UNSECURED_NAME, _UNSECURED_SKEW = (
+    "unsecuredValidatorPrincipalClaimName",
+    "unsecuredValidatorAllowableClockSkewMs",
+)
 
 
 class Gate:
@@ -169,6 +174,8 @@ def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
     from ottla.security import oauth
     from ottla.server.jwks import KeySet
 
+    if _callbacks("OAUTHBEARER", settings)[1] == UNSECURED:
+        return _unsecured(settings)
     own = _own("OAUTHBEARER", settings)
     if own is not None:
         return lambda: oauth.oauthbearer_aside(own)
@@ -186,6 +193,29 @@ def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
     )
     keys = KeySet(location)
     return lambda: oauth.oauthbearer(keys.key, expected, time.time)
+
+
+def _unsecured(settings: ListenerSettings) -> Callable[[], Exchange]:
+    from ottla.security import oauth
+
+    jaas = settings.jaas("OAUTHBEARER")
+    options = {} if jaas is None else jaas.options
+    unknown = {name for name in options if name.startswith("unsecuredValidator")} - {
+        _UNSECURED_NAME,
+        _UNSECURED_SKEW,
+    }
+    skew_ms = options.get(_UNSECURED_SKEW, "0")
+    if unknown or not skew_ms.isdecimal():
+        wrong = ", ".join(sorted(unknown)) or _UNSECURED_SKEW
+        raise InvalidConfig(
+            f"listener {settings.name}: {wrong} in the JAAS entry of OAUTHBEARER "
+            f"cannot be honoured; there are {_UNSECURED_NAME} and {_UNSECURED_SKEW} (milliseconds)"
+        )
+    logger.warning(
+        "listener %s takes tokens that nobody has signed: every client may say who it is", settings.name
+    )
+    expected = oauth.Expected((), "", int(skew_ms) // 1000, options.get(_UNSECURED_NAME, "sub"))
+    return lambda: oauth.oauthbearer(None, expected, time.time)
 
 
 def _gssapi(settings: ListenerSettings) -> Callable[[], Exchange]:

@@ -16,7 +16,7 @@ from ottla.errors import InvalidConfig
 from ottla.ports import Clock, TimerHandle
 from ottla.server.admission import Admission, Verdict
 from ottla.server.budget import Budget
-from ottla.server.connection import Connection
+from ottla.server.connection import HEAD_BYTES, Connection
 from ottla.server.unsent import Unsent
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Listener:
             socket.SO_RCVBUF: config.socket_receive_buffer_bytes,
         }
         self.connections: set[Connection] = set()
+        self.scratch = bytearray(HEAD_BYTES)  # an idle connection needs no buffer of its own
         self._stopped = False
         self._server: asyncio.AbstractServer | None = None
         self._handshakes: Handshakes | None = None
@@ -89,12 +90,13 @@ class Listener:
         gate = self.gate
         if gate is not None and gate.has_tls:
             from ottla.server.handshakes import Handshakes
+            from ottla.server.tls_connection import TlsConnection
 
             self.counts[FAILED_HANDSHAKES] += 0
             self._handshakes = Handshakes(
                 self._socket,
                 gate.current_context,
-                lambda: Connection(self),
+                lambda: TlsConnection(self),
                 self._admit_socket,
                 self._on_handshake,
                 self._on_failed_handshake,

@@ -4,6 +4,7 @@ to keep more with every large buffer: after a burst of large requests that may b
 import resource
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from ottla.ports import Clock, Jobs
@@ -54,10 +55,17 @@ def share_heap() -> None:
 
 
 def set_thresholds() -> None:
+    map_buffers_from(MAPPED_FROM_BYTES)
     library = _c_library()
     if hasattr(library, "mallopt"):
-        library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES)
         library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def map_buffers_from(size: int) -> None:
+    """From now on, buffers of this size and more are apart from the heap: what is not used of them takes no memory."""
+    library = _c_library()
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_MMAP_THRESHOLD, size)
 
 
 def trim() -> None:
@@ -67,6 +75,7 @@ def trim() -> None:
         library.malloc_trim(0)
 
 
+@cache
 def _c_library() -> Any:
     import ctypes  # not at the start: it takes its time to import
 

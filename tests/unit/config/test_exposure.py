@@ -32,6 +32,16 @@ def test_passwords_that_travel_unencrypted_are_named() -> None:
     assert "passwords of PLAIN" in warning
 
 
+def test_tokens_that_nobody_has_signed_are_named() -> None:
+    kafkas = "org.apache.kafka.common.security.oauthbearer.internals.unsecured"
+    handler = {
+        "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class": f"{kafkas}."
+        "OAuthBearerUnsecuredValidatorCallbackHandler"
+    }
+    (warning,) = open_to("SASL_SSL://0.0.0.0:9092", {**handler, **AUTHORIZER})
+    assert "need no signature" in warning
+
+
 @pytest.mark.parametrize(("asked", "count"), [("none", 1), ("requested", 1), ("required", 0)])
 def test_tls_without_a_certificate_of_the_client_lets_everybody_in(asked: str, count: int) -> None:
     assert len(open_to("SSL://0.0.0.0:9092", {"ssl.client.auth": asked, **AUTHORIZER})) == count

@@ -26,7 +26,7 @@ def token(key=KEY, algorithm="ES256", key_id="k", **changes):
     return jwt.encode(claims, key, algorithm, {"kid": key_id})
 
 
-def logged_in(text, authorization_id="", expected=EXPECTED):
+def logged_in(text, authorization_id="", expected=EXPECTED, keys=keys):
     server = oauthbearer(keys, expected, lambda: NOW)
     next(server)
     message = f"n,{authorization_id},\x01auth=Bearer {text}\x01\x01".encode()
@@ -44,6 +44,49 @@ def test_a_good_token_is_its_subject_until_it_expires():
     who = logged_in(token())
     assert (who.principal, who.expires_ms) == ("User:alice", (NOW + 60) * 1000)
     assert logged_in(token(exp=NOW - 10)).principal == "User:alice"  # within the skew of clocks
+
+
+def unsigned(**changes):
+    claims = {name: value for name, value in {**CLAIMS, **changes}.items() if value is not None}
+    return jwt.encode(claims, None, "none")
+
+
+def test_without_keys_an_unsigned_token_is_believed_until_it_expires():
+    expected = Expected(clock_skew_s=0)
+    who = logged_in(unsigned(), expected=expected, keys=None)
+    assert (who.principal, who.expires_ms) == ("User:alice", (NOW + 60) * 1000)
+    assert logged_in(unsigned(iat=None), expected=expected, keys=None).principal == "User:alice"
+    assert logged_in(unsigned(), "a=alice", expected=expected, keys=None).principal == "User:alice"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        token(),
+        unsigned(exp=NOW - 1),
+        unsigned(exp=None),
+        unsigned(exp="soon"),
+        unsigned(nbf=NOW + 60),
+        unsigned(sub=None),
+        unsigned(sub=""),
+        unsigned(sub=["alice"]),
+        unsigned() + "c2lnbmVk",
+        unsigned().removesuffix("."),
+        "..",
+        "e30.e30.",
+        "bnVsbA.bnVsbA.",
+        "MQ.MQ.",
+        "x",
+    ],
+)
+def test_without_keys_other_tokens_are_refused(bad):
+    with pytest.raises(SaslAuthenticationFailed):
+        logged_in(bad, expected=Expected(clock_skew_s=0), keys=None)
+
+
+def test_with_keys_an_unsigned_token_is_refused():
+    with pytest.raises(SaslAuthenticationFailed):
+        logged_in(unsigned())
 
 
 def test_another_claim_may_be_the_name():

@@ -4,11 +4,14 @@ A client that may not ask at all is refused where it is connected; the controlle
 """
 
 import base64
+from collections.abc import Callable
+from typing import TypeVar
 
 from ottla import errors
 from ottla.broker.requests.context import Context
 from ottla.config.listeners import listener_settings
 from ottla.errors import ProtocolError
+from ottla.metadata.decision import Decision
 from ottla.metadata.records import TokenSet
 from ottla.security import tokens
 from ottla.security.operations import CREATE_TOKENS, DELEGATION_TOKEN, DESCRIBE, DESCRIBE_TOKENS, USER
@@ -30,6 +33,8 @@ from ottla.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+
+Response = TypeVar("Response", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
 
 ANONYMOUS = "User:ANONYMOUS"
 NEVER = -1  # the time in an answer that has none
@@ -77,46 +82,39 @@ async def create_delegation_token(
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, context: Context
 ) -> RenewDelegationTokenResponse:
-    try:
-        _check_client(context)
-        if _is_elsewhere(context):
-            return await _relayed(request, context)  # type: ignore[return-value]
-        known = _tokens(context)
-        principal, now_ms = context.client.principal, context.clock.now_ms()
-        expires_ms = await context.metadata.change(
-            lambda image, config: tokens.renew(
-                known.token(request.hmac),
-                principal,
-                request.renew_period_ms,
-                known.terms,
-                now_ms,
-            )
-        )
-    except ProtocolError as error:
-        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=_time_of(error))
-    return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
+    def renewed(known: tokens.Tokens, principal: str, now_ms: int) -> Decision[int]:
+        token = known.token(request.hmac)
+        return tokens.renew(token, principal, request.renew_period_ms, known.terms, now_ms)
+
+    return await _with_new_expiry(request, RenewDelegationTokenResponse, renewed, context)
 
 
 async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
+    def expired(known: tokens.Tokens, principal: str, now_ms: int) -> Decision[int]:
+        return tokens.expire(known.token(request.hmac), principal, request.expiry_time_period_ms, now_ms)
+
+    return await _with_new_expiry(request, ExpireDelegationTokenResponse, expired, context)
+
+
+async def _with_new_expiry(
+    request: object,
+    response: type[Response],
+    decide: Callable[[tokens.Tokens, str, int], Decision[int]],
+    context: Context,
+) -> Response:
+    """The controller's decision about a token's end, from the tokens, the asking principal and the time."""
     try:
         _check_client(context)
         if _is_elsewhere(context):
             return await _relayed(request, context)  # type: ignore[return-value]
         known = _tokens(context)
         principal, now_ms = context.client.principal, context.clock.now_ms()
-        expires_ms = await context.metadata.change(
-            lambda image, config: tokens.expire(
-                known.token(request.hmac),
-                principal,
-                request.expiry_time_period_ms,
-                now_ms,
-            )
-        )
+        expires_ms = await context.metadata.change(lambda image, config: decide(known, principal, now_ms))
     except ProtocolError as error:
-        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=_time_of(error))
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
+        return response(error_code=error.code, expiry_timestamp_ms=_time_of(error))
+    return response(expiry_timestamp_ms=expires_ms)
 
 
 async def describe_delegation_token(

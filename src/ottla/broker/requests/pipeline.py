@@ -4,7 +4,6 @@ A request holds back the next one until it is answered, or until it says that it
 it only waits (acks=all), and the next one may start.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -73,7 +72,7 @@ class Pipeline:
         in_flight_max: int = 64,
     ) -> None:
         self._begin, self._write, self._on_ready = begin, write, on_ready
-        self._slots: deque[Slot] = deque()
+        self._slots: list[Slot] = []  # a few at most; an empty deque would be ten times the size
         self._in_flight_max = in_flight_max
         self._closed = False
 
@@ -99,7 +98,7 @@ class Pipeline:
         slots = self._slots
         was_full = len(slots) >= self._in_flight_max
         while slots and slots[0].buffers is not None and not self._closed:
-            slot = slots.popleft()
+            slot = slots.pop(0)
             buffers, times = slot.buffers, slot.times
             if times is None:
                 if buffers:
@@ -115,7 +114,7 @@ class Pipeline:
     def close(self) -> None:
         """The connection is gone: parked requests go with it, and nothing refers back to the connection."""
         self._closed = True
-        slots, self._slots = self._slots, deque()
+        slots, self._slots = self._slots, []
         for slot in slots:
             slot.end()
         self._begin, self._write, self._on_ready = _begin_nothing, _write_nothing, _nothing

@@ -33,6 +33,7 @@ class Op(IntEnum):
     MULTI = 14
     MULTI_READ = 22
     AUTH = 100
+    SASL = 102
     ADD_WATCH = 106
     CLOSE = -11
     ERROR = -1
@@ -190,6 +191,10 @@ def sync(path: str) -> Part:
 def add_watch(path: str) -> Part:
     """Persistent, and for everything below."""
     return Part(Op.ADD_WATCH, _text(path) + _INT.pack(RECURSIVE))
+
+
+def sasl(token: bytes) -> Part:
+    return Part(Op.SASL, _buffer(token))
 
 
 def multi(parts: list[Part], op: Op = Op.MULTI) -> Part:

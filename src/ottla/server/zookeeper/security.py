@@ -1,4 +1,4 @@
-"""How a broker shows ZooKeeper who it is: digest authentication, and TLS with PEM files."""
+"""How a broker shows ZooKeeper who it is: digest authentication or SASL (DIGEST-MD5), and TLS with PEM files."""
 
 import base64
 import hashlib
@@ -7,35 +7,43 @@ import ssl
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.server.zookeeper.protocol import Acl
+from ottla.server.zookeeper.session import SASL
+
+DIGEST = "digest"
 
 
 def credentials(config: Config) -> tuple[str, bytes] | None:
-    """`ottla.zookeeper.auth=digest:USER:PASSWORD`."""
+    """`ottla.zookeeper.auth=digest:USER:PASSWORD`, or `sasl:USER:PASSWORD`."""
     text = config.ottla_zookeeper_auth
     if not text:
         return None
     scheme, colon, secret = text.partition(":")
-    if scheme != "digest" or not colon or ":" not in secret:
-        raise InvalidConfig("ottla.zookeeper.auth is not of the form digest:USER:PASSWORD")
+    if scheme not in (DIGEST, SASL) or not colon or ":" not in secret:
+        raise InvalidConfig(
+            "ottla.zookeeper.auth is not of the form digest:USER:PASSWORD or sasl:USER:PASSWORD"
+        )
     return scheme, secret.encode()
 
 
 def acl(config: Config) -> Acl:
-    """With `zookeeper.set.acl` only whoever has the same credentials gets at what we write."""
+    """With `zookeeper.set.acl` nodes that we write are open only to clients with the same credentials."""
     known = credentials(config)
     if not config.zookeeper_set_acl:
         if config.authorizer_class_name:
             raise InvalidConfig(
                 "authorizer.class.name is set, and everybody who reaches ZooKeeper could change users and rules there: "
-                "set zookeeper.set.acl=true and ottla.zookeeper.auth=digest:USER:PASSWORD"
+                "set zookeeper.set.acl=true and ottla.zookeeper.auth=sasl:USER:PASSWORD or digest:USER:PASSWORD"
             )
         return Acl()
     if known is None:
         raise InvalidConfig("zookeeper.set.acl needs ottla.zookeeper.auth")
-    user = known[1].decode().partition(":")[0]
+    scheme, secret = known
+    user = secret.decode().partition(":")[0]
+    if scheme == SASL:
+        return Acl(SASL, user)
     # SHA-1 is what ZooKeeper's digest scheme is made of.
-    digest = base64.b64encode(hashlib.sha1(known[1], usedforsecurity=False).digest()).decode()
-    return Acl("digest", f"{user}:{digest}")
+    digest = base64.b64encode(hashlib.sha1(secret, usedforsecurity=False).digest()).decode()
+    return Acl(DIGEST, f"{user}:{digest}")
 
 
 def tls(config: Config) -> ssl.SSLContext | None:

@@ -8,12 +8,14 @@ import asyncio
 import contextlib
 import logging
 import random
+import secrets
 import ssl
 from collections import deque
 from collections.abc import Callable
 
 from ottla.frozen import frozen
-from ottla.server.zookeeper import protocol
+from ottla.server.zookeeper import digest_md5, protocol
+from ottla.server.zookeeper.digest_md5 import LoginRefused
 from ottla.server.zookeeper.protocol import (
     AUTH_XID,
     EVENT_XID,
@@ -29,6 +31,8 @@ from ottla.server.zookeeper.protocol import (
 
 log = logging.getLogger("ottla.zookeeper")
 
+SASL = "sasl"
+SERVICE, HOST = "zookeeper", "zk-sasl-md5"  # as every ZooKeeper server calls itself in DIGEST-MD5
 FRAME_BYTES_MAX = 64 << 20
 RETRY_S = 0.05
 RETRY_S_MAX = 1.0
@@ -37,7 +41,7 @@ READ_S = 0.05
 
 @frozen
 class Options:
-    """`hosts` as (host, port); `credentials` as (scheme, secret), say ("digest", b"user:password")."""
+    """`hosts` as (host, port); `credentials` as (scheme, secret): ("digest" or "sasl", b"user:password")."""
 
     hosts: tuple[tuple[str, int], ...]
     session_timeout_ms: int = 6000
@@ -146,6 +150,8 @@ class Session:
                     self._on_expired()
                     return
                 pause_s = RETRY_S
+            except LoginRefused as error:
+                log.error("ZooKeeper at %s:%d refuses our login: %s", *host, error)
             except (OSError, asyncio.IncompleteReadError, TimeoutError, Disconnected) as error:
                 log.debug("%s:%d: %s", *host, error)
             finally:
@@ -174,8 +180,8 @@ class Session:
                 told.timeout_ms,
                 told.password,
             )
-            if self._options.credentials is not None:
-                writer.write(protocol.auth(*self._options.credentials))
+            async with asyncio.timeout(limit_s):
+                await self._authenticate(reader, writer)
             self._writer = writer
             self._heard()
             pinger = self._loop.create_task(self._ping(writer))
@@ -188,6 +194,32 @@ class Session:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Before anything else is sent: a server may take nobody who has not logged in."""
+        if self._options.credentials is None:
+            return
+        scheme, secret = self._options.credentials
+        if scheme != SASL:
+            writer.write(protocol.auth(scheme, secret))
+            return
+        user, _, password = secret.decode().partition(":")
+        exchange = digest_md5.exchange(user, password, secrets.token_hex(16), SERVICE, HOST)
+        token = next(exchange)
+        try:
+            while True:
+                token = exchange.send(await self._sasl(reader, writer, token))
+        except StopIteration:
+            return
+
+    async def _sasl(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes) -> bytes:
+        self._xid = (self._xid + 1) & 0x7FFFFFFF
+        writer.write(protocol.request(self._xid, protocol.sasl(token)))
+        reply = Reader(await _frame(reader))
+        _, _, error = reply.reply()
+        if error:
+            raise LoginRefused("wrong user or password")
+        return reply.buffer()
 
     async def _ping(self, writer: asyncio.StreamWriter) -> None:
         """A third of the time-out between pings. When one was not answered until the next, another server is
