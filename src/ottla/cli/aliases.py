@@ -18,6 +18,7 @@ TOOLS = (
     "kafka-e2e-latency",
     "kafka-get-offsets",
     "kafka-producer-perf-test",
+    "kafka-streams-groups",
     "kafka-topics",
 )
 # Each course's habit: with .sh from the download, without from a package or an image.

@@ -189,6 +189,7 @@ class GroupTable:
             if group.is_empty and not left and not self.state.offsets.pending_of(group.group_id):
                 self._env.report(f"group {group.group_id} dead: empty, and no offsets are left")
                 decision.record(*group.tombstones())
+        self._streams.forget_all_but(self.state.groups)
         decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
 
     # Topics

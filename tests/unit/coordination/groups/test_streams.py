@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ottla.coordination.groups.settings import GroupSettings
 from ottla.coordination.groups.streams import topology as t
 from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer
 from ottla.wire.messages import streams_group_heartbeat as wire
+from ottla.wire.messages.list_groups import ListGroupsRequest
 from tests.unit.coordination.groups.coordinator import FakeClient, GroupCoordinator
 
 AT_ONCE = GroupSettings(group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0)
@@ -514,13 +516,23 @@ def test_a_full_group_takes_nobody():
 
 
 def test_groups_are_listed_with_their_type_and_state():
-    from ottla.wire.messages.list_groups import ListGroupsRequest
-
     streams = Streams(other=1)
     streams.arrive("a")
     for states in ([], ["NotReady"], ["not_ready"]):
         request = ListGroupsRequest(states_filter=states, types_filter=["streams"])
-        found = streams.ask(lambda token, now, asked=request: streams.table.on_list_groups(asked, token, now))
+        found = streams.ask(partial(streams.table.on_list_groups, request))
         assert [(each.group_id, each.protocol_type, each.group_state) for each in found.groups] == [
             ("g", "streams", "NotReady")
         ]
+
+
+def test_refused_groups_leave_nothing_behind():
+    streams = Streams()
+    loop = wire.Subtopology(
+        subtopology_id="0",
+        repartition_sink_topics=["r"],
+        repartition_source_topics=[wire.TopicInfo(name="r")],
+    )
+    refused = streams.arrive("a", wire.Topology(epoch=0, subtopologies=[loop]))
+    assert refused.error_code == e.StreamsInvalidTopology.code
+    assert not streams.groups and not streams.table._streams._soft

@@ -1,5 +1,6 @@
 """The streams group protocol: StreamsGroupHeartbeat 0, and commits of its members."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -325,6 +326,10 @@ class StreamsProtocol:
 
     def forget(self, group_id: str) -> None:
         self._soft.pop(group_id, None)
+
+    def forget_all_but(self, group_ids: Container[str]) -> None:
+        """Groups whose first heartbeat could not be written."""
+        self._soft = {group_id: soft for group_id, soft in self._soft.items() if group_id in group_ids}
 
     def on_loaded(self, group: StreamsGroup, decision: Decision) -> None:
         for member in group.members.values():

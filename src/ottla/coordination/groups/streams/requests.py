@@ -37,6 +37,8 @@ class StreamsRequests:
             else:
                 self._heartbeat(request, client, token, now_ms, decision)
         except errors.ProtocolError as error:
+            if request.group_id not in self._state.groups:
+                self._protocol.forget(request.group_id)
             refusal = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return answer_to(token, HeartbeatAnswer(refusal))
         return decision.effects()
