@@ -155,7 +155,8 @@ def _show_members(group: StreamsGroup, verbose: bool) -> None:
             ]
         )
     # Kafka's tool has no space between the third and the fourth column.
-    for line in (head, *full):
+    lines: list[Sequence[object]] = [head, *full]
+    for line in lines:
         cells = [f"{cell!s}" for cell in line]
         first = f"{cells[0]:<{widths[0]}} {cells[1]:<25} {cells[2]:<15}{cells[3]:<{widths[1]}} "
         others = zip(cells[4:], [15, 15, widths[2], widths[3], 0], strict=True)

@@ -124,7 +124,7 @@ def streams_topologies_and_topics(s: Session) -> None:
 def streams_internal_topics_are_created(s: Session) -> None:
     source, group = s.topic("streams-source", partitions=3), _group(s, "streams-internal")
     names = {stem: f"{group}-{stem}" for stem in ("repartition", "changelog", "wide-repartition")}
-    parts = [
+    parts: list[dict[str, Any]] = [
         {
             "subtopology_id": "0",
             "source_topics": [source],

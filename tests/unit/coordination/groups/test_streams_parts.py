@@ -16,8 +16,8 @@ def configured(counts: dict[str, int], *parts: r.Subtopology) -> t.ConfiguredTop
     return t.configured(r.TopologyValue(0, parts), lambda name: counts.get(name, 0))
 
 
-def repartitioned(**more: int) -> tuple[r.Subtopology, r.Subtopology]:
-    source = r.TopicInfo("r", **more)
+def repartitioned(partitions: int = 0) -> tuple[r.Subtopology, r.Subtopology]:
+    source = r.TopicInfo("r", partitions)
     return (
         r.Subtopology("0", ("in",), repartition_sinks=("r",)),
         r.Subtopology("1", repartition_sources=(source,), changelogs=(r.TopicInfo("c"),)),
