@@ -5,11 +5,11 @@ from ottla.broker.handlers.groups import Member, check_room
 from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
 from ottla.broker.requests.topologies import topics_of
-from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer
+from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from ottla.coordination.groups.streams.topology import MISSING_INTERNAL_TOPICS, InternalTopic
 from ottla.metadata.internal import NewTopic, Setting
 from ottla.metadata.names import is_internal, is_legal
-from ottla.security.operations import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, TOPIC
+from ottla.security.operations import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, GROUP, READ, TOPIC
 from ottla.wire.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -26,7 +26,17 @@ ERRORS_SHOWN_MAX = 3
 async def streams_group_heartbeat(
     request: StreamsGroupHeartbeatRequest, context: Context
 ) -> StreamsGroupHeartbeatResponse:
+    try:
+        return await _heartbeat(request, context)
+    except errors.ProtocolError as error:
+        return refusal(error)
+
+
+async def _heartbeat(
+    request: StreamsGroupHeartbeatRequest, context: Context
+) -> StreamsGroupHeartbeatResponse:
     _check_served(context)
+    context.require(READ, GROUP, request.group_id)
     _check_topics(topics_of(request.topology), context)
     check_room(request.group_id, context)
     member = Member(context.client_id, f"/{context.client.host}")

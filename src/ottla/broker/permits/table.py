@@ -77,7 +77,8 @@ PERMITS: dict[str, Permit] = {
     "DescribeShareGroupOffsets": free,  # DESCRIBE on each group and topic: in the handler
     "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ, name="topic_name")),
     "DeleteShareGroupOffsets": whole(DELETE, GROUP, "group_id"),  # and READ on each topic: in the handler
-    "StreamsGroupHeartbeat": _GROUP_MEMBER,  # DESCRIBE on its topics, CREATE on missing ones: in the handler
+    # READ on the group, DESCRIBE on its topics, CREATE on missing ones: in the handler
+    "StreamsGroupHeartbeat": free,
     "StreamsGroupDescribe": own.streams_group_describe,
     "InitializeShareGroupState": cluster(CLUSTER_ACTION),
     "ReadShareGroupState": cluster(CLUSTER_ACTION),

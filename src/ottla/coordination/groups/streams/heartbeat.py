@@ -3,6 +3,7 @@
 from ottla.coordination.groups.streams import records as r
 from ottla.coordination.groups.streams import topology as t
 from ottla.coordination.groups.streams.group import StreamsGroup, StreamsMember
+from ottla.errors import ProtocolError
 from ottla.frozen import frozen
 from ottla.wire.messages.streams_group_heartbeat import (
     EndpointToPartitions,
@@ -20,6 +21,11 @@ class HeartbeatAnswer:
 
     response: StreamsGroupHeartbeatResponse
     missing: tuple[t.InternalTopic, ...] = ()
+
+
+def refusal(error: ProtocolError) -> StreamsGroupHeartbeatResponse:
+    """As Kafka leaves it: no statuses, and null where nothing is assigned."""
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message, status=[])
 
 
 def statuses(

@@ -8,7 +8,7 @@ from ottla.coordination.groups.state import GroupState
 from ottla.coordination.groups.streams import describe
 from ottla.coordination.groups.streams.checks import validate
 from ottla.coordination.groups.streams.group import JOIN_EPOCH, StreamsGroup
-from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer
+from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from ottla.coordination.groups.streams.protocol import StreamsProtocol
 from ottla.effects import Effects, Token, answer_to
 from ottla.wire.messages.streams_group_describe import DescribedGroup
@@ -39,8 +39,7 @@ class StreamsRequests:
         except errors.ProtocolError as error:
             if request.group_id not in self._state.groups:
                 self._protocol.forget(request.group_id)
-            refusal = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return answer_to(token, HeartbeatAnswer(refusal))
+            return answer_to(token, HeartbeatAnswer(refusal(error)))
         return decision.effects()
 
     def _leave(
