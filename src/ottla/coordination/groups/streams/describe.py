@@ -20,11 +20,11 @@ from ottla.wire.messages.streams_group_describe import (
 )
 
 
-def unknown(group_id: str) -> DescribedGroup:
+def unknown(group_id: str, *, is_there: bool) -> DescribedGroup:
     return DescribedGroup(
         group_id=group_id,
         error_code=errors.GroupIdNotFound.code,
-        error_message=f"Group {group_id} is not a streams group.",
+        error_message=f"Group {group_id} {'is not a streams group' if is_there else 'not found'}.",
     )
 
 

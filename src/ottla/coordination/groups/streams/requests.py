@@ -87,7 +87,8 @@ class StreamsRequests:
     def _described(self, group_id: str) -> DescribedGroup:
         group = self._state.groups.get(group_id)
         if not isinstance(group, StreamsGroup):
-            return describe.unknown(group_id)
+            is_there = group is not None or group_id in self._state.share_groups
+            return describe.unknown(group_id, is_there=is_there)
         return describe.described(group, self._protocol.configured_of(group))
 
 
