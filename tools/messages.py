@@ -16,7 +16,6 @@ import kio.schema
 
 # What neither the broker nor the client speaks (yet): leaving it out keeps the generated code small.
 LEFT_OUT = (
-    "streams",
     "raft",
     "quorum_epoch",
     "snapshot",

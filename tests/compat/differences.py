@@ -64,6 +64,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "shorter while a group changes, so that it settles sooner",
     ),
     Difference(
+        "*streams*",
+        "*/heartbeat_interval",
+        "shorter while a group changes, so that it settles sooner",
+    ),
+    Difference(
         "fetch_after_delete_records",
         "*at -3/*/offset",
         "the first offset that can be read; Apache Kafka names one that is deleted already",

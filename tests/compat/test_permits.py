@@ -113,6 +113,10 @@ CASES = [
     ("describe_share_group_offsets", 0, {"groups": [{"group_id": "s", "topics": [{"topic_name": "t", "partitions": [0]}]}]}, [(DESCRIBE, GROUP, "s"), (DESCRIBE, TOPIC, "t")]),
     ("alter_share_group_offsets", 0, {"group_id": "s", "topics": [{"topic_name": "no-such", "partitions": [{"partition_index": 0, "start_offset": 0}]}]}, [(READ, GROUP, "s"), (READ, TOPIC, "no-such")]),
     ("delete_share_group_offsets", 0, {"group_id": "s", "topics": [{"topic_name": "t"}]}, [(DELETE, GROUP, "s"), (READ, TOPIC, "t")]),
+    # A topology after the first heartbeat is refused, but only to those who may see its topics.
+    ("streams_group_heartbeat", 0, {"group_id": "w", "member_id": "nobody", "member_epoch": 5, "topology": {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["t"], "repartition_sink_topics": ["u"]}]}}, [(READ, GROUP, "w"), (DESCRIBE, TOPIC, "t"), (DESCRIBE, TOPIC, "u")]),
+    ("streams_group_heartbeat", 0, {"group_id": "w", "member_id": "nobody", "member_epoch": 5, "topology": {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["__consumer_offsets"]}]}}, [(READ, GROUP, "w")]),
+    ("streams_group_describe", 0, {"group_ids": ["w"]}, [(DESCRIBE, GROUP, "w"), (READ, GROUP, "w")]),
     # Without a key for tokens: what is refused before, and what is said to those who may.
     ("create_delegation_token", 3, {"owner_principal_type": "User", "owner_principal_name": "carol", "max_lifetime": -1}, [(CREATE_TOKENS, USER, "User:carol"), (ALTER, CLUSTER, C)]),
     ("create_delegation_token", 3, {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime": -1}, [(ALTER, CLUSTER, C)]),

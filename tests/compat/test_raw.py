@@ -16,8 +16,7 @@ MODULES = (connection, topics, produce, fetch, configs, telemetry, cluster)
 NOT_SERVED = {
     "sasl_handshake", "sasl_authenticate",
     "alter_user_scram_credentials", "update_features", "unregister_broker",
-    "add_raft_voter", "remove_raft_voter", "streams_group_heartbeat",
-    "streams_group_describe", "create_acls", "delete_acls", "describe_quorum",
+    "add_raft_voter", "remove_raft_voter", "create_acls", "delete_acls", "describe_quorum",
     "describe_user_scram_credentials",
     "share_group_heartbeat", "share_group_describe", "share_fetch", "share_acknowledge",
     "initialize_share_group_state", "read_share_group_state", "write_share_group_state",

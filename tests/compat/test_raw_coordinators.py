@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.compat import answers
-from tests.compat.scenarios import groups, transactions
+from tests.compat.scenarios import groups, streams_groups, transactions
 from tests.compat.test_raw import compare_scenario, scenarios_of
 from tests.conftest import Target
 
 
 @pytest.mark.parametrize("scenario", scenarios_of(groups), ids=lambda each: each.__name__)
 def test_groups_are_answered_alike(scenario: answers.Scenario, both: dict[str, Target]) -> None:
+    compare_scenario(scenario, both)
+
+
+@pytest.mark.parametrize("scenario", scenarios_of(streams_groups), ids=lambda each: each.__name__)
+def test_streams_groups_are_answered_alike(scenario: answers.Scenario, both: dict[str, Target]) -> None:
     compare_scenario(scenario, both)
 
 

@@ -134,6 +134,7 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "transactions": lambda seed, _: _every_client(seed),
     "churn": lambda seed, _: _every_flavour(seed),
     "streams": lambda seed, _: [streams.run(20, seed, _say)],
+    "streams-groups": lambda seed, _: [streams.run(20, seed, _say, protocol="streams")],
     "histories": lambda seed, seconds: [histories.run(seconds, seed, _say)],
     "fuzz": lambda seed, _: _one_and_three(seed),
     "strangers": lambda seed, _: [strangers.run(60, seed, _say)],

@@ -97,8 +97,9 @@ def test_members_may_come_and_go_as_they_like(flavour: str, java: None) -> None:
 
 
 @pytest.mark.oracle
-def test_kafka_streams_counts_exactly_once_under_kills(java: None) -> None:
-    report = streams.run(kills=2, seed=1)
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_kafka_streams_counts_exactly_once_under_kills(protocol: str, java: None) -> None:
+    report = streams.run(kills=2, seed=1, protocol=protocol)
     assert report.is_clean, report
     assert report.words > 0
 

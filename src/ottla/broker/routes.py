@@ -10,7 +10,12 @@ from ottla.wire.messages import BY_NAME
 from ottla.wire.schema import Api, Message
 
 # The lowest and highest level served.
-FEATURES = {"group.version": (0, 1), "share.version": (0, 1), "transaction.version": (0, 2)}
+FEATURES = {
+    "group.version": (0, 1),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+}
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
@@ -113,6 +118,8 @@ _TABLE = (
     _route("DescribeShareGroupOffsets", "share_groups", "describe_offsets"),
     _route("AlterShareGroupOffsets", "share_groups", "alter_offsets"),
     _route("DeleteShareGroupOffsets", "share_groups", "delete_offsets"),
+    _route("StreamsGroupHeartbeat", "streams_groups", "streams_group_heartbeat"),
+    _route("StreamsGroupDescribe", "streams_groups", "streams_group_describe"),
     _between("InitializeShareGroupState", "share_states", "initialize_state"),
     _between("ReadShareGroupState", "share_states", "read_state"),
     _between("WriteShareGroupState", "share_states", "write_state"),

@@ -20,6 +20,7 @@ TOOLS = (
     "kafka-get-offsets",
     "kafka-producer-perf-test",
     "kafka-share-groups",
+    "kafka-streams-groups",
     "kafka-topics",
 )
 # Each course's habit: with .sh from the download, without from a package or an image.

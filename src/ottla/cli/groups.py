@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     listing = add_command(commands, "list", "list groups")
     listing.add_argument("--state", action="append", default=[], help="only groups in this state")
-    listing.add_argument("--type", action="append", default=[], help="only classic or consumer groups")
+    listing.add_argument(
+        "--type", action="append", default=[], help="only classic, consumer, share or streams groups"
+    )
     describe = add_command(commands, "describe", "offsets, lag and owners")
     describe.add_argument("group", nargs="*")
     describe.add_argument("--all-groups", action="store_true")

@@ -133,7 +133,7 @@ def _known(text: str | None, names: tuple[str, ...], what: str, all_of: str) -> 
 def _chosen(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     if not arguments.all_groups:
         return list(arguments.group)
-    return [group.id for group in admin.list_groups() if group.type.lower() != "share"]
+    return [group.id for group in admin.list_groups() if group.type.lower() not in ("share", "streams")]
 
 
 def _describe(admin: Admin, arguments: argparse.Namespace) -> None:

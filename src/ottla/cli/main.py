@@ -55,6 +55,7 @@ COMMANDS = {
         "ottla.cli.kafka_console_share_consumer",
         "as Apache Kafka's tool of this name",
     ),
+    "kafka-streams-groups": ("ottla.cli.kafka_streams_groups", "as Apache Kafka's tool of this name"),
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-delegation-tokens": ("ottla.cli.kafka_delegation_tokens", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),

@@ -6,7 +6,7 @@ from ottla.config.fields import CLUSTER_WIDE, boolean, integer, long, names, sho
 
 def _served_protocols(value: Value) -> Wrong | None:
     assert isinstance(value, tuple)
-    unknown = each_of("classic", "consumer")(value)
+    unknown = each_of("classic", "consumer", "share", "streams")(value)
     if unknown is None and "classic" not in value:
         return Wrong(value, "Disabling the 'classic' protocol is not supported.")
     return unknown
@@ -18,7 +18,9 @@ class _ClassicGroups:
     group_max_session_timeout_ms = integer(1_800_000, "The longest session a classic member may ask for.")
     group_max_size = integer(INT_MAX, "Members of a classic group.", at_least(1))
     group_coordinator_rebalance_protocols = names(
-        ("classic", "consumer"), "The group protocols served; classic always is.", _served_protocols
+        ("classic", "consumer", "streams"),
+        "The group protocols served; classic always is.",
+        _served_protocols,
     )
 
 
@@ -146,5 +148,41 @@ class _ShareGroups:
     )
 
 
-class CoordinatorSettings(_ClassicGroups, _ConsumerGroups, _ShareGroups, _Offsets, _Transactions):
+class _StreamsGroups:
+    group_streams_session_timeout_ms = integer(
+        45_000, "A member silent for this long is removed.", at_least(1)
+    )
+    group_streams_min_session_timeout_ms = integer(
+        45_000, "The shortest session a group may set.", at_least(1)
+    )
+    group_streams_max_session_timeout_ms = integer(
+        60_000, "The longest session a group may set.", at_least(1)
+    )
+    group_streams_heartbeat_interval_ms = integer(
+        5000, "The heartbeat interval that members of streams groups are told.", at_least(1)
+    )
+    group_streams_min_heartbeat_interval_ms = integer(
+        5000, "The shortest interval a group may set.", at_least(1)
+    )
+    group_streams_max_heartbeat_interval_ms = integer(
+        15_000, "The longest interval a group may set.", at_least(1)
+    )
+    group_streams_max_size = integer(INT_MAX, "Members of a streams group.", at_least(1))
+    group_streams_num_standby_replicas = integer(0, "Standbys of each task with state.", at_least(0))
+    group_streams_max_standby_replicas = integer(2, "The most standbys a group may set.", at_least(0))
+    group_streams_initial_rebalance_delay_ms = integer(
+        3000, "How long a new streams group waits for more members.", at_least(0)
+    )
+    group_streams_assignment_interval_ms = integer(
+        1000, "The shortest time between two assignments of a streams group.", at_least(0)
+    )
+    group_streams_min_assignment_interval_ms = integer(0, "The shortest that a group may set.", at_least(0))
+    group_streams_max_assignment_interval_ms = integer(
+        15_000, "The longest that a group may set.", at_least(0)
+    )
+
+
+class CoordinatorSettings(
+    _ClassicGroups, _ConsumerGroups, _ShareGroups, _StreamsGroups, _Offsets, _Transactions
+):
     pass

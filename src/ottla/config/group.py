@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ottla.config.settings import Config
 
 _BOUNDED = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+_STREAMS_BOUNDED = ("streams.session.timeout.ms", "streams.heartbeat.interval.ms")
+_STANDBYS = "streams.num.standby.replicas"
 
 
-def _key(name: str, default: int, documentation: str) -> ConfigKey:
+def _key(name: str, default: int, documentation: str, least: int = 1) -> ConfigKey:
     return ConfigKey(
-        name, Type.INT, default, documentation, at_least(1), synonyms=(Synonym(f"group.{name}"),)
+        name, Type.INT, default, documentation, at_least(least), synonyms=(Synonym(f"group.{name}"),)
     )
 
 
@@ -46,6 +48,11 @@ GROUP_KEYS: dict[str, ConfigKey] = by_name(
         _key("share.record.lock.duration.ms", 30_000, "How long a member has to acknowledge a record."),
         _key("share.delivery.count.limit", 5, "How often a record is delivered before it is given up."),
         _key("share.partition.max.record.locks", 2000, "Records of a partition that may be in flight."),
+        _key("streams.session.timeout.ms", 45_000, "A member silent for this long is removed."),
+        _key("streams.heartbeat.interval.ms", 5000, "How often members send heartbeats."),
+        _key("streams.num.standby.replicas", 0, "Standbys of each task with state.", 0),
+        _key("streams.initial.rebalance.delay.ms", 3000, "How long a new group waits for members.", 0),
+        _key("streams.assignment.interval.ms", 1000, "The shortest time between two assignments.", 0),
         ConfigKey(
             "share.auto.offset.reset",
             Type.STRING,
@@ -138,11 +145,6 @@ UNUSED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
     (
         _unused("consumer.assignment.interval.ms", Type.INT, at_least(0)),
         _unused("consumer.assignor.offload.enable", Type.BOOLEAN),
-        _unused("streams.session.timeout.ms", Type.INT, at_least(1)),
-        _unused("streams.heartbeat.interval.ms", Type.INT, at_least(1)),
-        _unused("streams.num.standby.replicas", Type.INT, at_least(0)),
-        _unused("streams.initial.rebalance.delay.ms", Type.INT, at_least(0)),
-        _unused("streams.assignment.interval.ms", Type.INT, at_least(0)),
         _unused("streams.assignor.offload.enable", Type.BOOLEAN),
         _unused("share.assignment.interval.ms", Type.INT, at_least(0)),
         _unused("share.assignor.offload.enable", Type.BOOLEAN),
@@ -174,10 +176,16 @@ def group_key(name: str) -> ConfigKey:
 def check_group(overrides: Mapping[str, str], broker: "Config") -> None:
     """Refuse a group's settings unless every name is known and every value within the broker's bounds."""
     values = {name: group_key(name).parse(text) for name, text in overrides.items()}
-    session, heartbeat = (_checked(name, values, broker) for name in _BOUNDED)
-    if session <= heartbeat:
+    for pair in (_BOUNDED, _STREAMS_BOUNDED):
+        session, heartbeat = (_checked(name, values, broker) for name in pair)
+        if session <= heartbeat:
+            raise errors.InvalidConfig(f"{pair[0]} must be greater than {pair[1]}")
+    if "streams.assignment.interval.ms" in values:
+        _checked("streams.assignment.interval.ms", values, broker)
+    standbys = values.get(_STANDBYS)
+    if isinstance(standbys, int) and standbys > broker.group_streams_max_standby_replicas:
         raise errors.InvalidConfig(
-            "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+            f"{_STANDBYS} must be less than or equal to group.streams.max.standby.replicas"
         )
 
 
@@ -203,5 +211,5 @@ def _bounded(name: str, overrides: Mapping[str, str], broker: "Config") -> int:
 
 
 def _bounds(name: str) -> tuple[str, str]:
-    setting = name.removeprefix("consumer.")
-    return f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
+    protocol, setting = name.split(".", 1)
+    return f"group.{protocol}.min.{setting}", f"group.{protocol}.max.{setting}"

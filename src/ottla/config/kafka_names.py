@@ -10,7 +10,7 @@ UNUSED_PREFIXES = (
     "group.share.min.heartbeat.",
     "group.share.min.session.",
     "group.share.persister.",
-    "group.streams.",
+    "group.streams.assignor.",
     "internal.",
     "kafka.metrics.",
     "listener.name.",

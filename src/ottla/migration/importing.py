@@ -185,8 +185,8 @@ def _check_groups(brokers: list[BrokerPlan]) -> None:
             if kinds:
                 listed = ", ".join(map(str, sorted(kinds)))
                 raise CannotImport(
-                    f"{folder.path}: {CONSUMER_OFFSETS} holds share or streams groups (record types {listed}), "
-                    "which Ottla does not have. Delete those groups in Apache Kafka first"
+                    f"{folder.path}: {CONSUMER_OFFSETS} holds share groups (record types {listed}), "
+                    "which an import does not take over. Delete those groups in Apache Kafka first"
                 )
 
 

@@ -1,5 +1,5 @@
 // Kafka Streams counts words, exactly once (exactly_once_v2); made to be killed.
-//   java WordCount BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_FOLDER
+//   java WordCount BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_FOLDER [classic|streams [HOST:PORT]]
 
 import java.util.Arrays;
 import java.util.Properties;
@@ -26,8 +26,15 @@ public final class WordCount {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
-        settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+        String protocol = args.length > 5 ? args[5] : "classic";
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, protocol);
+        if (protocol.equals("classic")) { // members of streams groups are told by the broker
+            settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
+            settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+        }
+        if (args.length > 6) {
+            settings.put(StreamsConfig.APPLICATION_SERVER_CONFIG, args[6]);
+        }
         settings.put(StreamsConfig.consumerPrefix("reconnect.backoff.max.ms"), 200);
         settings.put(StreamsConfig.producerPrefix("reconnect.backoff.max.ms"), 200);
         settings.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 10_000);

@@ -151,6 +151,18 @@ def test_wrong_and_unknown_broker_settings_are_refused():
             "consumer.heartbeat.interval.ms must be less than or equal to "
             "group.consumer.max.heartbeat.interval.ms",
         ),
+        (
+            {"streams.heartbeat.interval.ms": "10"},
+            "streams.heartbeat.interval.ms must be greater than or equal to group.streams.min.heartbeat.interval.ms",
+        ),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            {"streams.assignment.interval.ms": "99999"},
+            "streams.assignment.interval.ms must be less than or equal to group.streams.max.assignment.interval.ms",
+        ),
     ],
 )
 def test_group_settings_stay_within_the_brokers_bounds(settings, message):
@@ -168,8 +180,8 @@ def test_bounds_that_moved_later_win_over_a_groups_value():
     assert GroupConfig.from_settings({}, Config()) == GroupConfig()
 
 
-@pytest.mark.parametrize("name", ["streams.heartbeat.interval.ms", "share.record.lock.duration.ms"])
-def test_settings_of_groups_that_are_not_served_are_accepted_and_their_values_checked(name):
+@pytest.mark.parametrize("name", ["streams.initial.rebalance.delay.ms", "consumer.assignment.interval.ms"])
+def test_settings_of_groups_are_accepted_and_their_values_checked(name):
     check_group({name: "1500"}, Config())
     with pytest.raises(errors.InvalidConfig, match=name):
         check_group({name: "soon"}, Config())

@@ -120,9 +120,9 @@ def test_the_internal_segment_size_is_listed_where_it_is_set():
     assert "internal.segment.bytes" not in entries(describe_topic({}, Config()))
 
 
-def test_settings_of_groups_that_are_not_served_are_listed_where_they_are_set():
-    found = entries(describe_group({"streams.num.standby.replicas": "1"}, Config()))
-    shown = found["streams.num.standby.replicas"]
+def test_settings_of_groups_without_effect_are_listed_where_they_are_set():
+    found = entries(describe_group({"consumer.assignment.interval.ms": "1"}, Config()))
+    shown = found["consumer.assignment.interval.ms"]
     assert (shown.value, shown.source, shown.type) == ("1", Source.GROUP, Type.INT)
     assert "without effect" in shown.documentation
-    assert "streams.num.standby.replicas" not in entries(describe_group({}, Config()))
+    assert "consumer.assignment.interval.ms" not in entries(describe_group({}, Config()))

@@ -178,10 +178,12 @@ def test_quotas_and_tokens_go_to_kafka_and_come_back(tmp_path):
     assert again.image.security.tokens == plan.image.security.tokens
 
 
-def test_share_and_streams_groups_in_the_offsets_topic_are_refused_until_they_are_deleted(tmp_path):
-    key, known = b"\x00\x0b" + b"group", b"\x00\x02" + b"group"
-    alive = build([Record(0, 1, known, b"x"), Record(1, 1, key, b"x")], leader_epoch=1)
-    deleted = build([Record(2, 1, key, None)], base_offset=2, leader_epoch=1)
+def test_share_groups_in_the_offsets_topic_are_refused_until_they_are_deleted(tmp_path):
+    key, classic, streams = (bytes((0, kind)) + b"group" for kind in (11, 2, 17))
+    alive = build(
+        [Record(0, 1, classic, b"x"), Record(1, 1, streams, b"x"), Record(2, 1, key, b"x")], leader_epoch=1
+    )
+    deleted = build([Record(3, 1, key, None)], base_offset=3, leader_epoch=1)
     for name, log in (("alive", alive), ("deleted", alive + deleted)):
         source = write_folder(
             tmp_path / name,

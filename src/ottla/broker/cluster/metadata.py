@@ -90,14 +90,16 @@ class Metadata:
         )
         return {result.name or "": result.error for result in results if result.error is not None}
 
-    async def create_topics(self, wanted: list[NewTopic]) -> dict[str, errors.ProtocolError]:
-        """Topics that the operator asked for at the start; why some of them were not created."""
+    async def create_topics(
+        self, wanted: list[NewTopic], sender: Sender | None = None
+    ) -> dict[str, errors.ProtocolError]:
+        """Topics that the operator asked for at the start, or an application of the sender; why some of them were
+        not created."""
         if not self.is_controller_here:
-            return await self._create_elsewhere(wanted, None)
+            return await self._create_elsewhere(wanted, sender)
+        charge = topics.free_of_charge if sender is None else self._charge_of(sender)
         results = await self.change(
-            lambda image, config: topics.create_topics(
-                wanted, image, config, self.new_uuid, topics.free_of_charge
-            )
+            lambda image, config: topics.create_topics(wanted, image, config, self.new_uuid, charge)
         )
         return {result.name or "": result.error for result in results if result.error is not None}
 

@@ -70,7 +70,7 @@ def _member(context: Context) -> Member:
     return Member(context.client_id, f"/{context.client.host}")
 
 
-def _check_room(group_id: str, context: Context) -> None:
+def check_room(group_id: str, context: Context) -> None:
     """Groups cost memory as long as they live: a new one has to find room."""
     if group_id in context.groups.shard_of(group_id).machine.state.groups:
         return
@@ -80,7 +80,7 @@ def _check_room(group_id: str, context: Context) -> None:
 
 
 async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
-    _check_room(request.group_id, context)
+    check_room(request.group_id, context)
     return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_join_group(
@@ -124,7 +124,7 @@ async def consumer_group_heartbeat(
         raise errors.UnsupportedVersion(
             "group.coordinator.rebalance.protocols leaves the consumer protocol out"
         )
-    _check_room(request.group_id, context)
+    check_room(request.group_id, context)
     await _match_patterns(request, context)
     response: ConsumerGroupHeartbeatResponse = await context.groups.call(
         request.group_id,
@@ -152,7 +152,7 @@ async def _match_patterns(request: ConsumerGroupHeartbeatRequest, context: Conte
 
 
 async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
-    _check_room(request.group_id, context)
+    check_room(request.group_id, context)
     return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_offset_commit(request, context.api_version, token, now_ms),

@@ -6,6 +6,7 @@ from typing import Any
 
 from ottla import errors
 from ottla.broker.permits.access import Access, refusal_of
+from ottla.broker.permits.authorized import NOT_ASKED
 from ottla.broker.permits.kinds import (
     ZERO_UUID,
     Handler,
@@ -23,6 +24,7 @@ from ottla.broker.permits.kinds import (
 from ottla.broker.requests.client import Client
 from ottla.broker.requests.context import Context
 from ottla.broker.requests.refusals import refusal_of_parts
+from ottla.broker.requests.topologies import topics_of
 from ottla.security.operations import (
     CLUSTER,
     CLUSTER_ACTION,
@@ -269,6 +271,20 @@ async def consumer_group_describe(request: Any, context: Context, handler: Handl
                 "The group has described topic(s) that the client is not authorized to describe."
             )
             group.members = []
+    return response
+
+
+async def streams_group_describe(request: Any, context: Context, handler: Handler) -> Any:
+    permit = parts("group_ids", named(DESCRIBE, GROUP), errors.GroupAuthorizationFailed)
+    response = await permit(request, context, handler)
+    for group in response.groups:
+        if not all(context.allows(DESCRIBE, TOPIC, name) for name in topics_of(group.topology)):
+            group.error_code = errors.TopicAuthorizationFailed.code
+            group.error_message = (
+                "The described group uses topics that the client is not authorized to describe."
+            )
+            group.group_state, group.group_epoch, group.assignment_epoch = "", 0, 0
+            group.members, group.topology, group.authorized_operations = [], None, NOT_ASKED
     return response
 
 

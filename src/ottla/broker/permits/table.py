@@ -77,6 +77,9 @@ PERMITS: dict[str, Permit] = {
     "DescribeShareGroupOffsets": free,  # DESCRIBE on each group and topic: in the handler
     "AlterShareGroupOffsets": both(_GROUP_MEMBER, topic_parts(READ, name="topic_name")),
     "DeleteShareGroupOffsets": whole(DELETE, GROUP, "group_id"),  # and READ on each topic: in the handler
+    # READ on the group, DESCRIBE on its topics, CREATE on missing ones: in the handler
+    "StreamsGroupHeartbeat": free,
+    "StreamsGroupDescribe": own.streams_group_describe,
     "InitializeShareGroupState": cluster(CLUSTER_ACTION),
     "ReadShareGroupState": cluster(CLUSTER_ACTION),
     "WriteShareGroupState": cluster(CLUSTER_ACTION),

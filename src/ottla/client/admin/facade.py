@@ -10,6 +10,7 @@ from ottla.client.admin import (
     quotas,
     security,
     shares,
+    streams_groups,
     tokens,
     topics,
     transactions,
@@ -142,6 +143,9 @@ class Admin:
 
     def describe_share_group(self, group: str) -> shares.ShareGroup:
         return self._run(shares.describe(self.cluster, group))
+
+    def describe_streams_group(self, group: str) -> streams_groups.StreamsGroup:
+        return self._run(streams_groups.describe(self.cluster, group))
 
     def share_progress(self, group: str) -> Mapping[TopicPartition, shares.ShareProgress]:
         """How far a share group has got in each partition that it has a state of."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ottla import errors
+from ottla.client.admin import streams_groups
 from ottla.client.core.cluster import GROUP, Broker, Cluster
 from ottla.client.core.dialogue import check
 from ottla.client.core.leaders import all_of
@@ -116,7 +117,19 @@ async def describe(cluster: Cluster, group: str) -> Group:
     try:
         return await _describe_consumer(cluster, group)
     except (NotSupported, errors.GroupIdNotFound, errors.UnsupportedVersion):
-        return await _describe_classic(cluster, group)
+        pass
+    try:
+        classic = await _describe_classic(cluster, group)
+        if classic.state != "Dead":
+            return classic
+    except errors.GroupIdNotFound:
+        classic = None
+    try:
+        return await _describe_streams(cluster, group)
+    except (NotSupported, errors.GroupIdNotFound, errors.UnsupportedVersion):
+        if classic is None:
+            raise
+        return classic
 
 
 async def coordinator(cluster: Cluster, group: str) -> Broker:
@@ -246,6 +259,26 @@ async def _describe_consumer(cluster: Cluster, group: str) -> Group:
 
 def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(t.topic_name, p) for t in assignment.topic_partitions for p in t.partitions)
+
+
+async def _describe_streams(cluster: Cluster, group: str) -> Group:
+    """With the partitions that the active tasks of each member read."""
+    told = await streams_groups.describe(cluster, group)
+    members = tuple(
+        Member(
+            each.member_id,
+            each.client_id,
+            each.host,
+            None,
+            told.partitions_of(each.tasks),
+            each.epoch,
+            told.partitions_of(each.target),
+        )
+        for each in told.members
+    )
+    return Group(
+        group, told.state, "streams", "streams", "sticky", members, told.epoch, told.assignment_epoch
+    )
 
 
 async def _describe_classic(cluster: Cluster, group: str) -> Group:

@@ -110,7 +110,7 @@ async def group(context: Context) -> Page:
             if name not in sampler.described
             else sampler.described[name]
         )
-    except Exception as error:  # a share or streams group, or no right to describe it
+    except Exception as error:  # a share group, or no right to describe it
         described, why = None, str(error)
     else:
         why = ""

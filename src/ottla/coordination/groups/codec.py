@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.packing import Reader, Writer
+from ottla.coordination.groups.streams.records import StreamsGroupRecord
 
 T = TypeVar("T")
 
@@ -18,6 +19,8 @@ TARGET_ASSIGNMENT_MEMBER_KEY = 7
 CURRENT_MEMBER_ASSIGNMENT_KEY = 8
 REGULAR_EXPRESSION_KEY = 16
 SHARE_KEYS = range(10, 16)
+STREAMS_KEYS = range(17, 24)
+OLD_STREAMS_KEY = 18  # partition metadata, which no release writes any more
 
 GROUP_METADATA_VERSION = 3  # the highest that is not flexible: what Apache Kafka writes
 OFFSET_COMMIT_VERSION = 4
@@ -65,6 +68,10 @@ def encode(record: r.GroupRecord) -> tuple[bytes, bytes | None]:
         from ottla.coordination.groups import share_codec  # few groups share
 
         return share_codec.encode(record)
+    if isinstance(record, StreamsGroupRecord):
+        from ottla.coordination.groups.streams import codec as streams_codec
+
+        return streams_codec.encode(record)
     raise TypeError(f"not a group record: {record!r}")
 
 
@@ -95,6 +102,10 @@ def decode(key: bytes, value: bytes | None) -> r.GroupRecord | None:
             from ottla.coordination.groups import share_codec
 
             return share_codec.decode(kind, reader, value)
+        case kind if kind in STREAMS_KEYS and kind != OLD_STREAMS_KEY:
+            from ottla.coordination.groups.streams import codec as streams_codec
+
+            return streams_codec.decode(kind, reader, value)
     return None
 
 

@@ -71,4 +71,9 @@ def rejoin(group_id: str, member_id: str) -> Hashable:
     return ("rejoin", group_id, member_id)
 
 
+def first_assignment(group_id: str) -> Hashable:
+    """A new streams group has waited for more members."""
+    return ("first-assignment", group_id)
+
+
 EXPIRY: Hashable = ("expiry",)

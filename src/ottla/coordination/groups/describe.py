@@ -9,6 +9,7 @@ from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.expiry import Group
 from ottla.coordination.groups.records import Partitions
 from ottla.coordination.groups.share_group import ShareGroup, ShareMember
+from ottla.coordination.groups.streams.group import STREAMS, StreamsGroup
 from ottla.coordination.groups.subscription import CONSUMER
 from ottla.wire.messages import consumer_group_describe as consumer
 from ottla.wire.messages import share_group_describe as share
@@ -25,16 +26,15 @@ def listed(
     groups: Iterable[Group | ShareGroup], states: Iterable[str], types: Iterable[str]
 ) -> list[ListedGroup]:
     """Filters are case-insensitive; an empty one lets all through."""
-    wanted_states = {each.lower() for each in states}
+    wanted_states = {each.lower().replace("_", "") for each in states}  # NotReady or not_ready
     wanted_types = {each.lower() for each in types}
     found = []
     for group in groups:
-        classic = isinstance(group, ClassicGroup)
         entry = ListedGroup(
             group_id=group.group_id,
             protocol_type=_protocol_type(group),
             group_state=group.state.value if isinstance(group, ClassicGroup) else group.state,
-            group_type="classic" if classic else "share" if isinstance(group, ShareGroup) else "consumer",
+            group_type=_type(group),
         )
         if wanted_states and entry.group_state.lower() not in wanted_states:
             continue
@@ -44,9 +44,20 @@ def listed(
     return found
 
 
+def _type(group: Group | ShareGroup) -> str:
+    match group:
+        case ClassicGroup():
+            return "classic"
+        case ShareGroup():
+            return SHARE
+        case StreamsGroup():
+            return STREAMS
+    return CONSUMER
+
+
 def _protocol_type(group: Group | ShareGroup) -> str:
-    if isinstance(group, ShareGroup):
-        return SHARE
+    if isinstance(group, ShareGroup | StreamsGroup):
+        return _type(group)
     return (group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER
 
 

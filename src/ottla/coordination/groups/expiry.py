@@ -6,8 +6,9 @@ from ottla.coordination.groups.classic_group import ClassicGroup, State
 from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.offset_table import Committed, OffsetTable
 from ottla.coordination.groups.records import OffsetCommit
+from ottla.coordination.groups.streams.group import StreamsGroup
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
 
 
 def expired(group: Group, table: OffsetTable, retention_ms: int, now_ms: int) -> Iterator[OffsetCommit]:
@@ -24,8 +25,8 @@ def expired(group: Group, table: OffsetTable, retention_ms: int, now_ms: int) ->
 
 def _unused_since_ms(group: Group, entry: Committed) -> int | None:
     committed_ms = entry.value.commit_timestamp_ms
-    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
-        return committed_ms  # a consumer group, or a consumer that only ever commits
+    if not isinstance(group, ClassicGroup) or group.protocol_type is None:
+        return committed_ms  # of a newer protocol, or a consumer that only ever commits
     if group.state is State.EMPTY:
         return group.state_timestamp_ms if group.state_timestamp_ms >= 0 else committed_ms
     if group.state is State.STABLE and group.subscribed_topics() is not None:

@@ -18,6 +18,8 @@ from ottla.coordination.groups.offsets import (
     refuse_transactional,
 )
 from ottla.coordination.groups.state import GroupState
+from ottla.coordination.groups.streams.group import StreamsGroup
+from ottla.coordination.groups.streams.protocol import StreamsProtocol
 from ottla.effects import Effects, Token, answer_to, reply_to
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -32,8 +34,9 @@ class OffsetRequests:
         state: GroupState,
         classic: ClassicProtocol,
         consumer: ConsumerProtocol,
+        streams: StreamsProtocol,
     ) -> None:
-        self._state, self._classic, self._consumer = state, classic, consumer
+        self._state, self._classic, self._consumer, self._streams = state, classic, consumer, streams
         self._offsets = Offsets(environment, state.offsets)
 
     def on_offset_commit(
@@ -101,6 +104,10 @@ class OffsetRequests:
         if isinstance(group, ClassicGroup):
             group.validate_commit(member_id, instance_id, generation, transactional=transactional)
             return anything
+        if isinstance(group, StreamsGroup):
+            return self._streams.check_commit(
+                group, member_id, instance_id, generation, version, transactional=transactional
+            )
         return self._consumer.check_commit(group, member_id, instance_id, generation, version)
 
     def _extend_session(self, request: OffsetCommitRequest, decision: Decision) -> None:

@@ -1,5 +1,6 @@
 """The records of `__consumer_offsets` as values. A `value` of None is a tombstone."""
 
+from ottla.coordination.groups.streams.records import StreamsGroupRecord
 from ottla.frozen import frozen
 
 TopicPartition = tuple[bytes, int]  # topic id, partition
@@ -233,4 +234,6 @@ ShareGroupRecord = (
     | ShareCurrentAssignment
     | ShareStatePartitions
 )
-GroupRecord = OffsetCommit | GroupMetadata | PartitionMetadata | ConsumerRecord | ShareGroupRecord
+GroupRecord = (
+    OffsetCommit | GroupMetadata | PartitionMetadata | ConsumerRecord | ShareGroupRecord | StreamsGroupRecord
+)

@@ -38,6 +38,20 @@ class GroupSettings:
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
 
+    group_streams_session_timeout_ms: int = 45_000
+    group_streams_min_session_timeout_ms: int = 45_000
+    group_streams_max_session_timeout_ms: int = 60_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_min_heartbeat_interval_ms: int = 5_000
+    group_streams_max_heartbeat_interval_ms: int = 15_000
+    group_streams_max_size: int = UNLIMITED
+    group_streams_num_standby_replicas: int = 0
+    group_streams_max_standby_replicas: int = 2
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_assignment_interval_ms: int = 1_000
+    group_streams_min_assignment_interval_ms: int = 0
+    group_streams_max_assignment_interval_ms: int = 15_000
+
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
@@ -67,7 +81,45 @@ class GroupSettings:
                 self.group_consumer_max_heartbeat_interval_ms,
             )
             changed = replace(changed, group_consumer_heartbeat_interval_ms=bounded)
+        if any(name.startswith("streams.") for name in overrides):
+            changed = changed.of_streams_group(overrides)
         return changed
+
+    def of_streams_group(self, overrides: Mapping[str, str]) -> "GroupSettings":
+        def value(name: str, usual: int, least: int, most: int) -> int:
+            text = overrides.get(f"streams.{name}")
+            return usual if text is None else _bounded(int(text), least, most)
+
+        return replace(
+            self,
+            group_streams_session_timeout_ms=value(
+                "session.timeout.ms",
+                self.group_streams_session_timeout_ms,
+                self.group_streams_min_session_timeout_ms,
+                self.group_streams_max_session_timeout_ms,
+            ),
+            group_streams_heartbeat_interval_ms=value(
+                "heartbeat.interval.ms",
+                self.group_streams_heartbeat_interval_ms,
+                self.group_streams_min_heartbeat_interval_ms,
+                self.group_streams_max_heartbeat_interval_ms,
+            ),
+            group_streams_num_standby_replicas=value(
+                "num.standby.replicas",
+                self.group_streams_num_standby_replicas,
+                0,
+                self.group_streams_max_standby_replicas,
+            ),
+            group_streams_initial_rebalance_delay_ms=value(
+                "initial.rebalance.delay.ms", self.group_streams_initial_rebalance_delay_ms, 0, UNLIMITED
+            ),
+            group_streams_assignment_interval_ms=value(
+                "assignment.interval.ms",
+                self.group_streams_assignment_interval_ms,
+                self.group_streams_min_assignment_interval_ms,
+                self.group_streams_max_assignment_interval_ms,
+            ),
+        )
 
     @property
     def can_upgrade(self) -> bool:

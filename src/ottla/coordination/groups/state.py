@@ -9,20 +9,22 @@ from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.expiry import Group
 from ottla.coordination.groups.offset_table import OffsetTable
 from ottla.coordination.groups.share_group import ShareGroup
+from ottla.coordination.groups.streams.group import StreamsGroup
+from ottla.coordination.groups.streams.records import StreamsGroupMetadata, StreamsGroupRecord
 
 
 class GroupState:
     """Classic groups carry soft state too (who waits for what); the consumer ones none."""
 
-    def __init__(self, on_consumer_group_gone: Callable[[str], None] = lambda group_id: None) -> None:
+    def __init__(self, on_group_gone: Callable[[str], None] = lambda group_id: None) -> None:
         self.groups: dict[str, Group] = {}
         self.share_groups: dict[str, ShareGroup] = {}
         self.offsets = OffsetTable()
         self.successors: dict[
             str, ClassicGroup
-        ] = {}  # soft: take over when a consumer group's end is applied
+        ] = {}  # soft: take over when the end of a group of another protocol is applied
         self.loaded = False  # from then on a classic group is more than its last record
-        self._on_consumer_group_gone = on_consumer_group_gone
+        self._on_group_gone = on_group_gone
 
     def existing(self, group_id: str) -> Group:
         if group_id not in self.groups:
@@ -43,6 +45,8 @@ class GroupState:
                 self.share_groups.pop(group_id, None)
             case _ if isinstance(record, r.ShareGroupRecord):
                 self._apply_share(record)
+            case _ if isinstance(record, StreamsGroupRecord):
+                self._apply_streams(record)
             case _:
                 self._apply_consumer(record)
 
@@ -73,12 +77,27 @@ class GroupState:
             if not isinstance(group, ConsumerGroup):
                 return
             if isinstance(record, r.ConsumerGroupMetadata):
-                del self.groups[record.group_id]
-                successor = self.successors.pop(record.group_id, None)
-                if successor is not None:
-                    self.groups[record.group_id] = successor
-                self._on_consumer_group_gone(record.group_id)
+                self._remove(record.group_id)
                 return
         if not isinstance(group, ConsumerGroup):
             group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
         group.apply(record)
+
+    def _apply_streams(self, record: StreamsGroupRecord) -> None:
+        group = self.groups.get(record.group_id)
+        if record.value is None:
+            if not isinstance(group, StreamsGroup):
+                return  # a tombstone that outlived its group
+            if isinstance(record, StreamsGroupMetadata):
+                self._remove(record.group_id)
+                return
+        if not isinstance(group, StreamsGroup):
+            group = self.groups[record.group_id] = StreamsGroup(record.group_id)
+        group.apply(record)
+
+    def _remove(self, group_id: str) -> None:
+        del self.groups[group_id]
+        successor = self.successors.pop(group_id, None)
+        if successor is not None:
+            self.groups[group_id] = successor
+        self._on_group_gone(group_id)

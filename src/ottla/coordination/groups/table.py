@@ -22,6 +22,9 @@ from ottla.coordination.groups.share import LEAVE_EPOCH as SHARE_LEAVE_EPOCH
 from ottla.coordination.groups.share import ShareProtocol
 from ottla.coordination.groups.share_group import ShareGroup
 from ottla.coordination.groups.state import GroupState
+from ottla.coordination.groups.streams.group import StreamsGroup
+from ottla.coordination.groups.streams.protocol import StreamsProtocol
+from ottla.coordination.groups.streams.requests import StreamsRequests
 from ottla.effects import Effects, Token, answer_to, reply_to
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -52,8 +55,9 @@ class GroupTable:
         self._migration = Migration(environment, self._classic.rebalance)
         self._mixed = MixedProtocol(environment, self._consumer)
         self._share = ShareProtocol(environment)
-        self.state = GroupState(self._consumer.forget)
-        offsets = OffsetRequests(environment, self.state, self._classic, self._consumer)
+        self._streams = StreamsProtocol(environment)
+        self.state = GroupState(self._on_group_gone)
+        offsets = OffsetRequests(environment, self.state, self._classic, self._consumer, self._streams)
         self.on_offset_commit = offsets.on_offset_commit
         self.on_txn_offset_commit = offsets.on_txn_offset_commit
         self.on_offset_fetch = offsets.on_offset_fetch
@@ -64,6 +68,13 @@ class GroupTable:
         self.on_consumer_group_describe = administration.on_consumer_group_describe
         self.on_delete_groups = administration.on_delete_groups
         self.on_share_group_describe = administration.on_share_group_describe
+        streams = StreamsRequests(self.state, self._streams)
+        self.on_streams_group_heartbeat = streams.on_streams_group_heartbeat
+        self.on_streams_group_describe = streams.on_streams_group_describe
+
+    def _on_group_gone(self, group_id: str) -> None:
+        self._consumer.forget(group_id)
+        self._streams.forget(group_id)
 
     # Records
 
@@ -80,6 +91,8 @@ class GroupTable:
         for group in self.state.groups.values():
             if isinstance(group, ClassicGroup):
                 self._classic.on_loaded(group, decision)
+            elif isinstance(group, StreamsGroup):
+                self._streams.on_loaded(group, decision)
             else:
                 self._consumer.on_loaded(group, now_ms, decision)
         for share_group in self.state.share_groups.values():
@@ -104,9 +117,11 @@ class GroupTable:
                 return True
             case ("session" | "revocation" | "rejoin", str(group_id), _):
                 return (
-                    isinstance(self.state.groups.get(group_id), ConsumerGroup)
+                    isinstance(self.state.groups.get(group_id), ConsumerGroup | StreamsGroup)
                     or group_id in self.state.share_groups
                 )
+            case ("first-assignment", str()):
+                return True
         return False
 
     def _on_due(self, name: Hashable, now_ms: int, decision: Decision) -> None:
@@ -131,6 +146,10 @@ class GroupTable:
                 group = self.state.groups.get(group_id)
                 if isinstance(group, ClassicGroup) and group.members:
                     self._classic.rebalance.prepare(group, now_ms, decision, "back to the classic protocol")
+            case ("first-assignment", str(group_id)):
+                group = self.state.groups.get(group_id)
+                if isinstance(group, StreamsGroup):
+                    self._streams.on_delay_over(group, now_ms, decision)
             case ("revocation" | "rejoin" as what, str(group_id), str(member_id)):
                 self._fence(group_id, member_id, f"{what} timed out", now_ms, decision)
             case _:
@@ -151,6 +170,8 @@ class GroupTable:
             return
         if isinstance(group, ConsumerGroup) and member_id in group.members:
             self._remove_consumer_members(group, [member_id], why, now_ms, decision)
+        elif isinstance(group, StreamsGroup) and member_id in group.members:
+            self._streams.remove(group, member_id, why, decision)
 
     def _remove_consumer_members(
         self, group: ConsumerGroup, member_ids: list[str], why: str, now_ms: int, decision: Decision
@@ -172,6 +193,7 @@ class GroupTable:
             if group.is_empty and not left and not self.state.offsets.pending_of(group.group_id):
                 self._env.report(f"group {group.group_id} dead: empty, and no offsets are left")
                 decision.record(*group.tombstones())
+        self._streams.forget_all_but(self.state.groups)
         decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
 
     # Topics
@@ -179,6 +201,7 @@ class GroupTable:
     def on_topics_changed(self) -> None:
         """New, grown or deleted topics: consumer groups look at them with their next heartbeat."""
         self._consumer.on_topics_changed()
+        self._streams.on_topics_changed()
 
     def on_topic_deleted(self, name: str, now_ms: int) -> Effects:
         """Its offsets go with it."""
@@ -233,10 +256,12 @@ class GroupTable:
             if not group.is_empty:
                 self._mixed.on_join(group, request, version, client, token, now_ms, decision)
                 return
-            decision.record(*group.tombstones())
-            successor = ClassicGroup(request.group_id)
-            self._classic.on_join(successor, request, version, client, token, now_ms, decision)
-            self.state.successors[request.group_id] = successor
+            self._join_in_place_of(group, request, version, client, token, now_ms, decision)
+            return
+        if isinstance(group, StreamsGroup):
+            if not group.is_empty:
+                raise errors.InconsistentGroupProtocol
+            self._join_in_place_of(group, request, version, client, token, now_ms, decision)
             return
         if group is None:
             if request.member_id != "":
@@ -247,6 +272,22 @@ class GroupTable:
             return
         self._classic.on_join(group, request, version, client, token, now_ms, decision)
 
+    def _join_in_place_of(
+        self,
+        group: ConsumerGroup | StreamsGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Token[JoinGroupResponse],
+        now_ms: int,
+        decision: Decision,
+    ) -> None:
+        """A classic group takes the place of one without members."""
+        decision.record(*group.tombstones())
+        successor = ClassicGroup(request.group_id)
+        self._classic.on_join(successor, request, version, client, token, now_ms, decision)
+        self.state.successors[request.group_id] = successor
+
     def on_sync_group(
         self, request: SyncGroupRequest, version: int, token: Token[SyncGroupResponse], now_ms: int
     ) -> Effects:
@@ -256,7 +297,7 @@ class GroupTable:
             if version >= PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
                 raise errors.InconsistentGroupProtocol
             group = self.state.groups.get(request.group_id)
-            if group is None:
+            if group is None or isinstance(group, StreamsGroup):
                 raise errors.UnknownMemberId
             if isinstance(group, ClassicGroup):
                 self._classic.on_sync(group, request, token, now_ms, decision)
@@ -273,7 +314,7 @@ class GroupTable:
         try:
             check_group_id(request.group_id)
             group = self.state.groups.get(request.group_id)
-            if group is None:
+            if group is None or isinstance(group, StreamsGroup):
                 raise errors.UnknownMemberId
             if isinstance(group, ClassicGroup):
                 self._classic.on_heartbeat(group, request, token, decision)
@@ -303,7 +344,7 @@ class GroupTable:
         self, group_id: str, members: list[MemberIdentity], now_ms: int, decision: Decision
     ) -> list[MemberResponse]:
         group = self.state.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, StreamsGroup):
             group = ClassicGroup(group_id)  # where nobody is in
         if isinstance(group, ClassicGroup):
             return self._classic.on_leave(group, members, now_ms, decision)
@@ -348,7 +389,7 @@ class GroupTable:
         decision: Decision,
     ) -> None:
         group = self.state.groups.get(request.group_id)
-        if request.group_id in self.state.share_groups:
+        if request.group_id in self.state.share_groups or isinstance(group, StreamsGroup):
             raise errors.GroupIdNotFound(f"Group {request.group_id} is not a consumer group.")
         if request.member_epoch < JOIN_EPOCH:
             if not isinstance(group, ConsumerGroup):

@@ -76,6 +76,8 @@ APIS: dict[int, Api] = {
     85: Api(85, 'WriteShareGroupState', 'write_share_group_state', 0, 1, 0),
     86: Api(86, 'DeleteShareGroupState', 'delete_share_group_state', 0, 0, 0),
     87: Api(87, 'ReadShareGroupStateSummary', 'read_share_group_state_summary', 0, 1, 0),
+    88: Api(88, 'StreamsGroupHeartbeat', 'streams_group_heartbeat', 0, 0, 0),
+    89: Api(89, 'StreamsGroupDescribe', 'streams_group_describe', 0, 0, 0),
     90: Api(90, 'DescribeShareGroupOffsets', 'describe_share_group_offsets', 0, 1, 0),
     91: Api(91, 'AlterShareGroupOffsets', 'alter_share_group_offsets', 0, 0, 0),
     92: Api(92, 'DeleteShareGroupOffsets', 'delete_share_group_offsets', 0, 0, 0),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ottla import errors as e
+from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.settings import GroupSettings
 from tests.unit.coordination.groups.coordinator import GroupCoordinator, subscription
 
@@ -474,17 +475,23 @@ def a_group_with_a_static_member() -> tuple[GroupCoordinator, str]:
     return coordinator, member
 
 
+def replayed_statics(coordinator: GroupCoordinator) -> dict[str, str]:
+    group = coordinator.replica().state.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    return group.statics
+
+
 def test_a_static_member_is_replaced_only_once_that_is_written():
     coordinator, old = a_group_with_a_static_member()
     coordinator.log.broken = True
     with pytest.raises(e.CoordinatorNotAvailable):
         static(coordinator, session_ms=10_000)
-    assert coordinator.groups["g"].statics == coordinator.replica().state.groups["g"].statics == {"i": old}
+    assert coordinator.groups["g"].statics == replayed_statics(coordinator) == {"i": old}
     assert coordinator.groups["g"].leader == old
     assert coordinator.heartbeat(old, 1, instance="i") == 0
     coordinator.log.broken = False
     new = static(coordinator, session_ms=10_000).answer.member_id
-    assert coordinator.groups["g"].statics == coordinator.replica().state.groups["g"].statics == {"i": new}
+    assert coordinator.groups["g"].statics == replayed_statics(coordinator) == {"i": new}
     assert coordinator.sync(new, 1, instance="i").answer.assignment == b"mine"
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.codec import GroupCodec, decode, encode
+from ottla.coordination.groups.streams import records as s
 from tests.oracle import cluster
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -52,6 +53,53 @@ any_record = st.one_of(
         r.RegularExpression, text, text, st.none() | st.builds(r.RegularExpressionValue, names, int64, int64)
     ),
 )
+
+
+task = st.tuples(text, st.integers(0, 200))
+tasks = st.frozensets(task, max_size=5)
+pairs = st.dictionaries(text, text, max_size=3).map(lambda found: tuple(sorted(found.items())))
+by_role = st.builds(s.TasksByRole, tasks, tasks, tasks)
+held = st.builds(
+    s.Held,
+    st.dictionaries(task, int32, max_size=5).map(lambda each: tuple(sorted(each.items()))),
+    tasks,
+    tasks,
+)
+int16 = st.integers(-(2**15), 2**15 - 1)
+topic_infos = st.lists(st.builds(s.TopicInfo, text, int32, int16, pairs), max_size=2).map(tuple)
+indexes = st.lists(int16, max_size=3).map(tuple)
+copartitions = st.lists(st.builds(s.CopartitionGroup, indexes, indexes, indexes), max_size=2).map(tuple)
+subtopologies = st.builds(s.Subtopology, text, names, names, topic_infos, names, topic_infos, copartitions)
+streams_members = st.builds(
+    s.MemberValue,
+    maybe_text,
+    maybe_text,
+    text,
+    text,
+    int32,
+    int32,
+    text,
+    st.none() | st.tuples(text, st.integers(0, 65535)),
+    pairs,
+)
+streams_record = st.one_of(
+    st.builds(s.StreamsGroupMetadata, text, st.none() | st.builds(s.GroupValue, int32, int64, int32, pairs)),
+    st.builds(s.StreamsMemberMetadata, text, text, st.none() | streams_members),
+    st.builds(s.StreamsTargetMetadata, text, st.none() | st.builds(s.TargetValue, int32, int64)),
+    st.builds(s.StreamsTargetMember, text, text, st.none() | by_role),
+    st.builds(
+        s.StreamsCurrentAssignment,
+        text,
+        text,
+        st.none() | st.builds(s.CurrentValue, int32, int32, st.sampled_from([0, 1, 2]), held, held),
+    ),
+    st.builds(
+        s.StreamsTopology,
+        text,
+        st.none() | st.builds(s.TopologyValue, int32, st.lists(subtopologies, max_size=2).map(tuple)),
+    ),
+)
+any_record = any_record | streams_record
 
 
 @given(record=any_record)

@@ -1,0 +1,254 @@
+"""`ottla kafka-streams-groups`: Apache Kafka's tool of that name, its flags and its output, without Java."""
+
+import argparse
+from collections.abc import Sequence
+
+from ottla import errors
+from ottla.cli import kafka_group_offsets
+from ottla.cli.asking import groups as asking
+from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, settings
+from ottla.cli.options import UsageError
+from ottla.client import Admin
+from ottla.client.admin.streams_groups import StreamsGroup, StreamsTasks, Tasks
+from ottla.errors import OttlaError, ProtocolError
+
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+VIEWS = ("members", "offsets", "state")
+STATES = ("Assigning", "Dead", "Empty", "NotReady", "Reconciling", "Stable")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_bootstrap(parser, required=False)
+    for action in ACTIONS:
+        parser.add_argument(f"--{action}", action="store_true")
+    parser.add_argument("--group", action="append", default=[])
+    parser.add_argument("--all-groups", action="store_true")
+    parser.add_argument("--members", action="store_true")
+    parser.add_argument("--offsets", action="store_true", help="the default of --describe")
+    parser.add_argument("--state", nargs="?", const="", default=None, metavar="STATES")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--timeout", type=int, default=30_000, metavar="MS")
+    parser.add_argument("--input-topic", action="append", dest="topic", metavar="TOPIC[:0,1]")
+    parser.add_argument("--all-input-topics", action="store_true", dest="all_topics")
+    parser.add_argument("--delete-internal-topic", action="append", default=[], metavar="TOPIC")
+    parser.add_argument("--delete-all-internal-topics", action="store_true", help="of a group that is reset")
+    for way in ("to-earliest", "to-latest", "to-current"):
+        parser.add_argument(f"--{way}", action="store_true")
+    parser.add_argument("--to-offset", type=int)
+    parser.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
+    parser.add_argument("--by-duration", metavar="PnDTnHnMnS")
+    parser.add_argument("--shift-by", type=int)
+    parser.add_argument("--from-file", metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--execute", action="store_true")
+    parser.add_argument("--export", action="store_true")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    need(arguments, "bootstrap-server")
+    action = one_of(arguments, ACTIONS)
+    _check(arguments, action)
+    with Admin(settings(arguments, default_api_timeout_ms=arguments.timeout)) as admin:
+        try:
+            _RUN[action](admin, arguments)
+        except ProtocolError as error:
+            # Kafka's tool exits with 0 here, so scripts look at the text.
+            is_group = isinstance(error, errors.GroupIdNotFound)
+            told = java_error(error, error.message) if is_group else error.message
+            print(f"\nError: Executing streams group command failed due to {told}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace, action: str) -> None:
+    if action in ("describe", "delete", "reset-offsets") and not (arguments.group or arguments.all_groups):
+        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    if action == "describe":
+        if sum(getattr(arguments, view) not in (None, False) for view in VIEWS) > 1:
+            raise UsageError(
+                "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+            )
+        if arguments.state:
+            raise UsageError("Option [describe] does not take a value for [state]")
+    if action == "list":
+        refuse(arguments, action, "group", "all-groups")
+    if action == "reset-offsets":
+        kafka_group_offsets.check_reset(arguments)
+    if action == "delete-offsets" and not (len(arguments.group) == 1 and arguments.topic):
+        raise UsageError("Option [delete-offsets] takes the following options: [input-topic], [group]")
+
+
+def _list(admin: Admin, arguments: argparse.Namespace) -> None:
+    by_small = {name.lower(): name for name in STATES}
+    wanted = [each.strip() for each in (arguments.state or "").split(",") if each.strip()]
+    if any(each.lower() not in by_small for each in wanted):
+        raise UsageError(f"Invalid state list '{arguments.state}'. Valid states are: {', '.join(STATES)}")
+    found = admin.list_groups(states=[by_small[each.lower()] for each in wanted], types=["streams"])
+    if arguments.state is None:
+        for group in found:
+            print(group.id)
+        return
+    width = max([15, *(len(group.id) for group in found)])
+    for name, state in [("GROUP", "STATE"), *((group.id, group.state) for group in found)]:
+        print(f"{name:<{width}} {state}")
+
+
+def _chosen(admin: Admin, arguments: argparse.Namespace) -> list[str]:
+    if not arguments.all_groups:
+        return list(arguments.group)
+    return [group.id for group in admin.list_groups(types=["streams"])]
+
+
+def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
+    for name in _chosen(admin, arguments):
+        group = admin.describe_streams_group(name)
+        if arguments.state is not None:
+            if group.state == "Empty":
+                print(f"\nError: Streams group '{name}' has no active members.")
+            _show_state(admin, group, arguments.verbose)
+        elif not group.members:
+            continue  # Kafka's tool prints nothing
+        elif arguments.members:
+            _show_members(group, arguments.verbose)
+        else:
+            _show_offsets(admin, group, arguments.verbose)
+
+
+def _show_state(admin: Admin, group: StreamsGroup, verbose: bool) -> None:
+    at = admin.find_coordinator(group.group_id)
+    where = f"{at.host}:{at.port} ({at.id})"
+    head = ["GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS"]
+    row: list[object] = [group.group_id, where, group.state, len(group.members)]
+    widths = [max(15, len(group.group_id)), max(25, len(where)), 25, 0]
+    if verbose:
+        head[3:3] = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        row[3:3] = [group.epoch, group.assignment_epoch]
+        widths[3:3] = [15, 25]
+    _print([head, row], widths)
+
+
+def _show_members(group: StreamsGroup, verbose: bool) -> None:
+    members = group.members
+    head = ["GROUP", "MEMBER", "PROCESS", "CLIENT-ID", "ASSIGNMENTS"]
+    rows: list[list[object]] = [
+        [group.group_id, each.member_id, each.process_id, each.client_id, _shown(each.tasks)]
+        for each in members
+    ]
+    widths = [max([15, *(len(str(row[i])) for row in rows)]) for i in range(4)] + [0]
+    if not verbose:
+        _print([head, *rows], widths)
+        return
+    head[1:2] = ["TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH", "MEMBER", "MEMBER-PROTOCOL", "MEMBER-EPOCH"]
+    full: list[list[object]] = []
+    for row, each in zip(rows, members, strict=True):
+        protocol = "classic" if each.is_classic else "streams"
+        tasks = _shown(each.tasks) + _shown(each.target, "TARGET-")
+        full.append(
+            [
+                row[0],
+                group.assignment_epoch,
+                group.topology_epoch,
+                row[1],
+                protocol,
+                each.epoch,
+                *row[2:4],
+                tasks,
+            ]
+        )
+    # Kafka's tool has no space between the third and the fourth column.
+    lines: list[Sequence[object]] = [head, *full]
+    for line in lines:
+        cells = [f"{cell!s}" for cell in line]
+        first = f"{cells[0]:<{widths[0]}} {cells[1]:<25} {cells[2]:<15}{cells[3]:<{widths[1]}} "
+        others = zip(cells[4:], [15, 15, widths[2], widths[3], 0], strict=True)
+        print(first + " ".join(f"{cell:<{width}}" for cell, width in others))
+
+
+def _shown(tasks: StreamsTasks, prefix: str = "") -> str:
+    roles: tuple[tuple[str, Tasks], ...] = (
+        ("ACTIVE", tasks.active),
+        ("STANDBY", tasks.standby),
+        ("WARMUP", tasks.warmup),
+    )
+    text = ""
+    for role, rows in roles:
+        if rows:
+            text += f"{prefix}{role}: "
+            text += "".join(f"{part}:[{','.join(map(str, numbers))}]; " for part, numbers in rows)
+    return text
+
+
+def _show_offsets(admin: Admin, group: StreamsGroup, verbose: bool) -> None:
+    found = [each for each in asking.progress_of(admin, admin.describe_group(group.group_id)) if each.owner]
+    width = max([15, *(len(each.partition.topic) for each in found)])
+    widths = [max(15, len(group.group_id)), width, 10]
+    if not verbose:
+        rows = [
+            [group.group_id, *each.partition, each.lag if each.lag is not None else each.end]
+            for each in found
+        ]
+        _print([["GROUP", "TOPIC", "PARTITION", "OFFSET-LAG"], *rows], [*widths, 0])
+        return
+    full: list[list[object]] = [
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LEADER-EPOCH", "LOG-END-OFFSET", "OFFSET-LAG"]
+    ]
+    for each in found:
+        epoch = -1 if each.committed is None else each.committed.leader_epoch
+        offset = "-" if each.offset is None else each.offset
+        lag = each.lag if each.lag is not None else each.end
+        full.append([group.group_id, *each.partition, offset, "-" if epoch < 0 else epoch, each.end, lag])
+    _print(full, [*widths, 15, 15, 15, 15])
+
+
+def _print(rows: Sequence[Sequence[object]], widths: list[int]) -> None:
+    for row in rows:
+        print(" ".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)))
+
+
+def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
+    """The groups and their internal topics, as Kafka's tool does."""
+    done: list[str] = []
+    failed: dict[str, OttlaError] = {}
+    topics: list[str] = []
+    for name in _chosen(admin, arguments):
+        try:
+            group = admin.describe_streams_group(name)
+            admin.delete_group(name)
+            topics += group.internal_topics
+            done.append(name)
+        except OttlaError as error:
+            failed[name] = error
+    listed = "', '".join(done)
+    if not failed:
+        print(f"Deletion of requested streams groups ('{listed}') was successful.")
+    else:
+        print("\nError: Deletion of some streams groups failed:")
+        for name, why in sorted(failed.items()):
+            print(f"* Group '{name}' could not be deleted due to: {java_error(why)}")
+        if done:
+            print(f"\nThese streams groups were deleted successfully: '{listed}'.")
+    if topics:
+        _delete_topics(admin, topics)
+        print(f"Deletion of associated internal topics of the streams groups ('{listed}') was successful.")
+
+
+def _delete_topics(admin: Admin, names: list[str]) -> None:
+    there = admin.list_topics()
+    admin.delete_topics([name for name in names if name in there])
+
+
+def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
+    groups = _chosen(admin, arguments)
+    kafka_group_offsets.reset(admin, arguments, groups)
+    for name in groups if arguments.execute else ():
+        internal = admin.describe_streams_group(name).internal_topics
+        every = arguments.delete_all_internal_topics
+        _delete_topics(admin, [t for t in internal if every or t in arguments.delete_internal_topic])
+
+
+_RUN = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": _reset,
+    "delete-offsets": kafka_group_offsets.delete,
+}
