@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Producer
 from ottla.console.masking import Masks
-from ottla.console.search_worker import MaskedMatcher, Matcher
+from ottla.console.search_worker import Matcher, SeenMatcher
 from ottla.wire.columns import SCHEMA_WITH_HEADERS
 from tests.console.consoles import Client, until
 
@@ -140,4 +140,4 @@ def test_what_is_masked_cannot_be_searched_for():
     masks = Masks.parse(["t:value.name", "t:header.secret"])
     for needle, expected in (("Ada", False), ("north", True)):
         task = {"part": "any", "needle": needle, "mode": "contains"}
-        assert MaskedMatcher(task, masks).rows(batch).to_pylist() == [expected]
+        assert SeenMatcher(task, masks, None).rows(batch).to_pylist() == [expected]

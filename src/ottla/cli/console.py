@@ -3,6 +3,8 @@
 import argparse
 import getpass
 import logging
+import os
+import secrets
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.beside import end_with_stdin
 from ottla.cli.options import BOOTSTRAP, UsageError, add_client_options, client_settings
 from ottla.errors import OttlaError
+from ottla.security import passwords
 
 if TYPE_CHECKING:
     from ottla.console.app import Config, Console
@@ -61,22 +64,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="a broker's /metrics: shows how much consumers fetch, which the protocol does not tell",
+        help="/metrics of a broker or mirror: bytes out, throttles, lag of mirrors; the protocol does not tell them",
     )
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        default=os.environ.get("OTTLA_REGISTRY", ""),
+        help="a schema registry: decodes values, and shows its schemas (default: $OTTLA_REGISTRY)",
+    )
+    parser.add_argument(
+        "--connect",
+        metavar="URL",
+        default=os.environ.get("OTTLA_CONNECT", ""),
+        help="a Connect worker: shows its connectors (default: $OTTLA_CONNECT)",
+    )
+    parser.add_argument("--spark", metavar="URL", default="", help="Spark's page, for links from pipelines")
     parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
     add_client_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        from ottla.console import server, sessions
+        from ottla.console import server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ottla"):
             raise
         raise MissingExtra(f"the console needs {error.name}: pip install 'ottla[console]'") from None
     if arguments.hash_password:
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-        print(sessions.hash_password(password))
+        print(passwords.hash_password(password, secrets.token_bytes(16)))
         return 0
     logging.basicConfig(
         level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -100,10 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def configured(arguments: argparse.Namespace) -> "Config":
     """Checked as a whole: what is open to others must have TLS and a login."""
-    from ottla.console import sessions
     from ottla.console.app import Config
     from ottla.console.masking import Masks
-    from ottla.console.outflow import check_address
+    from ottla.console.scrapes import check_address
 
     settings: dict[str, Any] = {"bootstrap.servers": BOOTSTRAP, **client_settings(arguments)}
     secured = str(settings.get("security.protocol", "PLAINTEXT")).upper().startswith("SASL")
@@ -124,7 +139,7 @@ def configured(arguments: argparse.Namespace) -> "Config":
         raise UsageError(
             "--login basic needs --users FILE with NAME:HASH lines; --hash-password makes the hashes"
         )
-    users = sessions.read_users(Path(arguments.users).read_text()) if login == "basic" else {}
+    users = passwords.read_users(Path(arguments.users).read_text()) if login == "basic" else {}
     return Config(
         settings,
         arguments.port,
@@ -136,7 +151,19 @@ def configured(arguments: argparse.Namespace) -> "Config":
         bool(arguments.certificate),
         _viewer(),
         tuple(check_address(page) for page in arguments.metrics),
+        _checked(arguments.registry),
+        _checked(arguments.connect),
+        _checked(arguments.spark),
     )
+
+
+def _checked(url: str) -> str:
+    """An address as it was given; what is none is refused at the start, not on the first page."""
+    from ottla.console.schemas import split_login
+
+    if url:
+        split_login(url)
+    return url
 
 
 def is_loopback(host: str) -> bool:

@@ -19,17 +19,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ottla.console import audit, changes, export, forms, layout, live, router, searching, sessions, words
+from ottla.console.connectors import Connect
 from ottla.console.context import BadRequest, Context, NotFound
 from ottla.console.entrance import login_page
 from ottla.console.gate import Gate
 from ottla.console.masking import Masks
 from ottla.console.model import Messages, Notice, Notices, Page
 from ottla.console.rendering import Blocks
+from ottla.console.schemas import Schemas
 from ottla.console.sessions import Session, Sessions
 from ottla.console.tail import Tail
 from ottla.console.views.messages import messages as show_messages
 from ottla.console.workspace import Workspace
 from ottla.errors import OttlaError
+from ottla.security import passwords
 
 log = logging.getLogger(__name__)
 WORKSPACES_MAX, IDLE_S = 50, 1800.0
@@ -51,6 +54,9 @@ class Config:
     tls: bool = False
     viewer: str = "local"
     metrics: tuple[str, ...] = ()  # pages that tell what the protocol does not
+    registry: str = ""  # addresses of what else belongs to the cluster
+    connect: str = ""
+    spark: str = ""
     announce: Callable[[str], None] = lambda address: None  # a new address for another browser
 
 
@@ -61,6 +67,8 @@ class Console:
         self.change_log = audit.ChangeLog()
         self.searches = searching.Searches()
         self.streams = live.Streams()
+        self.schemas = Schemas.at(config.registry) if config.registry else None
+        self.connect = Connect.at(config.connect) if config.connect else None
         self._own = Workspace(config.settings, config.metrics)
         self._workspaces: dict[str, Workspace] = {}
         self._static = {path.name: _asset(path) for path in sorted(_STATIC.iterdir())}
@@ -146,10 +154,8 @@ class Console:
         if not self.sessions.may_try(address):
             return "Too many wrong passwords. Wait a minute."
         if self.config.login == "basic":
-            hashed = self.config.users.get(
-                name, "scrypt$00$00"
-            )  # an unknown name takes as long as a known one
-            if await asyncio.to_thread(sessions.is_password, password, hashed):
+            hashed = self.config.users.get(name, passwords.NOBODY)
+            if await asyncio.to_thread(passwords.is_password, password, hashed):
                 return self.sessions.open(name)
         elif name:
             settings = {**self.config.settings, "sasl.username": name, "sasl.password": password}
@@ -377,7 +383,7 @@ class Console:
             except NotFound:
                 return None
             wanted = view is show_messages and query.get("live") == "1"
-            return Tail(workspace, names[0], query, self.config.masks) if wanted else None
+            return Tail(workspace, names[0], query, self.config.masks, self.schemas) if wanted else None
 
         stream = live.Stream(session.id, workspace.sampler, page_of, tail_of)
         if not self.streams.open(stream):

@@ -14,7 +14,6 @@ from ottla.console.model import Notice
 SESSIONS_MAX = 1000
 IDLE_S = 12 * 3600.0
 FAILURES_MAX, FAILURES_S = 10, 60.0
-_SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}
 
 
 @dataclass(slots=True)
@@ -113,37 +112,6 @@ def is_ours(host: str | None, names: Iterable[str], port: int) -> bool:
 
 def _has_port(host: str) -> bool:
     return ":" in host and not host.endswith("]") and host.rsplit(":", 1)[1].isdigit()
-
-
-def hash_password(password: str) -> str:
-    """For the users' file: `name:scrypt$SALT$HASH`."""
-    salt = secrets.token_bytes(16)
-    return f"scrypt${salt.hex()}${hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT).hex()}"
-
-
-def is_password(password: str, hashed: str) -> bool:
-    try:
-        kind, salt, expected = hashed.split("$")
-        found = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
-    except ValueError:
-        return False
-    return kind == "scrypt" and hmac.compare_digest(found, bytes.fromhex(expected))
-
-
-def read_users(text: str) -> dict[str, str]:
-    """`name:hash` lines, as `ottla console --hash-password` prints the hashes."""
-    users = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, colon, hashed = line.partition(":")
-        if not colon or not hashed.startswith("scrypt$"):
-            raise ValueError(
-                f"line {number} of the users' file is not NAME:HASH; ottla console --hash-password makes the hash"
-            )
-        users[name.strip()] = hashed.strip()
-    return users
 
 
 def _digest(token: str) -> str:
