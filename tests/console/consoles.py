@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Console:

@@ -103,6 +103,13 @@ def test_a_share_group_shows_its_members_and_how_far_it_is(client):
     assert figures["members"]["value"] == 1
     (member,) = rows(page, "members")
     assert member["client"] == "sharer-1" and member["assignment"] == ["shared-0"]
+    path = "/topics/__share_group_state/search?q=sharers&part=key&run=states"
+    until(lambda: "The whole topic was searched" in client.get(path).text, "the search for states ends")
+    newest = records(client, path)[-1]["value"]
+    assert newest["startOffset"] == 4 and {each["deliveryState"] for each in newest["stateBatches"]} <= {
+        "available",
+        "acknowledged",
+    }
     listed = {row["group"]: row for row in rows(client.json("/groups?type=share"), "groups")}
     assert list(listed) == ["sharers"] and listed["sharers"]["lag"] == 6
 

@@ -38,7 +38,7 @@ from ottla.console.views.overview import throttling
 from ottla.console.views.tables import matcher, ordered
 from ottla.errors import OttlaError
 from ottla.security import passwords
-from ottla.serialization.registry_client import RegistryRefused
+from ottla.serialization.registry_client import RegisteredSchema, RegistryClient, RegistryRefused
 
 # -- markup ----------------------------------------------------------------------------------------------
 
@@ -453,13 +453,14 @@ def test_throttles_and_lags_are_read_from_metrics_pages():
 # -- schemas and connectors ------------------------------------------------------------------------------
 
 
-class FakeRegistry:
+class FakeRegistry(RegistryClient):
     """Refuses, and counts how often it is asked."""
 
     def __init__(self, error):
+        super().__init__("http://nowhere")
         self.error, self.asked = error, 0
 
-    def schema(self, schema_id):
+    def schema(self, schema_id, *, form=""):
         self.asked += 1
         raise self.error
 
@@ -491,6 +492,54 @@ def test_a_registry_that_does_not_answer_is_left_alone_for_a_while():
 def test_bytes_without_a_schema_are_not_asked_about(data):
     client = FakeRegistry(AssertionError("asked"))
     assert Schemas(client).decoded(data, [("__value_schema_id", b"short")], "value") is None
+
+
+class OneSchema(RegistryClient):
+    """Has one schema, under every id."""
+
+    def __init__(self, schema):
+        super().__init__("http://nowhere")
+        self.text = json.dumps(schema)
+
+    def schema(self, schema_id, *, form=""):
+        return RegisteredSchema(schema_id, self.text)
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "nothing", "type": "null"}]}
+CHAIN = {
+    "type": "record",
+    "name": "Chain",
+    "namespace": "a",
+    "fields": [{"name": "next", "type": ["null", "Chain"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
+        ({"type": "array", "items": EMPTY}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
+        ({"type": "map", "values": {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}}, b"\0"),
+        ({"type": "record", "name": "R", "fields": [
+            {"name": "e", "type": EMPTY}, {"name": "l", "type": {"type": "array", "items": "Empty"}}]}, b"\0"),
+        (CHAIN, b"\2" * 5_000 + b"\0"),
+    ],
+)  # fmt: skip
+def test_an_avro_value_that_costs_more_than_its_bytes_is_not_decoded(schema, payload):
+    """Eight bytes would become a list of a hundred billion; a few thousand levels crash fastavro, and the process."""
+    decoded = Schemas(OneSchema(schema)).decoded(b"\0\0\0\0\1" + payload, [], "value")
+    assert decoded.data is None and decoded.trouble.startswith("its schema ")
+
+
+def test_avro_values_that_refer_to_their_own_kind_are_decoded_while_they_are_small():
+    decoded = Schemas(OneSchema(CHAIN)).decoded(b"\0\0\0\0\1\2\2\0", [], "value")
+    assert json.loads(decoded.data) == {"next": {"next": {"next": None}}}
+    listed = {
+        "type": "array",
+        "items": {"type": "record", "name": "R", "fields": [{"name": "i", "type": "int"}]},
+    }
+    decoded = Schemas(OneSchema(listed)).decoded(b"\0\0\0\0\1\2\4\0", [], "value")
+    assert json.loads(decoded.data) == [{"i": 2}]
 
 
 def test_logins_are_taken_out_of_addresses():

@@ -16,7 +16,9 @@ from ottla.errors import OttlaError
 from ottla.security import passwords
 
 if TYPE_CHECKING:
-    from ottla.console.app import Config, Console
+    from ottla.console.app import Console
+    from ottla.console.doorway import Config
+    from ottla.console.oidc import Provider
 
 DEFAULT_PORT = 8181
 
@@ -34,9 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-changes", action="store_true", help="without it, pages only read")
     parser.add_argument(
         "--login",
-        choices=["token", "basic", "kafka"],
+        choices=["token", "basic", "kafka", "oidc"],
         help="token: the printed address lets one browser in (on loopback the default); basic: names and passwords "
-        "of --users; kafka: as a user of the cluster, whose rules then are the viewer's",
+        "of --users; kafka: as a user of the cluster, whose rules then are the viewer's; oidc: the same with a token "
+        "of an OpenID provider, for clusters with OAUTHBEARER",
+    )
+    parser.add_argument("--oidc-issuer", metavar="URL", help="for --login oidc: the provider")
+    parser.add_argument("--oidc-client-id", metavar="ID", help="what the provider knows this console by")
+    parser.add_argument("--oidc-client-secret", metavar="FILE", help="file with its secret, where it has one")
+    parser.add_argument(
+        "--oidc-scope", default="openid profile", help="what the token shall be for (default: openid profile)"
     )
     parser.add_argument("--users", metavar="FILE", help="for --login basic: NAME:HASH lines")
     parser.add_argument(
@@ -116,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def configured(arguments: argparse.Namespace) -> "Config":
     """Checked as a whole: what is open to others must have TLS and a login."""
-    from ottla.console.app import Config
+    from ottla.console.doorway import Config
     from ottla.console.masking import Masks
     from ottla.console.scrapes import check_address
 
@@ -135,6 +144,11 @@ def configured(arguments: argparse.Namespace) -> "Config":
         raise UsageError(
             "--login kafka needs a cluster with logins: set security.protocol to SASL_SSL or SASL_PLAINTEXT"
         )
+    if login == "oidc" and not (secured and arguments.oidc_issuer and arguments.oidc_client_id):
+        raise UsageError(
+            "--login oidc needs --oidc-issuer, --oidc-client-id, and a cluster that takes its tokens: set "
+            "security.protocol to SASL_SSL or SASL_PLAINTEXT"
+        )
     if login == "basic" and not arguments.users:
         raise UsageError(
             "--login basic needs --users FILE with NAME:HASH lines; --hash-password makes the hashes"
@@ -146,15 +160,24 @@ def configured(arguments: argparse.Namespace) -> "Config":
         _names(arguments),
         arguments.allow_changes,
         login,
+        _provider(arguments) if login == "oidc" else None,
         users,
         Masks.parse(arguments.mask),
         bool(arguments.certificate),
+        arguments.insecure and not loopback,
         _viewer(),
         tuple(check_address(page) for page in arguments.metrics),
         _checked(arguments.registry),
         _checked(arguments.connect),
         _checked(arguments.spark),
     )
+
+
+def _provider(arguments: argparse.Namespace) -> "Provider":
+    from ottla.console.oidc import Provider
+
+    secret = Path(arguments.oidc_client_secret).read_text().strip() if arguments.oidc_client_secret else ""
+    return Provider(_checked(arguments.oidc_issuer), arguments.oidc_client_id, secret, arguments.oidc_scope)
 
 
 def _checked(url: str) -> str:
@@ -196,7 +219,7 @@ def _announce(console: "Console", arguments: argparse.Namespace) -> None:
         print(f"console {base}", flush=True)
         return
     config.announce = lambda token: print(f"another browser: {base}?token={token}", flush=True)
-    address = f"{base}?token={console.sessions.issue_token(config.viewer)}"
+    address = f"{base}?token={console.door.sessions.issue_token(config.viewer)}"
     print(f"console {address}", flush=True)
     if arguments.open:
         import webbrowser

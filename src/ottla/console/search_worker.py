@@ -1,15 +1,13 @@
-"""A search in a process of its own: `python -m ottla.console.search_worker`, the task as JSON on standard input.
+"""A search in a process of its own (`search_process` starts it), the task as JSON on standard input.
 
 Tells its progress, its matches and its end as JSON lines. Records stay in Arrow's columns: only matches become objects.
 """
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -25,8 +23,10 @@ from ottla.serialization.framing import KEY_HEADER, VALUE_HEADER
 
 EVERY_S = 0.25
 SHOWN_MAX = 4 * 1024
+REST_MAX_S = 0.5
+T = TypeVar("T")
 # Small answers: the search is bound by matching, and a broker serves others between them.
-READER = {"max.partition.fetch.bytes": 256 * 1024, "fetch.max.bytes": 512 * 1024}
+READER = {"max.partition.fetch.bytes": 256 * 1024, "fetch.max.bytes": 256 * 1024}
 Tell = Callable[[dict[str, Any]], None]
 
 
@@ -154,7 +154,7 @@ def search(task: dict[str, Any], tell: Tell, clock: Callable[[], float] = time.m
     progress = Progress(ranges, tell, clock)
     settings = {**task["settings"], **READER, "isolation.level": task.get("isolation", "read_uncommitted")}
     with ColumnarReader(settings) as reader:
-        for batch in reader.read(ranges, headers=True, tolerate_loss=True):
+        for batch in paced(reader.read(ranges, headers=True, tolerate_loss=True)):
             hits = batch.filter(matcher.rows(batch))
             for row in hits.slice(0, task["limit"] - progress.found).to_pylist():
                 tell({"match": _row(row, masks, schemas)})
@@ -163,6 +163,23 @@ def search(task: dict[str, Any], tell: Tell, clock: Callable[[], float] = time.m
                 progress.on_end("enough")
                 return
     progress.on_end("all")
+
+
+def paced(
+    batches: Iterator[T],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[T]:
+    """Half of the time is others': after each batch a rest for as long as it took to get and to search it.
+
+    A broker that takes long to answer is busy, and so is asked less often."""
+    while True:
+        began = clock()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+        sleep(min(clock() - began, REST_MAX_S))
 
 
 def _last(batch: pa.RecordBatch) -> dict[int, int]:
@@ -197,15 +214,7 @@ def _part(part: Any) -> list[Any]:
     return [part.kind, part.text, part.size, part.cut, part.masked, part.schema]
 
 
-def _yield_to_others() -> None:
-    """The broker may be on this machine: a search takes the time that nobody else wants."""
-    os.nice(19)
-    with suppress(AttributeError, OSError):  # Linux only, and not in every container
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 def main() -> int:
-    _yield_to_others()
     pa.set_cpu_count(1)
     pa.set_memory_pool(pa.system_memory_pool())  # others keep what they once had
     task = json.loads(sys.stdin.readline())
@@ -219,7 +228,3 @@ def main() -> int:
         tell({"error": " ".join(str(error).split())})
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -73,7 +73,7 @@ class Search:
         process = self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "ottla.console.search_worker",
+            "ottla.console.search_process",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_MAX,

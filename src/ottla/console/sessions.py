@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -25,6 +26,7 @@ class Session:
     csrf: str
     used_at: float
     settings: Mapping[str, Any] | None = None
+    ends_at: float = math.inf  # with the token that it was opened with
     notices: list[Notice] = field(default_factory=list)  # shown once, on the next page
 
 
@@ -51,11 +53,15 @@ class Sessions:
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def open(self, viewer: str, settings: Mapping[str, Any] | None = None) -> Session:
+    def open(
+        self, viewer: str, settings: Mapping[str, Any] | None = None, expires_s: float | None = None
+    ) -> Session:
         while len(self._sessions) >= SESSIONS_MAX:
             self._sessions.popitem(last=False)
+        now = self._clock()
+        ends_at = math.inf if expires_s is None else now + expires_s
         session = Session(
-            secrets.token_urlsafe(32), viewer, secrets.token_urlsafe(24), self._clock(), settings
+            secrets.token_urlsafe(32), viewer, secrets.token_urlsafe(24), now, settings, ends_at
         )
         self._sessions[_digest(session.id)] = session
         return session
@@ -64,7 +70,7 @@ class Sessions:
         session = self._sessions.get(_digest(identity)) if identity else None
         if session is None:
             return None
-        if self._clock() - session.used_at > IDLE_S:
+        if self._clock() - session.used_at > IDLE_S or self._clock() >= session.ends_at:
             self.close(session)
             return None
         session.used_at = self._clock()

@@ -55,6 +55,7 @@ async def group(context: Context) -> Page:
         figures=_figures(view, described, ages_ms),
         blocks=blocks,
         crumbs=[("Groups", "/groups")],
+        links=[("States and delivery counts", _states_address(name))] if _is_share(view) else [],
         tabs=[
             (label, words.group_address(name, seconds=value), value == seconds)
             for label, value in (("1 minute", 60), ("5 minutes", 300), ("1 hour", 3600))
@@ -300,6 +301,11 @@ def _forms(context: Context, name: str, view: GroupView) -> list[Form]:
 
 def _is_share(view: GroupView) -> bool:
     return protocol(view) == SHARE
+
+
+def _states_address(name: str) -> str:
+    """Records that tell which offsets were delivered how often."""
+    return words.address("/topics/__share_group_state/search", q=name, part="key")
 
 
 def _undone(view: GroupView) -> str:

@@ -23,6 +23,15 @@ from ottla.console.scrapes import Told
 
 LAG_NOTABLE = 100_000
 SHOWN = 6
+_BROKER_COLUMNS = [
+    Column("broker", "Broker"),
+    Column("address", "Address", "code"),
+    Column("rack", "Rack", priority=2),
+    Column("leaders", "Leads", "number"),
+    Column("replicas", "Replicas", "number", 2),
+    Column("size", "Size", "number", 2),
+    Column("state", "State", "state"),
+]
 
 
 async def overview(context: Context) -> Page:
@@ -184,27 +193,14 @@ def _brokers(snapshot: Snapshot) -> Table:
             Cell("controller" if is_controller else "up", tone="good"),
         ]
         rows.append(Row(str(broker.id), cells))
-    for missing in sorted(_away(snapshot)):
-        cells = [
-            Cell(missing),
-            Cell("", "-"),
-            Cell(""),
-            Cell(0),
-            Cell(replicas[missing]),
-            Cell(None, "-"),
-            Cell("away", tone="bad"),
-        ]
-        rows.append(Row(str(missing), cells))
-    columns = [
-        Column("broker", "Broker"),
-        Column("address", "Address", "code"),
-        Column("rack", "Rack", priority=2),
-        Column("leaders", "Leads", "number"),
-        Column("replicas", "Replicas", "number", 2),
-        Column("size", "Size", "number", 2),
-        Column("state", "State", "state"),
-    ]
-    return Table("brokers", columns, rows, "Brokers", "No broker has answered yet.")
+    rows += [_missing(broker_id, replicas[broker_id]) for broker_id in sorted(_away(snapshot))]
+    return Table("brokers", _BROKER_COLUMNS, rows, "Brokers", "No broker has answered yet.")
+
+
+def _missing(broker_id: int, replicas: int) -> Row:
+    unknown = Cell(None, "-")
+    cells = [Cell(broker_id), unknown, Cell(""), Cell(0), Cell(replicas), unknown, Cell("away", tone="bad")]
+    return Row(str(broker_id), cells)
 
 
 def _busiest(sampler: Sampler, snapshot: Snapshot) -> Table:
