@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from bench import acls, broker, conditions, coordinators, document, homecare, testing, tls
+from bench import acls, broker, conditions, coordinators, document, homecare, shares, testing, tls
 from bench.conditions import may_publish
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
@@ -26,6 +26,7 @@ BENCHMARKS = (
     + tls.BENCHMARKS
     + acls.BENCHMARKS
     + coordinators.BENCHMARKS
+    + shares.BENCHMARKS
     + testing.BENCHMARKS
     + homecare.BENCHMARKS
 )

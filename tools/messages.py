@@ -26,6 +26,11 @@ LEFT_OUT = (
     "registration",
 )
 DATA_MESSAGES = ("consumer_protocol_assignment", "consumer_protocol_subscription")
+# Brokers of a cluster tell each other more than Kafka's do: tagged fields, which others pass over.
+OWN_FIELDS = {
+    "WriteShareGroupStateRequest": {"StateBatch": (("due_ms", "int64", 1000), ("verdict", "int8", 1001))},
+    "ReadShareGroupStateResponse": {"StateBatch": (("due_ms", "int64", 1000), ("verdict", "int8", 1001))},
+}
 FIXED = {"int8": 0, "int16": 0, "int32": 0, "int64": 0, "uint16": 0, "float64": 0.0, "bool": False}
 PYTHON_TYPES = {
     "string": "str",
@@ -140,6 +145,12 @@ def merge(versions: dict[int, types.ModuleType]) -> dict[str, list[Field]]:
                     known.nullable.append(version)
                 if one.tag is not None:
                     known.tagged.append(version)
+    top = classes_of(versions[max(versions)])[-1].__name__
+    for name, own in OWN_FIELDS.get(top, {}).items():
+        for field_name, kind, tag in own:
+            field = Field(field_name, kind, False, tag, 0)
+            field.versions, field.tagged = sorted(versions), sorted(versions)
+            merged[name].append(field)
     ordered: dict[str, list[Field]] = {}
 
     def visit(name: str) -> None:

@@ -1,9 +1,9 @@
-"""Share groups under kills: every record is accepted, and none comes again after its acceptance was confirmed.
+"""Share groups under kills: every record is accepted, and none comes again without a reason.
 
     python -m tests.soak.shares [--kills 100] [--seed N]
 
-Members take records, accept, release or forget them, come and go; the broker gets SIGKILL at random moments and starts
-again on its folder. A history of deliveries and confirmed acceptances is checked while it is written.
+Members take records, accept, release or forget them, leave, crash and come back; the broker gets SIGKILL at random
+moments and starts again on its folder. `share_history` judges what was delivered to whom, and how often.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from ottla import Acknowledge, Admin, ShareConsumer
 from ottla.errors import OttlaError
 from tests.oracle.ottla import Ottla
 from tests.soak.kills import make_topic
+from tests.soak.share_history import ACCEPT, RELEASE, History
 
 TOPIC, GROUP = "shared-work", "sharers"
 PARTITIONS, MEMBERS = 2, 4
+LOCK_S = 2.0
 _STUCK_S = 180
 # Nobody waits half a minute for what a member forgot; a record is not given up before everybody had it.
 SETTINGS = {
     "group.share.min.record.lock.duration.ms": 1000,
     "group.share.max.delivery.count.limit": 1000,
+    "group.share.session.timeout.ms": 6000,
+    "group.share.heartbeat.interval.ms": 1000,
 }
 OF_GROUP = {
     "share.auto.offset.reset": "earliest",
@@ -46,55 +50,31 @@ class Report:
     delivered: int = 0
     accepted: int = 0
     unknown: int = 0
-    came_again: int = 0
+    crashes: int = 0
     missing: int = 0
+    anomalies: int = 0
     failures: list[str] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
-        return not (self.came_again or self.missing or self.failures) and self.accepted > 0
-
-
-class History:
-    """What members were given, and which acceptances a broker has confirmed."""
-
-    def __init__(self, report: Report) -> None:
-        self._report, self._lock = report, threading.Lock()
-        self.accepted: set[bytes] = set()
-        self.unknown: set[bytes] = (
-            set()
-        )  # accepted, and the answer got lost: they may be done with, or come again
-
-    def decided(self) -> int:
-        with self._lock:
-            return len(self.accepted | self.unknown)
-
-    def on_delivered(self, values: list[bytes]) -> None:
-        with self._lock:
-            self._report.delivered += len(values)
-            self._report.came_again += sum(value in self.accepted for value in values)
-
-    def on_accepted(self, values: list[bytes]) -> None:
-        with self._lock:
-            self.accepted.update(values)
-
-    def on_unknown(self, values: list[bytes]) -> None:
-        with self._lock:
-            self.unknown.update(values)
+        return not (self.anomalies or self.missing or self.failures) and self.accepted > 0
 
 
 class Member(threading.Thread):
-    """Takes records until it is told to stop; now and then it leaves, and comes back as another member."""
+    """Takes records until it is told to stop; now and then it leaves or crashes, and comes back as another member."""
 
     def __init__(self, bootstrap: str, seed: int, history: History) -> None:
         super().__init__(daemon=True)
         self._address, self._chance, self._history = bootstrap, random.Random(seed), history
+        self._name, self._lives = f"member-{seed}", 0
         self._over = threading.Event()
+        self.crashes = 0
 
     def run(self) -> None:
         while not self._over.is_set():
+            self._lives += 1
             try:
-                self._one_life()
+                self._one_life(f"{self._name}.{self._lives}")
             except OttlaError:
                 self._over.wait(0.2)  # the broker is away
 
@@ -102,7 +82,7 @@ class Member(threading.Thread):
         self._over.set()
         self.join()
 
-    def _one_life(self) -> None:
+    def _one_life(self, name: str) -> None:
         settings = {
             "bootstrap.servers": self._address,
             "group.id": GROUP,
@@ -110,34 +90,41 @@ class Member(threading.Thread):
             "max.poll.records": 20,
             "default.api.timeout.ms": 10_000,
         }
-        with ShareConsumer(settings) as consumer:
+        consumer = ShareConsumer(settings)
+        try:
             consumer.subscribe(TOPIC)
             for _ in range(self._chance.randint(10, 60)):
                 if self._over.is_set():
-                    return
-                self._work(consumer)
+                    break
+                self._work(name, consumer)
+            if self._chance.random() < 0.3 and not self._over.is_set():
+                self.crashes += 1
+                self._history.on_ended(name)
+                consumer._engine.close()  # its connections end, and nobody says good-bye
+                return
+        finally:
+            self._history.on_ended(name)
+            consumer.close()
 
-    def _work(self, consumer: ShareConsumer) -> None:
+    def _work(self, name: str, consumer: ShareConsumer) -> None:
+        asked_s = time.monotonic()
         records = consumer.poll(0.3)
-        self._history.on_delivered([record.value for record in records])
-        accepted = []
-        for record in records:
-            kind = Acknowledge.RELEASE if self._chance.random() < 0.2 else Acknowledge.ACCEPT
+        taken = [(record.value, consumer.delivery_count(record)) for record in records]
+        deliveries = self._history.on_delivered(name, asked_s, taken)
+        for record, delivery in zip(records, deliveries, strict=True):
+            delivery.kind = RELEASE if self._chance.random() < 0.2 else ACCEPT
+            delivery.decided_s = time.monotonic()
+            kind = Acknowledge.RELEASE if delivery.kind == RELEASE else Acknowledge.ACCEPT
             consumer.acknowledge(record, kind)
-            if kind is Acknowledge.ACCEPT:
-                accepted.append(record.value)
         if records:
-            try:
-                consumer.commit()
-            except OttlaError:
-                self._history.on_unknown(accepted)
-                raise
-            self._history.on_accepted(accepted)
+            consumer.commit()
+            for delivery in deliveries:
+                delivery.confirmed = True
 
 
 def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> Report:
     chance, report = random.Random(seed), Report()
-    history = History(report)
+    history = History(LOCK_S)
     with Ottla(settings=SETTINGS) as broker:
         make_topic(broker.bootstrap, TOPIC, PARTITIONS)
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -157,26 +144,36 @@ def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> R
                 producer.poll(0)
                 time.sleep(chance.uniform(0.3, 2))
                 broker.kill()
+                history.on_death()
                 broker.restart()
                 report.kills += 1
-                say(f"kill {report.kills}: {len(history.accepted)} of {report.sent} accepted")
+                say(f"kill {report.kills}: {len(history.accepted())} of {report.sent} accepted")
             assert not producer.flush(120), "the records were not written"
             _wait_for_all(history, report)
         finally:
             for member in members:
                 member.stop()
-        report.accepted, report.unknown = len(history.accepted), len(history.unknown - history.accepted)
-        report.missing = report.sent - history.decided()
+        report.crashes = sum(member.crashes for member in members)
+    judge(history, report)
     return report
+
+
+def judge(history: History, report: Report) -> None:
+    accepted, unknown = history.accepted(), history.unknown()
+    report.accepted, report.unknown = len(accepted), len(unknown)
+    report.delivered = sum(map(len, history.deliveries.values()))
+    report.missing = report.sent - len(accepted | unknown)
+    anomalies = list(history.anomalies())
+    report.anomalies, report.failures = len(anomalies), report.failures + anomalies[:5]
 
 
 def _wait_for_all(history: History, report: Report) -> None:
     deadline = time.monotonic() + _STUCK_S
-    while history.decided() < report.sent:
+    while (left := report.sent - len(history.accepted() | history.unknown())) > 0:
         if time.monotonic() > deadline:
-            report.failures.append(f"{report.sent - history.decided()} records were never accepted")
+            report.failures.append(f"{left} records were never accepted")
             return
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from tests.oracle import programs
 from tests.soak import (
     churn,
     cluster,
+    delays,
     fuzz,
     groups,
     histories,
@@ -143,4 +144,9 @@ def test_change_capture_and_its_tables_are_exact_under_kills() -> None:
 
 def test_a_record_that_a_share_group_accepted_does_not_come_again_after_kills() -> None:
     report = shares.run(kills=10, seed=1)
+    assert report.is_clean, report
+
+
+def test_delayed_records_come_when_they_are_due_also_after_a_kill() -> None:
+    report = delays.run(records=2_000, seconds=6, kills=1, seed=1)
     assert report.is_clean, report

@@ -119,7 +119,15 @@ class Broker:
         from ottla.broker.sharing.sharing import Sharing
 
         self.shares = True
-        return Sharing(self.node_id, self.metadata, self.share_states, self._peers, self.clock, self.settings)
+        return Sharing(
+            self.node_id,
+            self.metadata,
+            self.share_states,
+            self._peers,
+            self.clock,
+            self.settings,
+            self.replicas,
+        )
 
     @cached_property
     def end_offsets(self) -> "EndOffsets":

@@ -13,11 +13,13 @@ TOOLS = (
     "kafka-configs",
     "kafka-console-consumer",
     "kafka-console-producer",
+    "kafka-console-share-consumer",
     "kafka-consumer-groups",
     "kafka-consumer-perf-test",
     "kafka-e2e-latency",
     "kafka-get-offsets",
     "kafka-producer-perf-test",
+    "kafka-share-groups",
     "kafka-topics",
 )
 # Each course's habit: with .sh from the download, without from a package or an image.

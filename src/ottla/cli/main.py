@@ -50,6 +50,11 @@ COMMANDS = {
     "kafka-console-producer": ("ottla.cli.kafka_console_producer", "as Apache Kafka's tool of this name"),
     "kafka-console-consumer": ("ottla.cli.kafka_console_consumer", "as Apache Kafka's tool of this name"),
     "kafka-consumer-groups": ("ottla.cli.kafka_consumer_groups", "as Apache Kafka's tool of this name"),
+    "kafka-share-groups": ("ottla.cli.kafka_share_groups", "as Apache Kafka's tool of this name"),
+    "kafka-console-share-consumer": (
+        "ottla.cli.kafka_console_share_consumer",
+        "as Apache Kafka's tool of this name",
+    ),
     "kafka-acls": ("ottla.cli.kafka_acls", "as Apache Kafka's tool of this name"),
     "kafka-delegation-tokens": ("ottla.cli.kafka_delegation_tokens", "as Apache Kafka's tool of this name"),
     "kafka-configs": ("ottla.cli.kafka_configs", "as Apache Kafka's tool of this name"),

@@ -1,8 +1,9 @@
-"""`ottla queue`: share groups, whose members share the records of a topic: list, describe, consume."""
+"""`ottla queue`: share groups, whose members share the records of a topic, and what they gave up."""
 
 import argparse
 import sys
 
+from ottla.cli import dead_letters
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show
 from ottla.client import Admin
@@ -24,11 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-beginning", action="store_true", help="where a group begins that has no position"
     )
     consume.add_argument("--wait", type=float, metavar="SECONDS", help="stop when nothing came for so long")
+    text = "records that share groups, connectors and streams gave up"
+    dead_letters.add_arguments(commands.add_parser("dead", help=text, description=text))
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "consume":
         return _consume(arguments)
+    if arguments.command == "dead":
+        return dead_letters.run(arguments)
     with Admin(client_settings(arguments)) as admin:
         if arguments.command == "list":
             groups = admin.list_groups(types=["share"])

@@ -33,11 +33,15 @@ class ShareConsumer:
     """`ShareConsumer({"bootstrap.servers": ..., "group.id": ...})` or keyword arguments with underscores.
 
     With `share.acknowledgement.mode=implicit` (the default) the records of a poll are accepted by the next poll, by
-    `commit` or by `close`. With `explicit` each of them has to be acknowledged before the next poll.
+    `commit` or by `close`. With `explicit` each of them has to be acknowledged before the next poll, unless
+    the consumer `holds` them: then it may decide later, within the lock's time.
     """
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any] | None = None, /, *, holds: bool = False, **more: Any
+    ) -> None:
         self.settings, self._explicit = settings_of(settings, more)
+        self._holds = holds
         self._guard = Guard("share consumer")
         self._engine = Engine("share consumer", self._guard.refuse)
         self._core: ShareCore | None = None
@@ -88,7 +92,7 @@ class ShareConsumer:
         return self._core
 
     async def _make(self) -> ShareCore:
-        return ShareCore(self.settings, LOOP, explicit=self._explicit)
+        return ShareCore(self.settings, LOOP, explicit=self._explicit, holds=self._holds)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:

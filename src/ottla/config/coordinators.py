@@ -1,7 +1,7 @@
 """Broker settings of groups, offsets and transactions."""
 
 from ottla.config.definitions import INT_MAX, Value, Wrong, at_least, each_of, one_of
-from ottla.config.fields import integer, long, names, short, string
+from ottla.config.fields import CLUSTER_WIDE, boolean, integer, long, names, short, string
 
 
 def _served_protocols(value: Value) -> Wrong | None:
@@ -116,6 +116,14 @@ class _ShareGroups:
     group_share_max_partition_max_record_locks = integer(
         4000, "The most records in flight that a group may set.", at_least(100)
     )
+    errors_deadletterqueue_auto_create_topics_enable = boolean(
+        False,
+        "Whether a share group's topic for dead letters is created when it is needed.",
+        update=CLUSTER_WIDE,
+    )
+    errors_deadletterqueue_topic_name_prefix = string(
+        "dlq.", "How the names of such topics begin if they are to be created.", update=CLUSTER_WIDE
+    )
     share_coordinator_state_topic_num_partitions = integer(
         50, "Partitions of __share_group_state.", at_least(1)
     )
@@ -129,6 +137,9 @@ class _ShareGroups:
     )
     share_coordinator_state_topic_segment_bytes = integer(
         100 << 20, "Segments of __share_group_state.", at_least(1)
+    )
+    share_coordinator_state_topic_prune_interval_ms = integer(
+        300_000, "How often what is not needed any more of __share_group_state is deleted.", at_least(1)
     )
     share_coordinator_snapshot_update_records_per_snapshot = integer(
         500, "Updates of a share-partition's state before all of it is written again.", at_least(0)

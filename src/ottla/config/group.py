@@ -70,6 +70,65 @@ GROUP_KEYS: dict[str, ConfigKey] = by_name(
 )
 
 
+def _dead_letter_topic(value: Value) -> Wrong | None:
+    text = str(value)
+    if not text or (re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", text) and not text.startswith(("__", "."))):
+        return None
+    return Wrong(value, "It is the name of a topic that is not internal, or empty.")
+
+
+def _factor(value: Value) -> Wrong | None:
+    return None if isinstance(value, int | float) and 1 <= value <= 100 else Wrong(value, "It is 1 to 100.")
+
+
+# Newer than Kafka 4.3, or ours: listed where they are set, so that other groups look as they do there.
+UNLISTED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
+    (
+        ConfigKey(
+            "errors.deadletterqueue.topic.name",
+            Type.STRING,
+            "",
+            "The topic for records that a share group gives up; without one they are dropped.",
+            _dead_letter_topic,
+        ),
+        ConfigKey(
+            "errors.deadletterqueue.copy.record.enable",
+            Type.BOOLEAN,
+            False,
+            "Whether a dead letter has the record's key, value and headers, or only says where it is.",
+        ),
+        ConfigKey(
+            "ottla.share.release.backoff.ms",
+            Type.LONG,
+            0,
+            "How long a record that was released, or not acknowledged in time, is kept back.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "ottla.share.release.backoff.factor",
+            Type.DOUBLE,
+            2.0,
+            "How much longer it is kept back each time.",
+            _factor,
+        ),
+        ConfigKey(
+            "ottla.share.release.backoff.max.ms",
+            Type.LONG,
+            60_000,
+            "The longest that it is kept back.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "ottla.share.deferred.max",
+            Type.INT,
+            100_000,
+            "Records of a partition that may wait for their time, or to be written as dead letters.",
+            at_least(1),
+        ),
+    )
+)
+
+
 def _unused(name: str, type: Type, validator: Validator | None = None) -> ConfigKey:
     return ConfigKey(name, type, None, "Accepted without effect.", validator)
 
@@ -106,7 +165,7 @@ class GroupConfig:
 
 
 def group_key(name: str) -> ConfigKey:
-    key = GROUP_KEYS.get(name) or UNUSED_GROUP_KEYS.get(name)
+    key = GROUP_KEYS.get(name) or UNLISTED_GROUP_KEYS.get(name) or UNUSED_GROUP_KEYS.get(name)
     if key is None:
         raise errors.InvalidConfig(f"Unknown group config name: {name}")
     return key

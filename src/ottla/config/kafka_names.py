@@ -2,7 +2,6 @@
 
 UNUSED_PREFIXES = (
     "controller.quorum.",
-    "errors.",
     "group.share.assign",
     "group.share.initialize.",
     "group.share.max.groups",
@@ -26,7 +25,6 @@ UNUSED_PREFIXES = (
     "share.coordinator.cold.",
     "share.coordinator.load.",
     "share.coordinator.state.topic.compression.",
-    "share.coordinator.state.topic.prune.",
     "share.coordinator.threads",
     "share.coordinator.write.",
     "ssl.",

@@ -354,8 +354,16 @@ MIRROR_LINK_EPOCH = ConfigKey(
     "Counts the promotions of a mirrored topic: a link that writes under an older one is refused.",
     at_least(0),
 )
-# Not Kafka's: listed where they are set, so that all other topics look as they do there.
-UNLISTED_KEYS = {key.name: key for key in (INTERNAL_SEGMENT_BYTES, MIRROR_SOURCE, MIRROR_LINK_EPOCH)}
+DEAD_LETTERS = ConfigKey(
+    "errors.deadletterqueue.group.enable",
+    Type.BOOLEAN,
+    False,
+    "Whether share groups may write the records that they give up to this topic.",
+)
+# Not Kafka 4.3's: listed where they are set, so that all other topics look as they do there.
+UNLISTED_KEYS = {
+    key.name: key for key in (INTERNAL_SEGMENT_BYTES, MIRROR_SOURCE, MIRROR_LINK_EPOCH, DEAD_LETTERS)
+}
 
 
 def topic_key(name: str) -> ConfigKey:

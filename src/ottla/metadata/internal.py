@@ -71,7 +71,8 @@ def topic_by_itself(name: str, config: Config, *, in_cluster: bool) -> NewTopic:
             replicas,
             configs=_settings(
                 {
-                    "cleanup.policy": "compact",
+                    "cleanup.policy": "delete",  # an update does not replace the one before it
+                    "retention.ms": "-1",
                     "compression.type": "uncompressed",
                     "segment.bytes": str(
                         max(config.share_coordinator_state_topic_segment_bytes, SEGMENT_BYTES_MIN)

@@ -12,6 +12,7 @@ from ottla.broker.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH, Place, Sha
 from ottla.broker.sharing.settings import ShareSettings
 from ottla.broker.waits import Ticket, woken
 from ottla.coordination.share.records import ShareKey
+from ottla.coordination.share.window import Acquired
 from ottla.ports import Buffer
 from ottla.replication.partition import Partition
 from ottla.security.operations import READ, TOPIC
@@ -19,6 +20,7 @@ from ottla.wire.messages import share_acknowledge as ack
 from ottla.wire.messages import share_fetch as fetch
 
 READ_UNITS = 10_000
+READ_BYTES = 1024 * 1024  # of a partition at once: a member takes some hundred records
 RECORD_LIMIT = 1  # share_acquire_mode: never more than max_records; 0: whole batches
 Batches = list[tuple[int, int, list[int]]]
 
@@ -212,7 +214,7 @@ async def _acquire(
     """Whether anything was acquired."""
     config = context.config
     left = min(request.max_bytes, config.fetch_max_bytes, config.ottla_connection_responses_max_bytes)
-    records_left = request.max_records if request.max_records > 0 else settings.record_locks_max
+    records_left = request.max_records if request.max_records > 0 else settings.rules.locks_max
     strict = request.share_acquire_mode == RECORD_LIMIT
     any_acquired = False
     for place, share in shares:
@@ -220,7 +222,7 @@ async def _acquire(
             break
         outcome = outcomes.setdefault(place, _Outcome())
         try:
-            taken = _acquire_one(share, member_id, left, records_left, settings, strict=strict)
+            taken = await _acquire_one(share, member_id, left, records_left, settings, context, strict=strict)
         except errors.ProtocolError as error:
             outcome.error = error
             continue
@@ -230,46 +232,60 @@ async def _acquire(
         any_acquired = True
         left -= len(outcome.records)
         records_left -= sum(each.last_offset - each.first_offset + 1 for each in outcome.acquired)
-        await context.pace(READ_UNITS + len(outcome.records))
     return any_acquired
 
 
-def _acquire_one(
+async def _acquire_one(
     share: SharePartition,
     member_id: str,
     max_bytes: int,
     max_records: int,
     settings: ShareSettings,
+    context: Context,
     *,
     strict: bool,
 ) -> tuple[Buffer, list[fetch.AcquiredRecords]] | None:
-    log = share.partition.leader_log()
-    window = share.window
-    window.on_log_start(log.log_start_offset)
-    end = share.partition.visible_end(log, read_committed=settings.read_committed)
-    # Batches that hold nothing for readers are passed over: markers, and what was aborted.
-    while window.is_worth_fetching(end):
+    """Batch by batch what came back; then, in one read, what was never delivered."""
+    pieces: list[Buffer] = []
+    rows: list[fetch.AcquiredRecords] = []
+    count = size = 0
+    window, after = share.window, -1
+    # Batches that hold nothing for this reader now are passed over: markers, what was aborted or is not yet due.
+    while not share.is_closed and count < max_records and size < max_bytes:
+        log = share.partition.leader_log()
+        window.on_log_start(log.log_start_offset)
+        end = share.partition.visible_end(log, read_committed=settings.read_committed)
         offset = window.next_fetch_offset
-        if offset >= end:
-            return None
-        taken = log.read(offset, max_bytes=max_bytes, up_to=end, at_least_one=True)
+        if not after < offset < end or not window.is_worth_fetching(end):
+            break
+        came_back = offset < window.end_offset
+        at_once = 1 if came_back else min(max_bytes - size, READ_BYTES)
+        taken = log.read(offset, max_bytes=at_once, up_to=end, at_least_one=True)
         if not taken.data:
-            return None
-        before = (window.end_offset, window.start_offset)
-        acquired = share.acquire(member_id, taken.data, end, settings, max_records, log, strict=strict)
+            break
+        before = (window.end_offset, window.start_offset, offset)
+        data, acquired = share.acquire(
+            member_id, taken.data, end, settings, max_records - count, log, strict=strict
+        )
         if acquired:
-            rows = [
-                fetch.AcquiredRecords(
-                    first_offset=each.first_offset,
-                    last_offset=each.last_offset,
-                    delivery_count=each.delivery_count,
-                )
-                for each in acquired
-            ]
-            return taken.data, rows
-        if before == (window.end_offset, window.start_offset):
-            return None
-    return None
+            pieces.append(data)
+            rows += [_row(run) for run in acquired]
+            count += sum(run.last_offset - run.first_offset + 1 for run in acquired)
+            size, after = size + len(data), acquired[-1].last_offset
+        await context.pace(READ_UNITS + len(taken.data))
+        if acquired and not came_back:
+            break
+        if before == (window.end_offset, window.start_offset, window.next_fetch_offset):
+            break
+    if not rows:
+        return None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces), rows
+
+
+def _row(run: Acquired) -> fetch.AcquiredRecords:
+    return fetch.AcquiredRecords(
+        first_offset=run.first_offset, last_offset=run.last_offset, delivery_count=run.delivery_count
+    )
 
 
 # -- answers -----------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from typing import Any
 
 from ottla import errors
 from ottla.broker.requests.context import Context
-from ottla.broker.sharing.persister import coordinator_key
-from ottla.coordination.share.records import Batch, ShareKey, ShareState
+from ottla.broker.sharing.persister import batches_of, coordinator_key
+from ottla.coordination.share.records import ShareKey, ShareState
 from ottla.wire.messages import delete_share_group_state as delete
 from ottla.wire.messages import initialize_share_group_state as initialize
 from ottla.wire.messages import read_share_group_state as read
@@ -50,6 +50,8 @@ async def read_state(
                     last_offset=batch.last_offset,
                     delivery_state=batch.state,
                     delivery_count=batch.delivery_count,
+                    due_ms=batch.due_ms,
+                    verdict=batch.verdict,
                 )
                 for batch in state.batches
             ],
@@ -64,10 +66,7 @@ async def write_state(
     request: write.WriteShareGroupStateRequest, context: Context
 ) -> write.WriteShareGroupStateResponse:
     async def one(key: ShareKey, part: Any) -> Any:
-        batches = tuple(
-            Batch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
-            for each in part.state_batches
-        )
+        batches = batches_of(part.state_batches)
         await context.share_states.call(
             coordinator_key(key),
             lambda machine, token, now_ms: machine.on_write(

@@ -2,9 +2,12 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ottla import errors
+from ottla.broker.sharing.dead_letters import DeadLetters, Letter
+from ottla.broker.sharing.delays import dues_in
 from ottla.broker.sharing.persister import Persister
 from ottla.broker.sharing.settings import ShareSettings, share_settings
 from ottla.broker.waits import Running, Wait
@@ -12,13 +15,19 @@ from ottla.config.settings import Config
 from ottla.coordination.share.records import NO_OFFSET, ShareKey, ShareState
 from ottla.coordination.share.window import RENEW, Acquired, Change, Window
 from ottla.metadata.image import GROUP_RESOURCE, Image
-from ottla.ports import Clock, TimerHandle
+from ottla.ports import Buffer, Clock, TimerHandle
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
 from ottla.wire import batch as batches
+from ottla.wire import records
+from ottla.wire.batch import BatchHeader
+from ottla.wire.records import Record
 
 logger = logging.getLogger("ottla.share")
 AT_EARLIEST, AT_LATEST = "earliest", "latest"
+LETTERS_AT_ONCE = 100
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1000, 30_000  # before dead letters are tried again
+LONGEST_SLEEP_MS = 60_000
 
 
 class SharePartition:
@@ -31,14 +40,17 @@ class SharePartition:
         window: Window,
         state_epoch: int,
         persister: Persister,
+        letters: DeadLetters,
         clock: Clock,
+        settings: Callable[[], ShareSettings],
     ) -> None:
         self.key, self.partition, self.window = key, partition, window
         self.leader_epoch = partition.state.leader_epoch
         self._state_epoch = state_epoch
-        self._persister, self._clock = persister, clock
+        self._persister, self._letters, self._clock, self._settings = persister, letters, clock, settings
         self._timer: TimerHandle | None = None
         self._watchers: list[Callable[[], None]] = []
+        self._is_burying = False
         self.is_closed = False
 
     # -- delivery ----------------------------------------------------------------------------------
@@ -46,30 +58,51 @@ class SharePartition:
     def acquire(
         self,
         member: str,
-        data: Any,
+        data: Buffer,
         end_offset: int,
         settings: ShareSettings,
         max_records: int,
         log: Log,
         *,
         strict: bool,
-    ) -> list[Acquired]:
-        found = [
+    ) -> tuple[Buffer, list[Acquired]]:
+        """What is the member's now, and the batches that hold it."""
+        self.window.rules = settings.rules
+        headers = [
+            (position, header)
+            for position, header in batches.headers(data)
+            if header.last_offset < end_offset
+        ]
+        spans = [
             (
                 max(header.base_offset, self.window.start_offset),
                 header.last_offset,
                 self._is_readable(header, settings, log),
             )
-            for _, header in batches.headers(data)
-            if header.last_offset < end_offset
+            for _, header in headers
         ]
+        dues = dues_in(data, self.window.seen_offset, self._clock.now_ms())
         acquired = self.window.acquire(
-            member, found, max_records, self._clock.monotonic_ms(), settings.lock_duration_ms, strict=strict
+            member,
+            spans,
+            max_records,
+            self._clock.monotonic_ms(),
+            settings.lock_duration_ms,
+            strict=strict,
+            dues=dues,
         )
         self._arm()
-        return acquired
+        if not acquired:
+            return b"", []
+        first, last = acquired[0].first_offset, acquired[-1].last_offset
+        needed = [
+            (at, header.size)
+            for at, header in headers
+            if header.last_offset >= first and header.base_offset <= last
+        ]
+        return memoryview(data)[needed[0][0] : sum(needed[-1])], acquired
 
-    def _is_readable(self, header: Any, settings: ShareSettings, log: Log) -> bool:
+    def _is_readable(self, header: BatchHeader, settings: ShareSettings, log: Log) -> bool:
         if header.is_control:
             return False
         if not settings.read_committed or not header.is_transactional:
@@ -80,6 +113,11 @@ class SharePartition:
             and each.first_offset <= header.base_offset <= each.last_offset
             for each in aborted
         )
+
+    def begin(self) -> None:
+        """Goes on with what the last leader left: delays, and letters that were not written."""
+        self._arm()
+        self._bury()
 
     def watch(self, wake: Callable[[], None]) -> "_Watch":
         """`wake` is called when records come back."""
@@ -94,7 +132,10 @@ class SharePartition:
         now_ms = self._clock.monotonic_ms()
         if not settings.renews and any(RENEW in kinds for _, _, kinds in found):
             raise errors.InvalidRequest("share.renew.acknowledge.enable=false: this group renews no locks")
-        change = self.window.acknowledge(member, found, now_ms, settings.lock_duration_ms)
+        self.window.rules = settings.rules
+        change = self.window.acknowledge(
+            member, found, now_ms, settings.lock_duration_ms, self._clock.now_ms()
+        )
         self._arm()
         if change is not None:
             await self.carry_out(change)
@@ -119,6 +160,7 @@ class SharePartition:
             raise
         self.window.apply(change)
         self._arm()
+        self._bury()
         self._wake()
 
     def in_background(self, change: Change | None) -> None:
@@ -132,20 +174,95 @@ class SharePartition:
 
         Running(self.carry_out(change), finished).step()
 
-    def _on_expired(self) -> None:
+    def _on_time(self) -> None:
+        """Locks have ended, or records may be delivered now."""
         self._timer = None
-        if not self.is_closed:
-            self.in_background(self.window.expire(self._clock.monotonic_ms()))
-            self._arm()
+        if self.is_closed:
+            return
+        wall_ms = self._clock.now_ms()
+        self.window.rules = self._settings().rules
+        self.in_background(self.window.expire(self._clock.monotonic_ms(), wall_ms))
+        ripe = self.window.ripen(wall_ms)
+        self._arm()
+        if ripe:
+            self._wake()
 
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due_ms = self.window.next_expiry_ms()
-        if due_ms is not None and not self.is_closed:
-            delay_ms = max(1, due_ms - self._clock.monotonic_ms())
-            self._timer = self._clock.call_later(delay_ms, self._on_expired)
+        expiry_ms, due_ms = self.window.next_expiry_ms(), self.window.next_due_ms()
+        delays = []
+        if expiry_ms is not None:
+            delays.append(expiry_ms - self._clock.monotonic_ms())
+        if due_ms is not None:
+            # The wall clock may be set: it is looked at once a minute at least.
+            delays.append(min(due_ms - self._clock.now_ms(), LONGEST_SLEEP_MS))
+        if delays and not self.is_closed:
+            self._timer = self._clock.call_later(max(1, min(delays)), self._on_time)
+
+    # -- dead letters --------------------------------------------------------------------------------
+
+    def _bury(self, pause_ms: int = FIRST_PAUSE_MS) -> None:
+        """Writes what was given up, one after the other; a topic that takes nothing is tried again and again."""
+        if self._is_burying or self.is_closed or not self.window.dead():
+            return
+        self._is_burying = True
+
+        def finished(_: Any, error: BaseException | None) -> None:
+            self._is_burying = False
+            if error is None:
+                self._bury()
+                return
+            logger.warning("share-partition %s: dead letters cannot be written: %s", self.key, error)
+            longer = min(2 * pause_ms, LONGEST_PAUSE_MS)
+            self._clock.call_later(pause_ms, lambda: self._bury(longer))
+
+        Running(self._bury_some(), finished).step()
+
+    async def _bury_some(self) -> None:
+        run = self.window.dead()[0]
+        settings = self._settings()
+        last = min(run.last_offset, run.first_offset + LETTERS_AT_ONCE - 1)
+        if settings.dead_letter_topic:
+            offsets = range(run.first_offset, last + 1)
+            copies = self._records(offsets) if settings.copies_dead_letters else {}
+            name, number = self.partition.state.topic, self.key.partition
+            letters = [
+                Letter(
+                    self.key.group_id,
+                    name,
+                    number,
+                    offset,
+                    run.delivery_count,
+                    run.verdict,
+                    copies.get(offset),
+                )
+                for offset in offsets
+            ]
+            try:
+                await self._letters.write(settings.dead_letter_topic, letters)
+            except errors.MessageTooLarge:  # with the headers it is: where the record is must do
+                await self._letters.write(
+                    settings.dead_letter_topic, [replace(letter, record=None) for letter in letters]
+                )
+        if not self.is_closed:
+            await self.carry_out(self.window.archive(run.first_offset, last))
+
+    def _records(self, offsets: range) -> dict[int, Record]:
+        """As far as they are in the log."""
+        log = self.partition.leader_log()
+        found: dict[int, Record] = {}
+        at = max(offsets.start, log.log_start_offset)
+        while at < offsets.stop:
+            data = log.read(at, max_bytes=1, up_to=log.high_watermark, at_least_one=True).data
+            if not data:
+                break
+            for record in records.read(data):
+                if record.offset in offsets:
+                    found[record.offset] = record
+            at = batches.read_header(data).next_offset
+        return found
 
     def _wake(self) -> None:
         for wake in list(self._watchers):
@@ -169,9 +286,15 @@ class _Watch:
 
 class SharePartitions:
     def __init__(
-        self, image: Image, persister: Persister, clock: Clock, config: Callable[[], Config]
+        self,
+        image: Image,
+        persister: Persister,
+        letters: DeadLetters,
+        clock: Clock,
+        config: Callable[[], Config],
     ) -> None:
-        self._image, self._persister, self._clock, self._config = image, persister, clock, config
+        self._image, self._persister, self._letters = image, persister, letters
+        self._clock, self._config = clock, config
         self._loaded: dict[ShareKey, SharePartition] = {}
         self._loading: dict[ShareKey, list[Wait[None]]] = {}
 
@@ -215,10 +338,20 @@ class SharePartitions:
         state = await self._persister.read(key, epoch)
         if state is None or state.start_offset == NO_OFFSET:
             state = await self._begin(key, epoch, log, state)
-        settings = self.settings_of(key.group_id)
         start = max(state.start_offset, log.log_start_offset)
-        window = Window.load(state, start, settings.delivery_count_limit, settings.record_locks_max)
-        return SharePartition(key, partition, window, state.state_epoch, self._persister, self._clock)
+        window = Window.load(state, start, self.settings_of(key.group_id).rules)
+        share = SharePartition(
+            key,
+            partition,
+            window,
+            state.state_epoch,
+            self._persister,
+            self._letters,
+            self._clock,
+            lambda: self.settings_of(key.group_id),
+        )
+        share.begin()
+        return share
 
     async def _begin(
         self, key: ShareKey, leader_epoch: int, log: Log, state: ShareState | None

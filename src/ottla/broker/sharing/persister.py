@@ -1,7 +1,7 @@
 """The states of share-partitions, wherever their coordinator is: at this broker, or at another one."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla import errors
@@ -109,6 +109,20 @@ class Persister:
         return answer((await wait).results[0].partitions[0])
 
 
+def batches_of(sent: Iterable[read_state.StateBatch | write_state.StateBatch]) -> tuple[Batch, ...]:
+    return tuple(
+        Batch(
+            batch.first_offset,
+            batch.last_offset,
+            batch.delivery_state,
+            batch.delivery_count,
+            batch.due_ms,
+            batch.verdict,
+        )
+        for batch in sent
+    )
+
+
 def _read_request(key: ShareKey, leader_epoch: int) -> Message:
     partition = read_state.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
     topic = read_state.ReadStateData(topic_id=key.topic_id, partitions=[partition])
@@ -143,6 +157,8 @@ def _write_request(
                 last_offset=batch.last_offset,
                 delivery_state=batch.state,
                 delivery_count=batch.delivery_count,
+                due_ms=batch.due_ms,
+                verdict=batch.verdict,
             )
             for batch in batches
         ],
@@ -173,11 +189,11 @@ def _read_answer(result: Any) -> ShareState | None:
     if result.error_code == errors.UnknownTopicOrPartition.code:
         return None
     _checked(result)
-    batches = tuple(
-        Batch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
-        for each in result.state_batches
+    return ShareState(
+        state_epoch=result.state_epoch,
+        start_offset=result.start_offset,
+        batches=batches_of(result.state_batches),
     )
-    return ShareState(state_epoch=result.state_epoch, start_offset=result.start_offset, batches=batches)
 
 
 def _summary_answer(result: Any) -> ShareState | None:

@@ -20,7 +20,7 @@ from ottla.client.core.cluster import Broker, Cluster, Topic
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, ProtocolError
 from ottla.security.acls import Acl, AclFilter
 
 T = TypeVar("T")
@@ -146,6 +146,13 @@ class Admin:
     def share_progress(self, group: str) -> Mapping[TopicPartition, shares.ShareProgress]:
         """How far a share group has got in each partition that it has a state of."""
         return self._run(shares.progress(self.cluster, group))
+
+    def alter_share_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """A share group without members begins again at these."""
+        return self._run(shares.alter_offsets(self.cluster, group, offsets))
+
+    def delete_share_offsets(self, group: str, topics: Iterable[str]) -> dict[str, ProtocolError | None]:
+        return self._run(shares.delete_offsets(self.cluster, group, topics))
 
     def delete_group(self, group: str) -> None:
         return self._run(groups.delete(self.cluster, group))

@@ -1,11 +1,21 @@
 """Share groups: who is in them, and how far they have got. As coroutines; `Admin` runs them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.client.core.cluster import GROUP, Cluster
 from ottla.client.core.dialogue import check
 from ottla.client.values import TopicPartition
+from ottla.errors import ProtocolError, error_for
 from ottla.frozen import frozen
+from ottla.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from ottla.wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from ottla.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -20,6 +30,7 @@ class ShareMember:
     host: str
     topics: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
+    epoch: int = -1
 
 
 @frozen
@@ -28,6 +39,7 @@ class ShareGroup:
     state: str
     epoch: int
     members: tuple[ShareMember, ...]
+    assignment_epoch: int = -1
 
 
 @frozen
@@ -36,6 +48,7 @@ class ShareProgress:
 
     start_offset: int
     lag: int
+    leader_epoch: int = -1
 
 
 async def describe(cluster: Cluster, group: str) -> ShareGroup:
@@ -54,10 +67,11 @@ async def describe(cluster: Cluster, group: str) -> ShareGroup:
                     for topic in member.assignment.topic_partitions
                     for number in topic.partitions
                 ),
+                member.member_epoch,
             )
             for member in told.members
         )
-        return ShareGroup(group, told.group_state, told.group_epoch, members)
+        return ShareGroup(group, told.group_state, told.group_epoch, members, told.assignment_epoch)
 
     return await cluster.retrying(ask, f"describing share group {group}")
 
@@ -70,10 +84,50 @@ async def progress(cluster: Cluster, group: str) -> Mapping[TopicPartition, Shar
         (told,) = answer.groups
         check(told)
         return {
-            TopicPartition(topic.topic_name, part.partition_index): ShareProgress(part.start_offset, part.lag)
+            TopicPartition(topic.topic_name, part.partition_index): ShareProgress(
+                part.start_offset, part.lag, part.leader_epoch
+            )
             for topic in told.topics
             for part in topic.partitions
             if not part.error_code
         }
 
     return await cluster.retrying(ask, f"asking how far share group {group} has got")
+
+
+async def alter_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """The group, which must have no members, begins again at these."""
+
+    async def ask() -> None:
+        topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+        for (name, number), offset in sorted(offsets.items()):
+            topic = topics.setdefault(name, AlterShareGroupOffsetsRequestTopic(topic_name=name))
+            topic.partitions.append(
+                AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+            )
+        request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
+        answer = await cluster.ask_coordinator(GROUP, group, request)
+        check(answer)
+        for told in answer.responses:
+            for part in told.partitions:
+                check(part)
+
+    await cluster.retrying(ask, f"setting the offsets of share group {group}")
+
+
+async def delete_offsets(
+    cluster: Cluster, group: str, topics: Iterable[str]
+) -> dict[str, ProtocolError | None]:
+    """What failed, by topic."""
+    wanted = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+
+    async def ask() -> dict[str, ProtocolError | None]:
+        request = DeleteShareGroupOffsetsRequest(group_id=group, topics=wanted)
+        answer = await cluster.ask_coordinator(GROUP, group, request)
+        check(answer)
+        return {
+            told.topic_name: error_for(told.error_code, told.error_message) if told.error_code else None
+            for told in answer.responses
+        }
+
+    return await cluster.retrying(ask, f"deleting offsets of share group {group}")

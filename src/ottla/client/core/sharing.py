@@ -41,8 +41,11 @@ class _Session:
 class ShareCore:
     """Everything here runs on one event loop."""
 
-    def __init__(self, settings: ConsumerSettings, runtime: Runtime, *, explicit: bool) -> None:
-        self._settings, self._runtime, self._explicit = settings, runtime, explicit
+    def __init__(
+        self, settings: ConsumerSettings, runtime: Runtime, *, explicit: bool, holds: bool = False
+    ) -> None:
+        """`holds`: records of earlier polls may stay undecided."""
+        self._settings, self._runtime, self._explicit, self._holds = settings, runtime, explicit, holds
         self._cluster = Cluster(settings, runtime)
         self._group = settings.group_id or ""
         self._member = base64.urlsafe_b64encode(runtime.token()).rstrip(b"=").decode()
@@ -126,6 +129,8 @@ class ShareCore:
 
     def _settle_last(self) -> None:
         """What the last poll brought counts as done when the next one is called; explicit members say so themselves."""
+        if self._holds:
+            return
         if self._explicit and any(self._in_hand.values()):
             raise IllegalState("acknowledge every record of the last poll before the next one")
         for place, offsets in self._in_hand.items():

@@ -1,5 +1,6 @@
 """Records of share states <-> Apache Kafka's bytes."""
 
+import struct
 from collections.abc import Iterable
 
 from ottla.coordination.groups.packing import Reader, Writer
@@ -14,7 +15,9 @@ from ottla.coordination.share.records import (
 
 SNAPSHOT_KEY, UPDATE_KEY = 0, 1
 _COMPLETE_TAG = 0
-_INT32_BYTES, _UUID_BYTES = 4, 16
+_DUE_TAG, _VERDICT_TAG = 1000, 1001  # ours: Kafka passes over them
+_PLAIN = struct.Struct(">qqbhB").pack  # a batch without tags
+_INT32_BYTES, _INT64_BYTES, _UUID_BYTES = 4, 8, 16
 
 
 class ShareCodec:
@@ -57,8 +60,16 @@ def _write_batches(out: Writer, batches: Iterable[Batch]) -> None:
     every = tuple(batches)
     out.compact_count(len(every))
     for batch in every:
+        if not batch.due_ms and not batch.verdict:  # nearly all, of up to tens of thousands
+            out.raw(_PLAIN(batch.first_offset, batch.last_offset, batch.state, batch.delivery_count, 0))
+            continue
         out.int64(batch.first_offset).int64(batch.last_offset).int8(batch.state).int16(batch.delivery_count)
-        out.tags({})
+        own = {}
+        if batch.due_ms:
+            own[_DUE_TAG] = batch.due_ms.to_bytes(_INT64_BYTES, "big")
+        if batch.verdict:
+            own[_VERDICT_TAG] = bytes([batch.verdict])
+        out.tags(own)
 
 
 def _with_complete(out: Writer, count: int) -> Writer:
@@ -87,8 +98,10 @@ def _read_batches(source: Reader) -> tuple[Batch, ...]:
     batches = []
     source.flexible = True
     for _ in range(source.count()):
-        batches.append(Batch(source.int64(), source.int64(), source.int8(), source.int16()))
-        source.tags()
+        first, last, state, count = source.int64(), source.int64(), source.int8(), source.int16()
+        own = source.tags()
+        due_ms, verdict = (int.from_bytes(own.get(tag, b""), "big") for tag in (_DUE_TAG, _VERDICT_TAG))
+        batches.append(Batch(first, last, state, count, due_ms, verdict))
     return tuple(batches)
 
 

@@ -3,6 +3,7 @@
 from ottla.frozen import frozen
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
+REJECTED, DELIVERY_LIMIT = 1, 2  # verdicts: why a record is a dead letter
 NO_OFFSET = -1  # nobody has read yet: the group's settings say where to begin
 
 
@@ -21,6 +22,8 @@ class Batch:
     last_offset: int
     state: int
     delivery_count: int
+    due_ms: int = 0  # not before this
+    verdict: int = 0  # not yet written as a dead letter
 
 
 @frozen

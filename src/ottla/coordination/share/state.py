@@ -1,11 +1,14 @@
 """The share coordinator: the states of share-partitions in one shard of `__share_group_state`.
 
 A state is a snapshot and the updates behind it. An update is small: what changed. After `snapshot_update_records_max`
-updates the next write is a snapshot, so that compaction can forget what was before.
+updates the next write is a snapshot, so that the log
+before it can be deleted (`on_prune`).
 """
 
-from collections.abc import Hashable
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from ottla import errors
 from ottla.coordination.share.records import (
@@ -20,30 +23,57 @@ from ottla.coordination.share.records import (
 from ottla.effects import NOTHING, Effects, Token, reply_to
 
 MAX_UPDATES = 500
+MAX_SNAPSHOTS = 100  # at a time, of states that rest
+_first_offset, _last_offset = attrgetter("first_offset"), attrgetter("last_offset")
+_kind = attrgetter("state", "delivery_count", "due_ms", "verdict")
+
+
+class _Held:
+    """A state whose last updates are not laid over it yet: a log of many updates is read, and written, in no time."""
+
+    __slots__ = ("batches", "offset", "state", "updates", "updates_before")
+
+    def __init__(self, state: ShareState, offset: int) -> None:
+        self.state = state  # but for the batches
+        self.offset = offset  # of the snapshot: all before it is of no use
+        self.batches: list[Batch] = []
+        self.updates = 0
+        self.updates_before = -1  # when the log was pruned last
+
+    def add(self, update: ShareUpdate) -> None:
+        self.state = without_batches_updated(self.state, update)
+        self.batches += update.batches
+        self.updates += 1
+
+    def whole(self) -> ShareState:
+        if self.batches:
+            laid = combined(self.state.batches, self.batches, self.state.start_offset)
+            self.state, self.batches = replace(self.state, batches=laid), []
+        return self.state
 
 
 class ShareStates:
     """A Machine of the coordination contract."""
 
     def __init__(self, updates_max: int = MAX_UPDATES) -> None:
-        self.states: dict[ShareKey, ShareState] = {}
-        self._updates: dict[ShareKey, int] = {}
+        self._held: dict[ShareKey, _Held] = {}
         self._updates_max = updates_max
+
+    def state_of(self, key: ShareKey) -> ShareState | None:
+        held = self._held.get(key)
+        return None if held is None else held.whole()
 
     # Records
 
     def apply(self, record: ShareRecord, offset: int, producer: tuple[int, int] | None) -> None:
-        if isinstance(record, ShareSnapshot):
-            self._updates.pop(record.key, None)
-            if record.value is None:
-                self.states.pop(record.key, None)
-            else:
-                self.states[record.key] = record.value
-            return
-        known = self.states.get(record.key)
-        if known is not None:
-            self.states[record.key] = updated(known, record)
-            self._updates[record.key] = self._updates.get(record.key, 0) + 1
+        if isinstance(record, ShareUpdate):
+            held = self._held.get(record.key)
+            if held is not None:
+                held.add(record)
+        elif record.value is None:
+            self._held.pop(record.key, None)
+        else:
+            self._held[record.key] = _Held(record.value, offset)
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         """Nothing here is transactional."""
@@ -60,7 +90,7 @@ class ShareStates:
         self, key: ShareKey, state_epoch: int, start_offset: int, token: Token[None], now_ms: int
     ) -> Effects:
         """A new state, or an old one begun again under a higher epoch."""
-        known = self.states.get(key)
+        known = self._head(key)
         if known is not None and state_epoch < known.state_epoch:
             raise errors.FencedStateEpoch()
         epoch = 0 if known is None else known.snapshot_epoch + 1
@@ -78,14 +108,14 @@ class ShareStates:
         self, key: ShareKey, leader_epoch: int, token: Token[ShareState | None], now_ms: int
     ) -> Effects:
         """None if there is no state. A leader that reads is known from then on: an older one cannot write."""
-        known = self.states.get(key)
+        known = self.state_of(key)
         if known is None:
             return Effects(replies=(reply_to(token, None),))
         if leader_epoch < known.leader_epoch:
             raise errors.FencedLeaderEpoch()
         if leader_epoch == known.leader_epoch:
             return Effects(replies=(reply_to(token, known),))
-        record = self._written(key, known, leader_epoch, known.start_offset, -1, (), now_ms)
+        record = self._written(key, leader_epoch, known.start_offset, -1, (), now_ms)
         return Effects((record,), (reply_to(token, replace(known, leader_epoch=leader_epoch)),))
 
     def on_write(
@@ -99,7 +129,7 @@ class ShareStates:
         token: Token[None],
         now_ms: int,
     ) -> Effects:
-        known = self.states.get(key)
+        known = self._head(key)
         if known is None:
             raise errors.UnknownTopicOrPartition(
                 "the share-partition has no state; it was deleted or never begun"
@@ -108,75 +138,111 @@ class ShareStates:
             raise errors.FencedLeaderEpoch()
         if state_epoch < known.state_epoch:
             raise errors.FencedStateEpoch()
-        record = self._written(
-            key, known, leader_epoch, start_offset, delivery_complete_count, batches, now_ms
-        )
+        record = self._written(key, leader_epoch, start_offset, delivery_complete_count, batches, now_ms)
         return Effects((record,), (reply_to(token, None),))
 
     def on_delete(self, key: ShareKey, token: Token[None]) -> Effects:
-        gone = (ShareSnapshot(key, None),) if key in self.states else ()
+        gone = (ShareSnapshot(key, None),) if key in self._held else ()
         return Effects(gone, (reply_to(token, None),))
 
     def on_summary(self, key: ShareKey, token: Token[ShareState | None]) -> Effects:
-        return Effects(replies=(reply_to(token, self.states.get(key)),))
+        return Effects(replies=(reply_to(token, self.state_of(key)),))
+
+    def on_prune(self, token: Token[int], now_ms: int) -> Effects:
+        """The offset before which nothing is needed any more, 0 if there is none. States that have rested since the
+        last time get a snapshot, so that they do not hold back the others for ever."""
+        records: list[ShareRecord] = []
+        for key, held in self._held.items():
+            if held.updates and held.updates == held.updates_before and len(records) < MAX_SNAPSHOTS:
+                records.append(self._snapshot(key, held.whole(), now_ms))
+            held.updates_before = held.updates
+        low = min((held.offset for held in self._held.values()), default=0)
+        return Effects(tuple(records), (reply_to(token, low),))
+
+    def _snapshot(self, key: ShareKey, whole: ShareState, now_ms: int) -> ShareSnapshot:
+        epoch = whole.snapshot_epoch + 1
+        return ShareSnapshot(key, replace(whole, snapshot_epoch=epoch, write_timestamp_ms=now_ms))
+
+    def _head(self, key: ShareKey) -> ShareState | None:
+        """Epochs and offsets; its batches may be old."""
+        held = self._held.get(key)
+        return None if held is None else held.state
 
     def _written(
         self,
         key: ShareKey,
-        known: ShareState,
         leader_epoch: int,
         start_offset: int,
         complete: int,
         batches: tuple[Batch, ...],
         now_ms: int,
     ) -> ShareRecord:
-        update = ShareUpdate(key, known.snapshot_epoch, leader_epoch, start_offset, complete, batches)
-        if self._updates.get(key, 0) < self._updates_max:
+        held = self._held[key]
+        epoch = held.state.snapshot_epoch
+        update = ShareUpdate(key, epoch, leader_epoch, start_offset, complete, batches)
+        if held.updates < self._updates_max:
             return update
-        whole = updated(known, update)
-        return ShareSnapshot(
-            key, replace(whole, snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now_ms)
-        )
+        return self._snapshot(key, updated(held.whole(), update), now_ms)
 
 
 def updated(known: ShareState, update: ShareUpdate) -> ShareState:
     """The state with an update laid over it."""
-    # Two writes of one leader may overtake each other: the start never goes back.
-    start = max(known.start_offset, update.start_offset)
+    head = without_batches_updated(known, update)
+    return replace(head, batches=combined(known.batches, update.batches, head.start_offset))
+
+
+def without_batches_updated(known: ShareState, update: ShareUpdate) -> ShareState:
     complete = update.delivery_complete_count
-    return replace(
-        known,
-        leader_epoch=max(known.leader_epoch, update.leader_epoch),
-        start_offset=start,
-        delivery_complete_count=known.delivery_complete_count if complete == -1 else complete,
-        batches=combined(known.batches, update.batches, start),
+    return ShareState(
+        known.snapshot_epoch,
+        known.state_epoch,
+        max(known.leader_epoch, update.leader_epoch),
+        # Two writes of one leader may overtake each other: the start never goes back.
+        max(known.start_offset, update.start_offset),
+        known.delivery_complete_count if complete == -1 else complete,
+        known.create_timestamp_ms,
+        known.write_timestamp_ms,
+        known.batches,
     )
 
 
-def combined(old: tuple[Batch, ...], new: tuple[Batch, ...], start_offset: int) -> tuple[Batch, ...]:
+def combined(old: Iterable[Batch], new: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
     """What is newer wins; nothing below the start; neighbours that are alike become one."""
-    pieces = list(old)
+    batches = list(old)
     for batch in new:
-        pieces = [piece for known in pieces for piece in _without(known, batch)] + [batch]
+        _lay_over(batches, batch)
+    del batches[: bisect_left(batches, start_offset, key=_last_offset)]
+    if batches and batches[0].first_offset < start_offset:
+        batches[0] = replace(batches[0], first_offset=start_offset)
+    return tuple(batches)
+
+
+def _lay_over(batches: list[Batch], batch: Batch) -> None:
+    """There may be tens of thousands of them: only those around the new one, and its neighbours, are looked at."""
+    low = max(bisect_left(batches, batch.first_offset, key=_last_offset) - 1, 0)
+    high = bisect_right(batches, batch.last_offset, key=_first_offset) + 1
+    pieces = [piece for known in batches[low:high] for piece in _without(known, batch)]
+    batches[low:high] = _joined([*pieces, batch])
+
+
+def _joined(pieces: list[Batch]) -> list[Batch]:
     result: list[Batch] = []
-    for batch in sorted(pieces, key=lambda each: each.first_offset):
-        if batch.last_offset < start_offset:
-            continue
-        batch = replace(batch, first_offset=max(batch.first_offset, start_offset))
+    for batch in sorted(pieces, key=_first_offset):
         last = result[-1] if result else None
-        alike = last is not None and (last.state, last.delivery_count) == (batch.state, batch.delivery_count)
-        if last is not None and alike and last.last_offset + 1 == batch.first_offset:
+        if last is not None and last.last_offset + 1 == batch.first_offset and _kind(last) == _kind(batch):
             result[-1] = replace(last, last_offset=batch.last_offset)
         else:
             result.append(batch)
-    return tuple(result)
+    return result
 
 
 def _without(batch: Batch, other: Batch) -> list[Batch]:
     """What is left of a batch where another one does not cover it."""
+    if batch.last_offset < other.first_offset or batch.first_offset > other.last_offset:
+        return [batch]
     left = []
     if batch.first_offset < other.first_offset:
-        left.append(replace(batch, last_offset=min(batch.last_offset, other.first_offset - 1)))
+        left.append(replace(batch, last_offset=other.first_offset - 1))
     if batch.last_offset > other.last_offset:
-        left.append(replace(batch, first_offset=max(batch.first_offset, other.last_offset + 1)))
+        left.append(replace(batch, first_offset=other.last_offset + 1))
     return left

@@ -4,13 +4,15 @@ from ottla.wire.schema import ZERO_UUID, Field, Message
 
 
 class StateBatch(Message):
-    __slots__ = ('first_offset', 'last_offset', 'delivery_state', 'delivery_count')
+    __slots__ = ('first_offset', 'last_offset', 'delivery_state', 'delivery_count', 'due_ms', 'verdict')
     FLEXIBLE_FROM = 0
     FIELDS = (
         Field('first_offset', 'int64', '0-1'),
         Field('last_offset', 'int64', '0-1'),
         Field('delivery_state', 'int8', '0-1'),
         Field('delivery_count', 'int16', '0-1'),
+        Field('due_ms', 'int64', '0-1', tag=1000, tagged='0-1'),
+        Field('verdict', 'int8', '0-1', tag=1001, tagged='0-1'),
     )
 
     def __init__(
@@ -20,11 +22,15 @@ class StateBatch(Message):
         last_offset: int = 0,
         delivery_state: int = 0,
         delivery_count: int = 0,
+        due_ms: int = 0,
+        verdict: int = 0,
     ) -> None:
         self.first_offset: int = first_offset
         self.last_offset: int = last_offset
         self.delivery_state: int = delivery_state
         self.delivery_count: int = delivery_count
+        self.due_ms: int = due_ms
+        self.verdict: int = verdict
 
 
 class PartitionData(Message):

@@ -64,7 +64,7 @@ def test_a_write_that_was_overtaken_does_not_take_the_start_back():
     machine = begun()
     write(machine, 14)
     write(machine, 12, Batch(15, 15, ACKNOWLEDGED, 1))
-    assert machine.states[KEY].start_offset == 14
+    assert machine.state_of(KEY).start_offset == 14
 
 
 def test_a_state_that_was_deleted_takes_no_writes():
@@ -83,8 +83,8 @@ def test_after_many_updates_the_next_is_a_snapshot_of_the_same_state():
             if machine is often:
                 kinds.append(type(effects.records[0]).__name__)
     assert kinds.count("ShareSnapshot") == 2
-    assert often.states[KEY].batches == seldom.states[KEY].batches
-    assert often.states[KEY].start_offset == seldom.states[KEY].start_offset
+    assert often.state_of(KEY).batches == seldom.state_of(KEY).batches
+    assert often.state_of(KEY).start_offset == seldom.state_of(KEY).start_offset
 
 
 BATCHES = st.lists(
@@ -132,3 +132,28 @@ def test_records_survive_their_bytes(epochs, start, complete, batches):
         ShareUpdate(KEY, epochs[0], epochs[1], start, complete, tuple(batches)),
     ):
         assert codec.decode(*codec.encode(record)) == record
+
+
+def test_only_what_no_state_needs_is_pruned_and_resting_states_get_a_snapshot():
+    machine, log = ShareStates(), []
+
+    def carry_out(effects):
+        for record in effects.records:
+            machine.apply(record, len(log), None)
+            log.append(record)
+        return effects.replies[0].answer
+
+    other = ShareKey("h", bytes(16), 0)
+    for key in (KEY, other):
+        carry_out(machine.on_initialize(key, 0, 10, Token(), 5))
+    for offset in range(10, 14):
+        carry_out(machine.on_write(KEY, 0, 0, 10, 0, (Batch(offset, offset, ACKNOWLEDGED, 1),), Token(), 7))
+    assert carry_out(machine.on_prune(Token(), 8)) == 0 and len(log) == 6  # busy so far
+    assert carry_out(machine.on_prune(Token(), 9)) == 0 and isinstance(log[6], ShareSnapshot)
+    low = carry_out(machine.on_prune(Token(), 10))
+    assert low == 1  # the other state's snapshot, which has no updates
+    again = ShareStates()
+    for offset, record in enumerate(log[low:], low):
+        again.apply(record, offset, None)
+    assert again.state_of(other) == machine.state_of(other)
+    assert again.state_of(KEY).batches == (Batch(10, 13, ACKNOWLEDGED, 1),)

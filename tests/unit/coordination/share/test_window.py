@@ -8,26 +8,40 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla import errors
 from ottla.coordination.share.records import (
     ACKNOWLEDGED,
+    ACQUIRED,
     ARCHIVED,
     AVAILABLE,
+    DELIVERY_LIMIT,
+    REJECTED,
     ShareKey,
     ShareState,
     ShareUpdate,
 )
 from ottla.coordination.share.state import updated
-from ottla.coordination.share.window import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acquired, Window
+from ottla.coordination.share.window import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acquired, Rules, Window
 
 LOCK_MS = 1000
+KEY = ShareKey("g", bytes(16), 0)
+RULES = Rules(3, 12, deferred_max=6, backoff_ms=50, dead_letters=True)
 
 
-def window(start=0, limit=3, locks=100):
-    return Window(start, limit, locks, end_offset=start)
+def window(start=0, limit=3, locks=100, **more):
+    return Window(start, Rules(limit, locks, **more))
 
 
-def acquire(win, member, *batches, most=100, now=0):
+def acquire(win, member, *batches, most=100, now=0, dues=None):
     return win.acquire(
-        member, [(*batch, True) if len(batch) == 2 else batch for batch in batches], most, now, LOCK_MS
+        member,
+        [(*batch, True) if len(batch) == 2 else batch for batch in batches],
+        most,
+        now,
+        LOCK_MS,
+        dues=dues or {},
     )
+
+
+def states(win):
+    return {offset: run.state for run in win.runs for offset in range(run.first_offset, run.last_offset + 1)}
 
 
 def settle(win, change):
@@ -40,7 +54,7 @@ def test_records_go_to_one_member_and_are_done_when_it_accepts_them():
     assert acquire(win, "a", (0, 4)) == [Acquired(0, 4, 1)]
     assert acquire(win, "b", (0, 4)) == []
     settle(win, win.acknowledge("a", [(0, 4, [ACCEPT])], 0, LOCK_MS))
-    assert (win.start_offset, win.next_fetch_offset, win.records) == (5, 5, {})
+    assert (win.start_offset, win.next_fetch_offset, list(win.runs)) == (5, 5, [])
 
 
 def test_a_released_record_goes_to_another_and_is_given_up_at_the_limit():
@@ -74,11 +88,11 @@ def test_records_are_acknowledged_one_by_one_and_the_start_waits_for_the_first()
 def test_what_a_member_does_not_hold_it_cannot_acknowledge(member, batches, error):
     win = window()
     acquire(win, "a", (0, 1))
-    before = {offset: record.state for offset, record in win.records.items()}
+    before = states(win)
     with pytest.raises(error):
         win.acknowledge(member, batches, 0, LOCK_MS)
-    assert before == {offset: record.state for offset, record in win.records.items()}
-    assert not any(record.is_pending for record in win.records.values())
+    assert before == states(win)
+    assert not any(run.is_pending for run in win.runs)
 
 
 def test_a_change_that_cannot_be_written_leaves_everything_as_it_was():
@@ -145,9 +159,87 @@ def test_records_that_are_gone_from_the_log_are_not_waited_for():
     acquire(win, "a", (0, 1))
     settle(win, win.acknowledge("a", [(1, 1, [RELEASE])], 0, LOCK_MS))
     win.on_log_start(5)
-    assert win.records[0].state != AVAILABLE and win.start_offset == 0  # "a" may still acknowledge 0
+    assert states(win)[0] != AVAILABLE and win.start_offset == 0  # "a" may still acknowledge 0
     settle(win, win.acknowledge("a", [(0, 0, [ACCEPT])], 0, LOCK_MS))
-    assert win.start_offset == 5
+    win.on_log_start(5)
+    assert win.start_offset == win.next_fetch_offset == 5
+
+
+def test_a_large_hole_in_the_log_costs_nothing():
+    win = window()
+    acquire(win, "a", (0, 1))
+    assert acquire(win, "b", (10**12, 10**12)) == [Acquired(10**12, 10**12, 1)]
+    assert len(win.runs) == 3 and not win.has_room
+    settle(win, win.acknowledge("a", [(0, 1, [ACCEPT])], 0, LOCK_MS))
+    assert win.start_offset == 10**12 and win.has_room
+
+
+def test_a_released_record_comes_again_after_a_pause_that_grows():
+    win = window(limit=5, backoff_ms=100, backoff_factor=3.0, backoff_max_ms=500)
+    wall = 1_000_000
+    for count, pause in ((1, 100), (2, 300), (3, 500)):
+        assert acquire(win, "a", (0, 0)) == [Acquired(0, 0, count)]
+        settle(win, win.acknowledge("a", [(0, 0, [RELEASE])], 0, LOCK_MS, wall))
+        assert win.next_due_ms() == wall + pause and acquire(win, "b", (0, 0)) == []
+        assert not win.ripen(wall + pause - 1)
+        assert win.ripen(wall + pause)
+        wall += pause
+
+
+def test_a_pause_is_written_and_a_new_leader_keeps_to_it():
+    win = window(backoff_ms=100)
+    acquire(win, "a", (0, 1))
+    change = win.acknowledge("a", [(1, 1, [RELEASE])], 0, LOCK_MS, 1000)
+    state = updated(ShareState(start_offset=0), ShareUpdate(KEY, 0, 0, 0, -1, change.batches))
+    win = Window.load(state, 0, win.rules)
+    assert acquire(win, "b", (0, 1)) == [Acquired(0, 0, 1)] and win.next_due_ms() == 1100
+    win.ripen(1100)
+    assert acquire(win, "b", (0, 1)) == [Acquired(1, 1, 2)]
+
+
+def test_records_with_a_time_wait_for_it_and_hold_up_nobody():
+    win = window(locks=2)
+    dues = {0: 500, 2: 300}
+    assert acquire(win, "a", (0, 3), dues=dues) == [Acquired(1, 1, 1), Acquired(3, 3, 1)]
+    assert (win.next_due_ms(), win.start_offset) == (300, 0)
+    assert not win.has_room  # two are locked
+    settle(win, win.acknowledge("a", [(1, 1, [ACCEPT]), (3, 3, [ACCEPT])], 0, LOCK_MS))
+    assert win.has_room  # what waits takes no lock
+    assert acquire(win, "a", (4, 5), dues={}) == [Acquired(4, 5, 1)]
+    settle(win, win.acknowledge("a", [(4, 5, [ACCEPT])], 0, LOCK_MS))
+    assert win.ripen(300) and acquire(win, "a", (0, 3)) == [Acquired(2, 2, 1)]
+    assert win.ripen(500) and acquire(win, "b", (0, 3)) == [Acquired(0, 0, 1)]
+
+
+def test_what_waits_is_bounded():
+    win = window(locks=4, deferred_max=3)
+    acquire(win, "a", (0, 2), dues={0: 9, 1: 9, 2: 9})
+    assert not win.has_room and not win.is_worth_fetching(100)
+    assert win.ripen(9) and win.is_worth_fetching(100)
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [(REJECT, REJECTED), (RELEASE, DELIVERY_LIMIT)])
+def test_what_is_given_up_is_kept_until_it_is_a_dead_letter(kind, verdict):
+    win = window(limit=1, dead_letters=True)
+    acquire(win, "a", (0, 1))
+    change = win.acknowledge("a", [(0, 0, [kind]), (1, 1, [ACCEPT])], 0, LOCK_MS)
+    state = updated(ShareState(start_offset=0), ShareUpdate(KEY, 0, 0, 0, -1, change.batches))
+    settle(win, change)
+    for leader in (win, Window.load(state, 0, win.rules)):
+        (letter,) = leader.dead()
+        assert (letter.first_offset, letter.last_offset, letter.verdict) == (0, 0, verdict)
+        assert leader.start_offset == 0 and acquire(leader, "b", (0, 1)) == []
+        settle(leader, leader.archive(0, 0))
+        assert leader.start_offset == 2 and leader.dead() == []
+
+
+def test_a_lock_of_a_change_that_failed_still_ends():
+    win = window()
+    acquire(win, "a", (0, 0))
+    change = win.acknowledge("a", [(0, 0, [ACCEPT])], 0, LOCK_MS)
+    assert win.next_expiry_ms() is None
+    win.drop(change)
+    assert win.next_expiry_ms() == LOCK_MS and win.expire(LOCK_MS) is not None
 
 
 class Sharing(RuleBasedStateMachine):
@@ -157,18 +249,28 @@ class Sharing(RuleBasedStateMachine):
     def begin(self):
         self.key = ShareKey("g", bytes(16), 0)
         self.state = ShareState(start_offset=0)
-        self.win = Window.load(self.state, 0, 3, 12)
+        self.win = Window.load(self.state, 0, RULES)
         self.now = 0
         self.accepted: set[int] = set()
         self.holders: dict[int, str] = {}
         self.writes: list = []
 
-    @rule(member=st.sampled_from("abc"), size=st.integers(1, 4), most=st.integers(1, 6))
-    def fetch(self, member, size, most):
+    @rule(
+        member=st.sampled_from("abc"),
+        size=st.integers(1, 4),
+        most=st.integers(1, 6),
+        strict=st.booleans(),
+        later=st.integers(0, 3),
+    )
+    def fetch(self, member, size, most, strict, later):
         start = self.win.next_fetch_offset
-        batches = [(start, start + size - 1), (start + size, start + 2 * size - 1)]
-        for got in acquire(self.win, member, *batches, most=most, now=self.now):
+        batches = [(start, start + size - 1, True), (start + size, start + 2 * size - 1, True)]
+        dues = {start + later: self.now + 300} if later else {}
+        taken = self.win.acquire(member, batches, most, self.now, LOCK_MS, strict=strict, dues=dues)
+        assert not strict or sum(got.last_offset - got.first_offset + 1 for got in taken) <= most
+        for got in taken:
             for offset in range(got.first_offset, got.last_offset + 1):
+                assert offset not in dues, "a record came before its time"
                 assert offset not in self.accepted, "an accepted record was delivered again"
                 assert offset not in self.holders, "two members hold one record"
                 self.holders[offset] = member
@@ -178,9 +280,9 @@ class Sharing(RuleBasedStateMachine):
     def acknowledge(self, data, kind):
         offset = data.draw(st.sampled_from(sorted(self.holders)))
         member = self.holders[offset]
-        if self.win.records[offset].is_pending:
+        if self.win.runs.at(offset).is_pending:
             return
-        change = self.win.acknowledge(member, [(offset, offset, [kind])], self.now, LOCK_MS)
+        change = self.win.acknowledge(member, [(offset, offset, [kind])], self.now, LOCK_MS, self.now)
         self.writes.append((change, {offset} if kind == ACCEPT else set()))
 
     @precondition(lambda self: self.writes)
@@ -193,13 +295,15 @@ class Sharing(RuleBasedStateMachine):
         self.state = updated(self.state, ShareUpdate(self.key, 0, 0, change.start_offset, -1, change.batches))
         self.win.apply(change)
         self.accepted |= accepts
-        for offset, _, _ in change.records:
-            self.holders.pop(offset, None)
+        for first, last, _ in change.runs:
+            for offset in range(first, last + 1):
+                self.holders.pop(offset, None)
 
     @rule(by=st.integers(1, 700))
     def time_passes(self, by):
         self.now += by
-        change = self.win.expire(self.now)
+        self.win.ripen(self.now)
+        change = self.win.expire(self.now, self.now)
         if change is not None:
             self.writes.append((change, set()))
 
@@ -210,16 +314,32 @@ class Sharing(RuleBasedStateMachine):
             self.writes.append((change, set()))
 
     @rule()
+    def letters_are_written(self):
+        for letter in self.win.dead():
+            self.writes.append((self.win.archive(letter.first_offset, letter.last_offset), set()))
+
+    @rule()
     def leader_dies(self):
         self.writes, self.holders = [], {}
-        self.win = Window.load(self.state, self.state.start_offset, 3, 12)
+        self.win = Window.load(self.state, self.state.start_offset, RULES)
 
     @invariant()
     def nothing_accepted_is_free(self):
         if hasattr(self, "win"):
-            free = {offset for offset, record in self.win.records.items() if record.state == AVAILABLE}
-            assert not free & self.accepted
-            assert self.win.end_offset - self.win.start_offset <= 12 + 8
+            now = states(self.win)
+            assert not {offset for offset, state in now.items() if state == AVAILABLE} & self.accepted
+            assert self.win.end_offset - self.win.start_offset <= 12 + 6 + 8
+            assert list(now) == list(range(self.win.start_offset, self.win.end_offset))
+            live = [run for run in self.win.runs if run.is_free]
+            first = min((run.first_offset for run in live), default=self.win.end_offset)
+            assert self.win.next_fetch_offset == first
+            held = [run for run in self.win.runs if run.state == ACQUIRED and not run.is_pending]
+            assert self.win.next_expiry_ms() == min((run.until_ms for run in held), default=None)
+            waiting = [run.due_ms for run in self.win.runs if run.due_ms]
+            assert self.win.next_due_ms() == min(waiting, default=None)
+            assert {run.first_offset for run in self.win.dead()} == {
+                run.first_offset for run in self.win.runs if run.verdict and not run.is_pending
+            }
 
 
 Sharing.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
