@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ottla.serialization import AvroSerializer, JsonSchemaSerializer, ProtobufSe
 from ottla.serialization.framing import with_id
 from ottla.testing import Broker
 from ottla.testing.registry import BrokerRegistry
+from tests.console.consoles import PATIENCE_S
 
 ORDER = {
     "type": "record",
@@ -143,7 +145,9 @@ class Surroundings:
                 producer.send("shared", b"%d" % i)
             producer.flush()
         accepted = 0
+        deadline = time.monotonic() + PATIENCE_S
         while accepted < 4:
+            assert time.monotonic() < deadline, "the share group got no records"
             for record in consumer.poll(1.0):
                 accepted += record.offset < 4
                 consumer.acknowledge(record, Acknowledge.ACCEPT if record.offset < 4 else Acknowledge.RELEASE)

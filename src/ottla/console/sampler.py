@@ -5,7 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.client.admin.brokers import ClusterInfo, LogDir
@@ -323,6 +323,10 @@ class Sampler:
             self._admin.describe_share_group(name), self._admin.share_progress(name)
         )
         self.shares[name] = progress
+        starts = self._share_starts(name)
+        if (view := self.snapshot.groups.get(name)) is not None:
+            lag = sum(self._lags(name, starts).values())
+            self.snapshot.groups[name] = replace(view, offsets=starts, lag=lag)
         members = tuple(
             Member(each.member_id, each.client_id, each.host, None, each.partitions) for each in group.members
         )
