@@ -1,15 +1,19 @@
 """The console with many topics and groups, and a search in a large topic.
 
-    python -m bench.console [--topics 1000] [--groups 200] [--records 1000000]
+    python -m bench.console [--topics 1000] [--groups 200] [--records 10000000]
+    python -m bench.console --prepare --data DIR    # only writes the topics; later runs with --data DIR measure
 
 Prints: time to the first view and to later ones, time from a record to its number in the stream of events, memory of
-the console, its share of a core; the search's rate and memory, and the broker's latency beside it.
+the console, its share of a core; the search's rate and memory, and the broker's latency beside it. Latencies of a
+broker alone, with an idle console, with one that is watched, and beside a search are taken in turns of a few seconds,
+so that what else happens on the machine falls on all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,6 +25,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ottla import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+
+CHUNK = 200_000
+TURN_S = 8.0
+WATCHED_S = 11.0  # a console samples for ten seconds after a page was asked for
 
 
 class Running:
@@ -159,66 +167,138 @@ def _measure_update(bootstrap: str, browser: Browser) -> None:
     )
 
 
-def measure_search(bootstrap: str, records: int) -> None:
+def large(bootstrap: str, records: int) -> None:
+    """A topic with a header on every record, and one to probe latencies with."""
+    import pyarrow as pa
+
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic("large", 4, 1), NewTopic("probe", 1, 1)])
-    with Producer(bootstrap_servers=bootstrap, compression_type="lz4", linger_ms=20) as producer:
-        began = time.perf_counter()
-        for i in range(records):
-            producer.send(
-                "large",
-                b'{"number":%d,"text":"0123456789"}' % i,
-                key=b"%d" % i,
-                headers=[("trace", b"t%d" % i)],
-                partition=i % 4,
+    began = time.perf_counter()
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    with Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer:
+        for begin in range(0, records, CHUNK):
+            numbers = range(begin, min(begin + CHUNK, records))
+            rows = pa.table(
+                {
+                    "value": pa.array(
+                        [b'{"number":%d,"text":"0123456789"}' % i for i in numbers], pa.binary()
+                    ),
+                    "key": pa.array([b"%d" % i for i in numbers], pa.binary()),
+                    "partition": pa.array([i % 4 for i in numbers], pa.int32()),
+                    "headers": pa.array([[{"key": "trace", "value": b"t%d" % i}] for i in numbers], header),
+                }
             )
-        producer.flush()
-    print(f"{records:,} records sent in {time.perf_counter() - began:.0f} s")
+            producer.send_batch(rows, "large").result(120)
+    print(f"{records:,} records sent in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def measure_search(bootstrap: str, rounds: int = 4) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        ends = admin.list_offsets({TopicPartition("large", p): -1 for p in range(4)})
+    records = sum(each.offset for each in ends.values())
+    probe = Probe(bootstrap)
     console = Running("console", "--bootstrap", bootstrap, "--port", "0")
     browser = Browser(console.line("console "))
+    took: list[float] = []
+    memory = [0.0]
     try:
-        alone = _latency(bootstrap, lambda: False, 5)
-        browser.get("/topics")  # an idle console: it asks every second while a page is open
-        browser.follow("/topics", lambda name, data: None)
-        idle = _latency(bootstrap, lambda: False, 5)
-        path = f"/topics/large/search?q=t{records - 1}&part=header&mode=exact&run=1"
-        began = time.perf_counter()
-        browser.get(path)
-        memory = [0.0]
+        for turn in range(rounds):
+            time.sleep(WATCHED_S)  # until nobody watches any more
+            for name in ("alone", "idle") if turn % 2 else ("idle", "alone"):
+                if name == "alone":
+                    os.kill(console.process.pid, signal.SIGSTOP)  # as if it were not there
+                probe.measure(name, TURN_S)
+                os.kill(console.process.pid, signal.SIGCONT)
+            browser.get("/topics")  # counts as watched for ten seconds
+            probe.measure(
+                "watched", min(TURN_S, WATCHED_S - 2), lambda: bool(browser.get("/topics")) and False
+            )
+            path = f"/topics/large/search?q=t{records - 1}&part=header&mode=exact&run={turn}"
+            browser.get(path)
+            began = time.perf_counter()
 
-        def is_over() -> bool:
-            memory[0] = max(memory[0], console.memory_mb)
-            return "The whole topic was searched" in browser.get(path)
+            def is_over() -> bool:
+                memory[0] = max(memory[0], console.memory_mb)
+                return "The whole topic was searched" in browser.get(path)  # noqa: B023 - called in this turn
 
-        beside = _latency(bootstrap, is_over, 120)
-        took = time.perf_counter() - began
-        assert "1 match" in browser.get(path)
-        print(
-            f"search of {records:,} records by a header's value: {took:.1f} s, {records / took:,.0f} records/s"
-        )
-        own = _rss_mb(console.process.pid)
-        print(f"memory of console and worker: {memory[0]:.0f} MB at most, {own:.0f} MB of the console itself")
-        print(f"produce p99, ms: alone {alone:.1f}, idle console {idle:.1f}, beside the search {beside:.1f}")
+            probe.measure("search", 120, is_over)
+            took.append(time.perf_counter() - began)
+            assert "1 match" in browser.get(path)
+            print(
+                f"turn {turn}: "
+                + ", ".join(f"{name} {quantile(times[-1]):.2f}" for name, times in probe.times.items()),
+                flush=True,
+            )
     finally:
         console.stop()
+    median = statistics.median(took)
+    print(
+        f"search of {records:,} records by a header's value: {median:.1f} s, {records / median:,.0f} records/s"
+    )
+    print(f"memory of console and worker: {memory[0]:.0f} MB at most")
+    alone = probe.p99("alone")
+    for name in probe.times:
+        print(f"produce p99 {name:<8} {probe.p99(name):6.2f} ms, {probe.p99(name) / alone:5.0%} of alone")
 
 
-def _latency(bootstrap: str, is_over: Callable[[], bool], seconds: float) -> float:
-    """The 99th percentile of acknowledged sends, one at a time, until it is over."""
-    times = []
-    deadline = looked = time.perf_counter()
-    deadline += seconds
-    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
-        producer.send("probe", b"x").result(30)
-        while time.perf_counter() < deadline:
+def measure_live(bootstrap: str, minutes: int) -> None:
+    """Charts of an overview that is watched, while records come to twenty topics: memory, minute by minute."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(f"live-{i:02d}", 2, 1) for i in range(20)])
+    console = Running("console", "--bootstrap", bootstrap, "--port", "0")
+    browser = Browser(console.line("console "))
+    browser.follow("/", lambda name, data: None)
+    memory = []
+    try:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for _ in range(minutes):
+                over = time.monotonic() + 60
+                while time.monotonic() < over:
+                    for i in range(20):
+                        producer.send(f"live-{i:02d}", b"x" * 100)
+                    time.sleep(0.2)
+                memory.append(console.memory_mb)
+    finally:
+        console.stop()
+    print(f"memory of the console, MB by minute: {' '.join(f'{each:.1f}' for each in memory)}")
+
+
+class Probe:
+    """Acknowledged sends, one at a time, by what else goes on."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(bootstrap_servers=bootstrap, linger_ms=0)
+        self.times: dict[str, list[list[float]]] = {}
+        self.measure("warm-up", 2)
+        self.times.clear()
+
+    def measure(self, name: str, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
+        times: list[float] = []
+        deadline = time.perf_counter() + seconds
+        over = threading.Event()
+        watching = threading.Thread(target=_watch, args=(is_over, over), daemon=True)
+        watching.start()
+        while time.perf_counter() < deadline and not over.is_set():
             began = time.perf_counter()
-            producer.send("probe", b"x").result(30)
+            self._producer.send("probe", b"x").result(30)
             times.append((time.perf_counter() - began) * 1000)
-            time.sleep(0.005)
-            if time.perf_counter() - looked > 0.5:
-                looked = time.perf_counter()
-                if is_over():
-                    break
+            time.sleep(0.002)
+        over.set()
+        watching.join()
+        self.times.setdefault(name, []).append(times)
+
+    def p99(self, name: str) -> float:
+        """Over all turns together."""
+        return quantile([each for turn in self.times[name] for each in turn])
+
+
+def _watch(is_over: Callable[[], bool], over: threading.Event) -> None:
+    while not over.wait(0.5):
+        if is_over():
+            over.set()
+
+
+def quantile(times: list[float]) -> float:
     return statistics.quantiles(times, n=100)[98]
 
 
@@ -248,17 +328,29 @@ def main() -> None:
     )
     parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--groups", type=int, default=200)
-    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--data", metavar="DIR", help="where the broker's data is, or will be")
+    parser.add_argument("--prepare", action="store_true", help="only write the topics to --data")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of the measurement of latencies")
+    parser.add_argument(
+        "--live", type=int, default=0, metavar="MINUTES", help="also watch live charts for so long"
+    )
     options = parser.parse_args()
     with TemporaryDirectory(prefix="ottla-bench-") as folder:
-        broker = Running("start", "--port", "0", "--data", folder, "--log-level", "ERROR")
+        prepared = options.data is not None and not options.prepare
+        broker = Running("start", "--port", "0", "--data", options.data or folder, "--log-level", "ERROR")
         bootstrap = broker.line("ready ")
         try:
-            if options.topics:
+            if not prepared and options.topics:
                 many(bootstrap, options.topics, options.groups)
+            if not prepared and options.records:
+                large(bootstrap, options.records)
+            if options.topics and not options.prepare:
                 measure_views(bootstrap, options.topics, options.groups)
-            if options.records:
-                measure_search(bootstrap, options.records)
+            if options.records and not options.prepare:
+                measure_search(bootstrap, options.rounds)
+            if options.live:
+                measure_live(bootstrap, options.live)
         finally:
             broker.stop()
 

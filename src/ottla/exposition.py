@@ -8,7 +8,7 @@ SERIES_MAX = 20_000  # of one family; what is left out is told
 CUT = "ottla_metrics_family_cut"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
 UNTYPED = "untyped"  # for names that promtool keeps for parts of histograms, and that dashboards ask for
 LAST_BUCKET = 25  # of powers of two in microseconds: 33 seconds
 
@@ -82,7 +82,7 @@ def render(families: Iterable[Family | None], *, open_metrics: bool = False) -> 
             if count >= SERIES_MAX:
                 cut.append((labels(family=name), 1))
                 break
-            lines.append(f"{name}{text} {value}\n")
+            lines.append(f"{name}{text} {value}\n" if value == value else f"{name}{text} NaN\n")
             if len(lines) >= LINES_AT_ONCE:
                 yield "".join(lines)
                 lines = []

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.testing import Broker
 from tests.console.consoles import CHROMIUM, FLAGS, Client, Console
+from tests.console.surroundings import Surroundings
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +32,14 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def console(broker: Broker) -> Iterator[Console]:
-    with Console(broker.bootstrap, "--allow-changes") as running:
+def surroundings(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    with Surroundings(broker.bootstrap, tmp_path_factory.mktemp("beside")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def console(broker: Broker, surroundings: Surroundings) -> Iterator[Console]:
+    with Console(broker.bootstrap, "--allow-changes", *surroundings.options) as running:
         yield running
 
 

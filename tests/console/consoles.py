@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Console:
@@ -156,7 +156,7 @@ class Client:
     def csrf(self) -> str:
         return self.get("/changes").text.split('name="csrf" content="')[1].split('"')[0]
 
-    def change(self, action: str, **fields: str) -> Answer:
+    def change(self, action: str, /, **fields: str) -> Answer:
         return self.post(f"/do/{action}", {"csrf": self.csrf(), "back": "/changes", **fields})
 
     def _ask(self, request: Request) -> Answer:
@@ -173,6 +173,12 @@ class Answer:
 def rows(page: Any, table: str) -> list[dict[str, Any]]:
     """The rows of a table in a page's JSON."""
     return next(block["rows"] for block in page["blocks"] if block.get("key") == table)
+
+
+def shared(client: Client) -> dict[str, Any]:
+    """The only partition of the share group of `surroundings`."""
+    (row,) = rows(client.json("/group?id=sharers"), "progress")
+    return row
 
 
 def until(is_so: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:

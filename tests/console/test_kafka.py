@@ -8,11 +8,12 @@ import pytest
 
 from ottla import Admin, Consumer, Producer
 from tests.console.conftest import Window
-from tests.console.consoles import Console, rows, until
+from tests.console.consoles import Console, rows, shared, until
+from tests.console.surroundings import Surroundings
 
 
 @pytest.fixture(scope="module")
-def on_kafka(kafka) -> Iterator[Console]:
+def on_kafka(kafka, tmp_path_factory) -> Iterator[Console]:
     with Admin(bootstrap_servers=kafka.bootstrap) as admin:
         admin.create_topic("orders", 3)
     with Producer(bootstrap_servers=kafka.bootstrap) as producer:
@@ -36,7 +37,10 @@ def on_kafka(kafka) -> Iterator[Console]:
             while read < 60:
                 read += len(consumer.poll(1.0))
             consumer.commit()
-    with Console(kafka.bootstrap, "--allow-changes") as console:
+    with (
+        Surroundings(kafka.bootstrap, tmp_path_factory.mktemp("beside")) as beside,
+        Console(kafka.bootstrap, "--allow-changes", *beside.options) as console,
+    ):
         yield console
 
 
@@ -49,6 +53,13 @@ MAIN = {
     "/topics/orders/groups": "orders",
     "/groups": "Groups",
     "/group?id=consumer-readers": "consumer-readers",
+    "/group?id=sharers": "sharers",
+    "/topics/described/messages": "described",
+    "/schemas": "Schemas",
+    "/schemas/described-value": "described-value",
+    "/connectors": "Connectors",
+    "/connectors/lines": "lines",
+    "/mirrors": "Mirrors",
     "/transactions": "Transactions",
     "/brokers": "Brokers",
     "/brokers/1": "Broker 1",
@@ -85,3 +96,16 @@ def test_kafkas_groups_offsets_and_records_are_read(on_kafka):
     until(lambda: "The whole topic was searched" in client.get(path).text, "the search on Kafka ends")
     found = next(block for block in client.json(path)["blocks"] if block.get("key") == "matches")
     assert [each["value"] for each in found["messages"]] == [{"number": 33}]
+
+
+def test_what_stands_beside_kafka_is_shown(on_kafka):
+    client = on_kafka.client()
+    (messages,) = (
+        b for b in client.json("/topics/described/messages")["blocks"] if b.get("key") == "records"
+    )
+    values = [message["value"] for message in messages["messages"]]
+    assert {"number": 7, "patient": "Ada"} in values and {"name": "Cem"} in values
+    until(lambda: shared(client)["lag"] == 6, "the share group's lag")
+    assert shared(client)["committed"] == 4 and shared(client)["owner"] == ["sharer-1"]
+    (copy,) = rows(client.json("/mirrors"), "partitions")
+    assert copy["partition"] == "A.visits-0" and copy["position"] == 5

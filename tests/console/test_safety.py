@@ -209,13 +209,13 @@ def test_a_login_with_a_password_over_tls(broker, tmp_path):
 
     import trustme
 
-    from ottla.console.sessions import hash_password
+    from ottla.security.passwords import hash_password
 
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1", "localhost")
     (tmp_path / "cert.pem").write_bytes(b"".join(each.bytes() for each in certificate.cert_chain_pems))
     (tmp_path / "key.pem").write_bytes(certificate.private_key_pem.bytes())
-    (tmp_path / "users").write_text(f"ada:{hash_password('open sesame')}\n")
+    (tmp_path / "users").write_text(f"ada:{hash_password('open sesame', b'salt')}\n")
     options = ["--login", "basic", "--users", str(tmp_path / "users")]
     options += ["--certificate", str(tmp_path / "cert.pem"), "--key", str(tmp_path / "key.pem")]
     with Console(broker.bootstrap, *options) as console:

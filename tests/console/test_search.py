@@ -11,7 +11,7 @@ import pytest
 
 from ottla import Producer
 from ottla.console.masking import Masks
-from ottla.console.search_worker import MaskedMatcher, Matcher
+from ottla.console.search_worker import Matcher, SeenMatcher, paced
 from ottla.wire.columns import SCHEMA_WITH_HEADERS
 from tests.console.consoles import Client, until
 
@@ -140,4 +140,17 @@ def test_what_is_masked_cannot_be_searched_for():
     masks = Masks.parse(["t:value.name", "t:header.secret"])
     for needle, expected in (("Ada", False), ("north", True)):
         task = {"part": "any", "needle": needle, "mode": "contains"}
-        assert MaskedMatcher(task, masks).rows(batch).to_pylist() == [expected]
+        assert SeenMatcher(task, masks, None).rows(batch).to_pylist() == [expected]
+
+
+def test_half_of_the_time_is_left_to_others():
+    now, rests = [0.0], []
+
+    def batches():
+        for took in (0.01, 0.2, 3.0):
+            now[0] += took  # the broker answers
+            yield took
+
+    for took in paced(batches(), lambda: now[0], rests.append):
+        now[0] += took / 2  # the batch is searched
+    assert rests == pytest.approx([0.015, 0.3, 0.5])

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.console import decoding, export, internal, layout, live, outflow, rendering, sessions, svg, words
+from ottla.console import decoding, export, internal, layout, live, rendering, scrapes, sessions, svg, words
 from ottla.console.board import Board
+from ottla.console.connectors import without_secrets
 from ottla.console.context import BadRequest
 from ottla.console.markup import escape, join, tag
 from ottla.console.masking import HIDDEN, Masks
@@ -31,8 +32,13 @@ from ottla.console.model import (
     Table,
 )
 from ottla.console.router import find
+from ottla.console.schemas import Schemas, split_login
 from ottla.console.series import COARSE, FINE, History, Series
+from ottla.console.views.overview import throttling
 from ottla.console.views.tables import matcher, ordered
+from ottla.errors import OttlaError
+from ottla.security import passwords
+from ottla.serialization.registry_client import RegisteredSchema, RegistryClient, RegistryRefused
 
 # -- markup ----------------------------------------------------------------------------------------------
 
@@ -336,14 +342,14 @@ def test_only_our_own_names_are_answered(host, ours):
 
 
 def test_passwords_are_kept_as_hashes():
-    hashed = sessions.hash_password("open sesame")
+    hashed = passwords.hash_password("open sesame", b"salt")
     assert "sesame" not in hashed
-    assert sessions.is_password("open sesame", hashed)
-    assert not sessions.is_password("open barley", hashed)
-    assert not sessions.is_password("", "scrypt$00$00")
-    assert sessions.read_users(f"# staff\nada:{hashed}\n") == {"ada": hashed}
+    assert passwords.is_password("open sesame", hashed)
+    assert not passwords.is_password("open barley", hashed)
+    assert not passwords.is_password("", "scrypt$00$00")
+    assert passwords.read_users(f"# staff\nada:{hashed}\n") == {"ada": hashed}
     with pytest.raises(ValueError, match="line 1"):
-        sessions.read_users("ada:plain")
+        passwords.read_users("ada:plain")
 
 
 # -- tables ----------------------------------------------------------------------------------------------
@@ -406,21 +412,170 @@ def test_a_sparkline_stays_in_its_frame():
     assert svg.sparkline(()).count("path") == 0
 
 
-# -- bytes out -------------------------------------------------------------------------------------------
+# -- pages of metrics ------------------------------------------------------------------------------------
 
-
-def test_the_total_of_a_metrics_page_is_counted_once():
-    page = """# TYPE kafka_server_brokertopicmetrics_bytesout_total counter
+PAGE = """# TYPE kafka_server_brokertopicmetrics_bytesout_total counter
 kafka_server_brokertopicmetrics_bytesout_total 300.0
 kafka_server_brokertopicmetrics_bytesout_total{topic="a"} 100.0
 kafka_server_brokertopicmetrics_bytesout_total{topic="b"} 200.0
+ottla_throttles_total{api="Produce"} 7
+ottla_throttle_seconds_total{api="Produce"} 1.5
+ottla_mirror_lag_records{link="A->B",topic="t \\"x\\"",partition="3"} 42
+ottla_mirror_lag_seconds{link="A->B",topic="t \\"x\\"",partition="3"} 2.5
+ottla_mirror_running{link="A->B"} 1
+something_else 9
 """
-    assert outflow.total_of(page) == 300.0
-    assert outflow.total_of("\n".join(page.splitlines()[2:])) == 300.0
-    assert outflow.total_of("") == 0.0
-    assert outflow.check_address("localhost:9100") == "http://localhost:9100/metrics"
+
+
+def test_the_total_of_a_metrics_page_is_counted_once():
+    assert scrapes.bytes_out(scrapes.parsed(PAGE)) == 300.0
+    assert scrapes.bytes_out(scrapes.parsed("\n".join(PAGE.splitlines()[2:]))) == 300.0
+    assert scrapes.bytes_out(scrapes.parsed("")) == 0.0
+    assert scrapes.check_address("localhost:9100") == "http://localhost:9100/metrics"
     with pytest.raises(ValueError, match="is not the address"):
-        outflow.check_address("file:///etc/passwd")
+        scrapes.check_address("file:///etc/passwd")
+
+
+def test_throttles_and_lags_are_read_from_metrics_pages():
+    before = scrapes.parsed(PAGE)
+    after = scrapes.parsed(PAGE.replace('Produce"} 7', 'Produce"} 17').replace("} 1.5", "} 4.0"))
+    told = scrapes.rates({"page": before}, {"page": after}, 5.0)
+    assert told.bytes_out == 0.0
+    assert told.throttles == {"Produce": 2.0} and told.throttle_s == {"Produce": 0.5}
+    assert told.links == {"A->B": {('t "x"', 3): {"lag_records": 42.0, "lag_seconds": 2.5}}}
+    # The first look knows no rates; a counter that is smaller belongs to a broker that was started again.
+    assert scrapes.rates({}, {"page": after}, 5.0).throttles == {}
+    assert scrapes.rates({"page": after}, {"page": before}, 5.0).throttles == {}
+    (notice,) = throttling(told)
+    assert notice.text.startswith("Producers are slowed down by quotas: 2.0 answers a second")
+
+
+# -- schemas and connectors ------------------------------------------------------------------------------
+
+
+class FakeRegistry(RegistryClient):
+    """Refuses, and counts how often it is asked."""
+
+    def __init__(self, error):
+        super().__init__("http://nowhere")
+        self.error, self.asked = error, 0
+
+    def schema(self, schema_id, *, form=""):
+        self.asked += 1
+        raise self.error
+
+
+def test_a_number_that_is_no_schema_is_asked_about_once_in_a_while():
+    now = [0.0]
+    client = FakeRegistry(RegistryRefused(404, 40403, "Schema not found"))
+    schemas = Schemas(client, clock=lambda: now[0])
+    for _ in range(100):
+        assert schemas.decoded(b"\0\0\0\0\7abc", [], "value") is None
+    assert client.asked == 1 and not schemas.is_away
+    now[0] = 31.0
+    assert schemas.decoded(b"\0\0\0\0\7abc", [], "value") is None
+    assert client.asked == 2
+
+
+def test_a_registry_that_does_not_answer_is_left_alone_for_a_while():
+    now = [0.0]
+    client = FakeRegistry(OttlaError("no schema registry answers"))
+    schemas = Schemas(client, clock=lambda: now[0])
+    for number in range(50):
+        assert schemas.decoded(b"\0\0\0\0" + bytes([number]), [], "key") is None
+    assert client.asked == 1 and schemas.is_away and "no schema registry" in schemas.trouble
+    now[0] = 11.0
+    assert not schemas.is_away
+
+
+@pytest.mark.parametrize("data", [b"", None, b"\0\0\0", b"text", b"\1\0\0\0\7abc", b"\0" * (2 << 20)])
+def test_bytes_without_a_schema_are_not_asked_about(data):
+    client = FakeRegistry(AssertionError("asked"))
+    assert Schemas(client).decoded(data, [("__value_schema_id", b"short")], "value") is None
+
+
+class OneSchema(RegistryClient):
+    """Has one schema, under every id."""
+
+    def __init__(self, schema):
+        super().__init__("http://nowhere")
+        self.text = json.dumps(schema)
+
+    def schema(self, schema_id, *, form=""):
+        return RegisteredSchema(schema_id, self.text)
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "nothing", "type": "null"}]}
+CHAIN = {
+    "type": "record",
+    "name": "Chain",
+    "namespace": "a",
+    "fields": [{"name": "next", "type": ["null", "Chain"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
+        ({"type": "array", "items": EMPTY}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
+        ({"type": "map", "values": {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}}, b"\0"),
+        ({"type": "record", "name": "R", "fields": [
+            {"name": "e", "type": EMPTY}, {"name": "l", "type": {"type": "array", "items": "Empty"}}]}, b"\0"),
+        (CHAIN, b"\2" * 5_000 + b"\0"),
+    ],
+)  # fmt: skip
+def test_an_avro_value_that_costs_more_than_its_bytes_is_not_decoded(schema, payload):
+    """Eight bytes would become a list of a hundred billion; a few thousand levels crash fastavro, and the process."""
+    decoded = Schemas(OneSchema(schema)).decoded(b"\0\0\0\0\1" + payload, [], "value")
+    assert decoded.data is None and decoded.trouble.startswith("its schema ")
+
+
+def test_avro_values_that_refer_to_their_own_kind_are_decoded_while_they_are_small():
+    decoded = Schemas(OneSchema(CHAIN)).decoded(b"\0\0\0\0\1\2\2\0", [], "value")
+    assert json.loads(decoded.data) == {"next": {"next": {"next": None}}}
+    listed = {
+        "type": "array",
+        "items": {"type": "record", "name": "R", "fields": [{"name": "i", "type": "int"}]},
+    }
+    decoded = Schemas(OneSchema(listed)).decoded(b"\0\0\0\0\1\2\4\0", [], "value")
+    assert json.loads(decoded.data) == [{"i": 2}]
+
+
+def test_logins_are_taken_out_of_addresses():
+    assert split_login("http://me:pass@host:8081/") == ("http://host:8081", ("me", "pass"))
+    assert split_login("host:8081") == ("http://host:8081", None)
+    with pytest.raises(ValueError, match="is not an address"):
+        split_login("file:///etc/passwd")
+
+
+def test_secrets_of_connectors_are_hidden():
+    settings = {
+        "connection.password": "hunter2",
+        "aws.secret.access.key": "s3",
+        "api.key": "k",
+        "sasl.jaas.config": "password=x",
+        "declared": "also",
+        "connection.url": "jdbc:postgresql://me:pw@host/db",
+        "key.converter": "StringConverter",
+        "message.key.columns": "id",
+        "topics": "orders",
+        "database.password": "${file:/run/secrets:pw}",
+    }
+    shown = without_secrets(settings, frozenset({"declared"}))
+    hidden = {name for name, value in shown.items() if value == "•••"}
+    assert hidden == {
+        "connection.password",
+        "aws.secret.access.key",
+        "api.key",
+        "sasl.jaas.config",
+        "declared",
+    }
+    assert shown["connection.url"] == "jdbc:postgresql://•••@host/db"
+    assert (
+        shown["database.password"] == "${file:/run/secrets:pw}"
+        and shown["key.converter"] == "StringConverter"
+    )
 
 
 # -- the board of home care ------------------------------------------------------------------------------

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from ottla import errors
+from ottla.broker.metrics import Metrics
 from ottla.client import Consumer, Producer
 from ottla.exposition import CUT, GAUGE, LINES_AT_ONCE, Family, Histogram, labels, render
 from ottla.server import http
 from ottla.server.metrics import main_page, partitions_page
 from ottla.server.metrics.catalogue import PAGES
 from ottla.server.metrics.process import figures
+from ottla.server.metrics.request_times import RequestTimes, quantile_ms
 from ottla.server.node import memory_disk
 from ottla.testing import Broker, Cluster
 from tests.integration.nodes import broker as a_broker
@@ -305,3 +307,43 @@ def test_a_broker_that_waits_for_its_cluster_is_live_but_not_ready():
             assert get(address, "/metrics")[0] == 503
         finally:
             process.terminate()
+
+
+# -- times of requests under Kafka's names ---------------------------------------------------------
+
+
+def test_quantiles_lie_where_the_requests_were():
+    histogram = Histogram()
+    for milliseconds in range(1, 101):
+        histogram.add(milliseconds * 1000)
+    assert quantile_ms(0.5, 100, histogram.counts) == pytest.approx(50, rel=0.1)
+    assert 65 <= quantile_ms(0.99, 100, histogram.counts) <= 131
+    assert quantile_ms(0.5, 1000, histogram.counts) == 0.0  # 900 took next to nothing
+    assert quantile_ms(0.99, 0, [0] * 27) != quantile_ms(0.99, 0, [0] * 27)  # not a number: nobody asked
+    histogram.add(10**9)
+    assert quantile_ms(1.0, 101, histogram.counts) == pytest.approx(33_554, rel=0.01)  # as far as it is told
+
+
+def test_quantiles_forget_what_was_minutes_ago_however_many_look():
+    now, metrics = [0.0], Metrics()
+    times = RequestTimes(lambda: now[0])
+
+    def p99():
+        (sample,) = [
+            value
+            for family in times.families(metrics)
+            if family.name == "kafka_network_requestmetrics_totaltimems"
+            for text, value in family.samples
+            if text == '{request="Produce",quantile="0.99"}'
+        ]
+        return sample
+
+    for _ in range(100):
+        metrics.times_of(0).total.add(1_000_000)
+    assert p99() > 500
+    for now[0] in (1.0, 2.0, 61.0, 62.0):
+        p99()
+    for _ in range(100):
+        metrics.times_of(0).total.add(1_000)
+    now[0] = 122.0
+    assert p99() < 5

@@ -40,6 +40,14 @@ STRIMZI = (
     "kafka_server_kafkaserver_linux_disk_write_bytes",
     "process_open_fds",
 )
+REQUEST_TIMES = (
+    *(
+        f'kafka_network_requestmetrics_{part}timems{{request="Produce",quantile="0.99"}}'
+        for part in ("total", "requestqueue", "local", "remote", "responsequeue", "responsesend")
+    ),
+    'kafka_network_requestmetrics_totaltimems_count{request="Fetch"}',
+    'kafka_network_requestmetrics_requests_total{request="Metadata"}',
+)
 KAFKA_EXPORTER = (
     'kafka_consumergroup_lag{consumergroup="readers",topic="orders",partition="0"}',
     'kafka_consumergroup_current_offset{consumergroup="readers",topic="orders",partition="0"}',
@@ -103,7 +111,7 @@ def watched(tmp_path_factory):
 
 def test_every_series_of_strimzis_dashboards_and_of_kafka_exporter_is_there(watched):
     _, prometheus = watched
-    assert [name for name in STRIMZI + KAFKA_EXPORTER if not prometheus.value(name)] == []
+    assert [name for name in STRIMZI + REQUEST_TIMES + KAFKA_EXPORTER if not prometheus.value(name)] == []
 
 
 def test_every_expression_of_the_dashboard_returns_data(watched):

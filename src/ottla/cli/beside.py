@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import os
 import signal
+import socket
 import sys
 import threading
 from contextlib import suppress
@@ -31,11 +32,15 @@ def check(config: Config, arguments: argparse.Namespace) -> None:
 
 async def start(address: str, arguments: argparse.Namespace, metrics: str | None) -> list[Child]:
     children = []
+    registry: int | None = arguments.registry
+    if registry == 0 and arguments.console is not None:
+        registry = _free_port()  # the console must be told it
+    if registry is not None:
+        children.append(await _start(address, registry, "registry", "serve"))
     if arguments.console is not None:
         more = ["--metrics", metrics] if metrics is not None else []
+        more += ["--registry", f"http://127.0.0.1:{registry}"] if registry is not None else []
         children.append(await _start(address, arguments.console, "console", *more))
-    if arguments.registry is not None:
-        children.append(await _start(address, arguments.registry, "registry", "serve"))
     return children
 
 
@@ -44,6 +49,12 @@ async def _start(address: str, port: int, *command: str) -> Child:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "ottla", *command, *where, stdin=asyncio.subprocess.PIPE
     )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 async def stop(children: list[Child]) -> None:

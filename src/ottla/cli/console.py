@@ -3,6 +3,8 @@
 import argparse
 import getpass
 import logging
+import os
+import secrets
 import sys
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.beside import end_with_stdin
 from ottla.cli.options import BOOTSTRAP, UsageError, add_client_options, client_settings
 from ottla.errors import OttlaError
+from ottla.security import passwords
 
 if TYPE_CHECKING:
-    from ottla.console.app import Config, Console
+    from ottla.console.app import Console
+    from ottla.console.doorway import Config
+    from ottla.console.oidc import Provider
 
 DEFAULT_PORT = 8181
 
@@ -31,9 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-changes", action="store_true", help="without it, pages only read")
     parser.add_argument(
         "--login",
-        choices=["token", "basic", "kafka"],
+        choices=["token", "basic", "kafka", "oidc"],
         help="token: the printed address lets one browser in (on loopback the default); basic: names and passwords "
-        "of --users; kafka: as a user of the cluster, whose rules then are the viewer's",
+        "of --users; kafka: as a user of the cluster, whose rules then are the viewer's; oidc: the same with a token "
+        "of an OpenID provider, for clusters with OAUTHBEARER",
+    )
+    parser.add_argument("--oidc-issuer", metavar="URL", help="for --login oidc: the provider")
+    parser.add_argument("--oidc-client-id", metavar="ID", help="what the provider knows this console by")
+    parser.add_argument("--oidc-client-secret", metavar="FILE", help="file with its secret, where it has one")
+    parser.add_argument(
+        "--oidc-scope", default="openid profile", help="what the token shall be for (default: openid profile)"
     )
     parser.add_argument("--users", metavar="FILE", help="for --login basic: NAME:HASH lines")
     parser.add_argument(
@@ -61,22 +73,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="a broker's /metrics: shows how much consumers fetch, which the protocol does not tell",
+        help="/metrics of a broker or mirror: bytes out, throttles, lag of mirrors; the protocol does not tell them",
     )
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        default=os.environ.get("OTTLA_REGISTRY", ""),
+        help="a schema registry: decodes values, and shows its schemas (default: $OTTLA_REGISTRY)",
+    )
+    parser.add_argument(
+        "--connect",
+        metavar="URL",
+        default=os.environ.get("OTTLA_CONNECT", ""),
+        help="a Connect worker: shows its connectors (default: $OTTLA_CONNECT)",
+    )
+    parser.add_argument("--spark", metavar="URL", default="", help="Spark's page, for links from pipelines")
     parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
     add_client_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        from ottla.console import server, sessions
+        from ottla.console import server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ottla"):
             raise
         raise MissingExtra(f"the console needs {error.name}: pip install 'ottla[console]'") from None
     if arguments.hash_password:
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-        print(sessions.hash_password(password))
+        print(passwords.hash_password(password, secrets.token_bytes(16)))
         return 0
     logging.basicConfig(
         level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -100,10 +125,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def configured(arguments: argparse.Namespace) -> "Config":
     """Checked as a whole: what is open to others must have TLS and a login."""
-    from ottla.console import sessions
-    from ottla.console.app import Config
+    from ottla.console.doorway import Config
     from ottla.console.masking import Masks
-    from ottla.console.outflow import check_address
+    from ottla.console.scrapes import check_address
 
     settings: dict[str, Any] = {"bootstrap.servers": BOOTSTRAP, **client_settings(arguments)}
     secured = str(settings.get("security.protocol", "PLAINTEXT")).upper().startswith("SASL")
@@ -120,23 +144,49 @@ def configured(arguments: argparse.Namespace) -> "Config":
         raise UsageError(
             "--login kafka needs a cluster with logins: set security.protocol to SASL_SSL or SASL_PLAINTEXT"
         )
+    if login == "oidc" and not (secured and arguments.oidc_issuer and arguments.oidc_client_id):
+        raise UsageError(
+            "--login oidc needs --oidc-issuer, --oidc-client-id, and a cluster that takes its tokens: set "
+            "security.protocol to SASL_SSL or SASL_PLAINTEXT"
+        )
     if login == "basic" and not arguments.users:
         raise UsageError(
             "--login basic needs --users FILE with NAME:HASH lines; --hash-password makes the hashes"
         )
-    users = sessions.read_users(Path(arguments.users).read_text()) if login == "basic" else {}
+    users = passwords.read_users(Path(arguments.users).read_text()) if login == "basic" else {}
     return Config(
         settings,
         arguments.port,
         _names(arguments),
         arguments.allow_changes,
         login,
+        _provider(arguments) if login == "oidc" else None,
         users,
         Masks.parse(arguments.mask),
         bool(arguments.certificate),
+        arguments.insecure and not loopback,
         _viewer(),
         tuple(check_address(page) for page in arguments.metrics),
+        _checked(arguments.registry),
+        _checked(arguments.connect),
+        _checked(arguments.spark),
     )
+
+
+def _provider(arguments: argparse.Namespace) -> "Provider":
+    from ottla.console.oidc import Provider
+
+    secret = Path(arguments.oidc_client_secret).read_text().strip() if arguments.oidc_client_secret else ""
+    return Provider(_checked(arguments.oidc_issuer), arguments.oidc_client_id, secret, arguments.oidc_scope)
+
+
+def _checked(url: str) -> str:
+    """An address as it was given; what is none is refused at the start, not on the first page."""
+    from ottla.console.schemas import split_login
+
+    if url:
+        split_login(url)
+    return url
 
 
 def is_loopback(host: str) -> bool:
@@ -169,7 +219,7 @@ def _announce(console: "Console", arguments: argparse.Namespace) -> None:
         print(f"console {base}", flush=True)
         return
     config.announce = lambda token: print(f"another browser: {base}?token={token}", flush=True)
-    address = f"{base}?token={console.sessions.issue_token(config.viewer)}"
+    address = f"{base}?token={console.door.sessions.issue_token(config.viewer)}"
     print(f"console {address}", flush=True)
     if arguments.open:
         import webbrowser

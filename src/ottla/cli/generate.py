@@ -21,6 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prometheus.add_argument(
         "--pipelines", action="append", default=[], metavar="HOST:PORT", help="of `ottla pipelines metrics`"
     )
+    prometheus.add_argument("--https", action="store_true", help="for `ottla start --http-certificate`")
+    prometheus.add_argument("--ca", metavar="FILE", help="PEM: who signed the certificates; implies --https")
+    prometheus.add_argument("--user", metavar="NAME", help="for `ottla start --http-users`")
+    prometheus.add_argument("--password-file", metavar="FILE", help="where Prometheus finds the password")
     text = "alerting rules for Prometheus"
     alerts = commands.add_parser("alerts", help=text, description=text)
     alerts.add_argument(
@@ -41,8 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(rules(arguments.hold), end="")
     else:
-        from ottla.cli.monitoring.prometheus import configuration
+        from ottla.cli.monitoring.prometheus import access, configuration
 
+        if bool(arguments.user) != bool(arguments.password_file):
+            raise UsageError("--user and --password-file go together")
         for target in (*arguments.target, *arguments.pipelines):
             if not target.rpartition(":")[2].isdecimal():
                 raise UsageError(f"{target!r} is not HOST:PORT; the port is that of `ottla start --http`")
@@ -53,6 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
                 partitions_interval=arguments.partitions_interval,
                 rules=arguments.alerts,
                 pipelines=arguments.pipelines,
+                access=access(
+                    https=arguments.https,
+                    ca=arguments.ca,
+                    user=arguments.user,
+                    file=arguments.password_file,
+                ),
             ),
             end="",
         )

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ottla.cli import beside
 from ottla.config.listeners import open_doors
@@ -19,6 +20,9 @@ from ottla.ports import Disk
 from ottla.server.control import Control
 from ottla.server.trim import share_heap
 from ottla.wire.kernel import COMPILED
+
+if TYPE_CHECKING:
+    from ottla.server.node import Node
 
 log = logging.getLogger("ottla.server")
 
@@ -48,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_http_address,
         metavar="[HOST:]PORT",
         help="serve /metrics and /health here (host: 127.0.0.1)",
+    )
+    parser.add_argument("--http-certificate", metavar="FILE", help="PEM: serve these pages with TLS")
+    parser.add_argument("--http-key", metavar="FILE", help="PEM: the certificate's key")
+    parser.add_argument(
+        "--http-users", metavar="FILE", help="NAME:HASH lines: /metrics asks for a login (/health does not)"
     )
     parser.add_argument(
         "--environment",
@@ -186,9 +195,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     pages: str | None = None
     if arguments.http is not None:
-        host, port = arguments.http
-        pages = f"{host}:{await node.serve_pages(host, port)}"
-        print(f"http {pages}", file=sys.stderr, flush=True)
+        pages = await _serve_pages(node, arguments)
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -218,6 +225,27 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
     if control is not None:
         await control.stop()
     await node.stop()
+
+
+async def _serve_pages(node: "Node", arguments: argparse.Namespace) -> str | None:
+    """Where they are, for a console beside; None where it could not get in."""
+    host, port = arguments.http
+    tls, users = None, None
+    if arguments.http_certificate or arguments.http_key:
+        import ssl
+
+        if not (arguments.http_certificate and arguments.http_key):
+            raise OttlaError("--http-certificate and --http-key go together")
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(arguments.http_certificate, arguments.http_key)
+    if arguments.http_users:
+        from ottla.security.passwords import read_users
+
+        with open(arguments.http_users) as file:  # noqa: PTH123 - as above
+            users = read_users(file.read())
+    pages = f"{host}:{await node.serve_pages(host, port, tls=tls, users=users)}"
+    print(f"http {pages}", file=sys.stderr, flush=True)
+    return pages if tls is None and users is None else None
 
 
 def tell_service_manager(state: str) -> None:

@@ -57,6 +57,7 @@ class Settings:
     sasl_kerberos_service_name: str | None = None
     sasl_kerberos_principal: str | None = None
     sasl_kerberos_keytab: str | None = None
+    ottla_sasl_oauthbearer_token: str | None = None
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
     socket_connection_setup_timeout_ms: int = 10_000
@@ -121,7 +122,7 @@ class Settings:
         self._one_of("ssl_protocol", "TLSv1.2", "TLSv1.3")
         self.tls_versions()
         if self.security_protocol.startswith("SASL"):
-            self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+            self._one_of("sasl_mechanism", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
         if self.on_retry is not None and not callable(self.on_retry):
             raise SettingError("on_retry must be a function that takes the error")
         self.bootstrap()
@@ -152,6 +153,12 @@ class Settings:
         if "username" in login and "password" in login:
             return login["username"], login["password"]
         raise SettingError(f"{self.security_protocol} needs sasl.username and sasl.password")
+
+    def bearer_token(self) -> str:
+        token = self.ottla_sasl_oauthbearer_token or ""
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise SettingError("sasl.mechanism OAUTHBEARER needs a token in ottla.sasl.oauthbearer.token")
+        return token
 
     def kerberos(self) -> "KerberosLogin":
         """From settings under librdkafka's names, or from Java's login line."""

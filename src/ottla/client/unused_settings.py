@@ -16,7 +16,7 @@ WITHOUT_EFFECT = frozenset(
 )  # fmt: skip
 
 _JAVA = "it names a Java class, which cannot run here"
-_OAUTH = "SASL/OAUTHBEARER is not there; use PLAIN or SCRAM"
+_OAUTH = "this client fetches no tokens; fetch one and give it as ottla.sasl.oauthbearer.token"
 _KERBEROS = "tickets come from the cache or from a keytab, and the Kerberos library renews them"
 
 # Name: what Kafka takes it to be by default (then nothing changes, and it is taken), and why another is refused.

@@ -1,7 +1,9 @@
 """Changes to the cluster that a page may ask for. Each returns what to say and where to go then."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -10,6 +12,7 @@ from ottla.console.context import BadRequest, Context
 from ottla.console.decoding import headers_of
 from ottla.console.views import resets
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.serialization.registry_client import RegistryClient
 
 Fields = Mapping[str, str]
 
@@ -173,6 +176,54 @@ async def set_quota(context: Context, form: Fields) -> Outcome:
     return Outcome(f"{key} of {whose} is {said}.", "/access?part=quotas")
 
 
+async def register_schema(context: Context, form: Fields) -> Outcome:
+    registry = context.console.schemas
+    if registry is None:
+        raise BadRequest("this console has no schema registry; start it with --registry")
+    subject, schema, kind = _needed(form, "subject"), _needed(form, "schema"), form.get("type", "AVRO")
+    if form.get("check"):
+        return Outcome(await asyncio.to_thread(_checked, registry.client, subject, schema, kind))
+    await asyncio.to_thread(registry.client.register, subject, schema, kind)
+    latest = await asyncio.to_thread(registry.client.version, subject)
+    text = f"Version {latest.version} of {subject} has the id {latest.schema_id}."
+    return Outcome(text, f"/schemas/{quote(subject, safe='')}")
+
+
+def _checked(client: RegistryClient, subject: str, schema: str, kind: str) -> str:
+    path = f"/compatibility/subjects/{quote(subject, safe='')}/versions?verbose=true"
+    told = client.ask("POST", path, {"schema": schema, "schemaType": kind})
+    if not told.get("is_compatible"):
+        reasons = "; ".join(map(str, told.get("messages") or ())) or "the registry gives no reason"
+        raise BadRequest(f"the schema is not compatible with {subject}: {reasons}")
+    return f"The schema is compatible with {subject}. It was not registered."
+
+
+async def set_level(context: Context, form: Fields) -> Outcome:
+    registry = context.console.schemas
+    if registry is None:
+        raise BadRequest("this console has no schema registry; start it with --registry")
+    subject, level = form.get("subject", ""), _needed(form, "level")
+    path = f"/config/{quote(subject, safe='')}" if subject else "/config"
+    await asyncio.to_thread(registry.client.ask, "PUT", path, {"compatibility": level})
+    return Outcome(f"The compatibility of {subject or 'all other subjects'} is {level} now.")
+
+
+async def connector(context: Context, form: Fields) -> Outcome:
+    name, action = _needed(form, "connector"), _needed(form, "action")
+    if context.console.connect is None:
+        raise BadRequest("this console has no Connect worker; start it with --connect")
+    await context.console.connect.act(name, action)
+    return Outcome(f"The worker was asked to {action} {name}.")
+
+
+async def restart_task(context: Context, form: Fields) -> Outcome:
+    name, task = _needed(form, "connector"), _number(form, "task")
+    if context.console.connect is None:
+        raise BadRequest("this console has no Connect worker; start it with --connect")
+    await context.console.connect.restart_task(name, task)
+    return Outcome(f"The worker was asked to restart task {task} of {name}.")
+
+
 Action = Callable[[Context, Fields], Awaitable[Outcome]]
 ACTIONS: dict[str, Action] = {
     "create-topic": create_topic,
@@ -191,8 +242,12 @@ ACTIONS: dict[str, Action] = {
     "set-user": set_user,
     "remove-user": remove_user,
     "set-quota": set_quota,
+    "register-schema": register_schema,
+    "set-level": set_level,
+    "connector": connector,
+    "restart-task": restart_task,
 }
-_SECRET = ("csrf", "back", "password", "value", "key", "headers", "settings", "preview")
+_SECRET = ("csrf", "back", "password", "value", "key", "headers", "settings", "preview", "schema")
 
 
 def told_of(action: str, form: Fields) -> str:

@@ -1,48 +1,57 @@
-"""Bytes of a record as people read them: JSON, text, or hexadecimal; internal topics by their own formats."""
+"""Bytes of a record as people read them: JSON, text, or hexadecimal; by a registry's schemas where there is one;
+internal topics by their own formats."""
 
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ottla.console import internal
 from ottla.console.masking import HIDDEN, Masks
 from ottla.console.model import Message, Part
+from ottla.console.schemas import Decoded, Schemas
 
 SHOWN_MAX = 64 * 1024  # bytes of a key or value; a megabyte of text would stall a browser
 HEX_MAX = 4 * 1024
 _NONE = Part("none", "", 0)
 
 
-def message(record: Any, masks: Masks, *, shown_max: int = SHOWN_MAX, with_command: bool = True) -> Message:
-    """A consumer record, masked and decoded."""
+def message(
+    record: Any,
+    masks: Masks,
+    *,
+    shown_max: int = SHOWN_MAX,
+    with_command: bool = True,
+    schemas: Schemas | None = None,
+) -> Message:
+    """A consumer record, decoded and masked. With `schemas` it may wait for the registry: call it in a thread."""
     rules = masks.of(record.topic) if masks else masks
     key, value = internal.parts(record.topic, record.key, record.value) or (None, None)
     if key is None or value is None:
-        key = part(record.key, rules, "key", shown_max)
-        value = part(record.value, rules, "value", shown_max)
+        key = part(record.key, rules, "key", shown_max, _decoded(schemas, record, "key"))
+        value = part(record.value, rules, "value", shown_max, _decoded(schemas, record, "value"))
     headers = [(name, _header(name, data, rules, shown_max)) for name, data in record.headers]
     shown = Message(record.topic, record.partition, record.offset, record.timestamp, key, value, headers)
-    if with_command:
-        shown = Message(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp,
-            key,
-            value,
-            headers,
-            command(shown),
-        )
-    return shown
+    return replace(shown, command=command(shown)) if with_command else shown
 
 
-def part(data: bytes | None, masks: Masks, name: str, shown_max: int = SHOWN_MAX) -> Part:
+def _decoded(schemas: Schemas | None, record: Any, field: str) -> Decoded | None:
+    data = record.key if field == "key" else record.value
+    return None if schemas is None else schemas.decoded(data, record.headers, field)
+
+
+def part(
+    data: bytes | None, masks: Masks, name: str, shown_max: int = SHOWN_MAX, decoded: Decoded | None = None
+) -> Part:
     if data is None:
         return _NONE
     size = len(data)
+    if decoded is not None and decoded.data is not None:
+        data = decoded.data
     data, hidden = masks.masked(name, data) if masks else (data, False)
-    return decode(data or b"", size, hidden, shown_max)
+    shown = decode(data or b"", size, hidden, shown_max)
+    return shown if decoded is None else replace(shown, schema=decoded.schema, trouble=decoded.trouble)
 
 
 def decode(data: bytes, size: int | None = None, masked: bool = False, shown_max: int = SHOWN_MAX) -> Part:
@@ -81,7 +90,9 @@ def dump(data: bytes) -> str:
 def command(message: Message) -> str:
     """The command line that sends this record again; empty if a part of it is no text or not whole."""
     parts = [message.key, message.value, *(each for _, each in message.headers)]
-    if any(each.kind not in ("text", "json", "none") or each.cut or each.masked for each in parts):
+    if any(
+        each.kind not in ("text", "json", "none") or each.cut or each.masked or each.schema for each in parts
+    ):
         return ""
     told = {
         "topic": message.topic,

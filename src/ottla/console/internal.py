@@ -1,4 +1,5 @@
-"""Records of `__consumer_offsets` and `__transaction_state` in words, from the schemas that Apache Kafka publishes.
+"""Records of `__consumer_offsets`, `__transaction_state` and `__share_group_state` in words, from the schemas that
+Apache Kafka publishes.
 
 A schema is a list of (name, type, first version). Types: int8 to int64, string, bytes, uuid, `[type]` and
 nested lists; a `?` in front marks what may be null.
@@ -7,6 +8,7 @@ nested lists; a `?` in front marks what may be null.
 import json
 import struct
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from ottla.console.model import Part
@@ -94,16 +96,45 @@ _TRANSACTION: Schema = [
     ("lastUpdateTimestamp", "int64", 0),
     ("startTimestamp", "int64", 0),
 ]
+_SHARE_KEY: Schema = [("groupId", "string", 0), ("topicId", "uuid", 0), ("partition", "int32", 0)]
+_BATCHES: Schema = [
+    ("firstOffset", "int64", 0),
+    ("lastOffset", "int64", 0),
+    ("deliveryState", "int8", 0),
+    ("deliveryCount", "int16", 0),
+]
+_SHARE_RECORDS: dict[int, tuple[str, Schema]] = {
+    0: (
+        "share snapshot",
+        [
+            ("snapshotEpoch", "int32", 0),
+            ("stateEpoch", "int32", 0),
+            ("leaderEpoch", "int32", 0),
+            ("startOffset", "int64", 0),
+            ("createTimestamp", "int64", 0),
+            ("writeTimestamp", "int64", 0),
+            ("stateBatches", [_BATCHES], 0),
+        ],
+    ),
+    1: (
+        "share update",
+        [
+            ("snapshotEpoch", "int32", 0),
+            ("leaderEpoch", "int32", 0),
+            ("startOffset", "int64", 0),
+            ("stateBatches", [_BATCHES], 0),
+        ],
+    ),
+}
+_DELIVERY = {0: "available", 1: "acquired", 2: "acknowledged", 4: "archived"}
 
 
 def parts(topic: str, key: bytes | None, value: bytes | None) -> tuple[Part, Part] | None:
     """Key and value of an internal record; None for other topics and for kinds that are not known here."""
-    if key is None or topic not in ("__consumer_offsets", "__transaction_state"):
+    if key is None or topic not in _TOPICS:
         return None
     try:
-        kind, key_data, value_data = (_group_record if topic == "__consumer_offsets" else _transaction)(
-            key, value
-        )
+        kind, key_data, value_data = _TOPICS[topic](key, value)
     except (struct.error, ValueError, KeyError, IndexError, OverflowError):
         return None
     shown_value = Part("none", "", 0) if value is None else _part("json", value_data, value)
@@ -132,6 +163,25 @@ def _transaction(key: bytes, value: bytes | None) -> tuple[str, object, object]:
     status = told["transactionStatus"]
     told["transactionStatus"] = _STATES[status] if 0 <= status < len(_STATES) else status
     return "transaction", named, told
+
+
+def _share_record(key: bytes, value: bytes | None) -> tuple[str, object, object]:
+    (number,) = struct.unpack_from(">h", key)
+    kind, schema = _SHARE_RECORDS[number]
+    named = _Reader(key, 2, 0, False).struct(_SHARE_KEY)
+    if value is None:
+        return kind, named, None
+    told = _value(value, schema, 0)
+    for batch in told["stateBatches"]:
+        batch["deliveryState"] = _DELIVERY.get(batch["deliveryState"], batch["deliveryState"])
+    return kind, named, told
+
+
+_TOPICS: dict[str, Callable[[bytes, bytes | None], tuple[str, object, object]]] = {
+    "__consumer_offsets": _group_record,
+    "__transaction_state": _transaction,
+    "__share_group_state": _share_record,
+}
 
 
 def _value(value: bytes, schema: Schema, flexible_from: int) -> dict[str, Any]:

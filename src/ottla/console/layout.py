@@ -12,6 +12,7 @@ SECTIONS = (
     ("topics", "Topics", "/topics", "t"),
     ("groups", "Groups", "/groups", "g"),
     ("transactions", "Transactions", "/transactions", "x"),
+    ("schemas", "Schemas", "/schemas", "s"),
     ("pipelines", "Pipelines", "/pipelines", "p"),
     ("homecare", "Home care", "/homecare", "h"),
     ("brokers", "Brokers", "/brokers", "b"),

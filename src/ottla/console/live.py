@@ -36,42 +36,48 @@ def differences(shown: Shown, page: Page, blocks: Blocks) -> dict[str, Any]:
     At first it is not known what the browser has: it gets every cell, and a digest of the rows of each table.
     """
     is_first = not (shown.cells or shown.blocks)
-    cells: dict[str, str] = {"subtitle": escape(page.subtitle)} if page.subtitle else {}
-    cells |= {f"figure/{each.key}": rendering.figure_content(each) for each in page.figures}
-    whole: dict[str, str] = {}
-    charts: dict[str, str] = {}
-    replaced: dict[str, str] = {}
+    now = Shown(_head(page))
     rows: dict[str, str] = {}
+    replaced: dict[str, str] = {}
     for block in page.blocks:
         if isinstance(block, Form) or (isinstance(block, Messages) and block.tail):
             continue
-        name = f"block/{block.key}"
         if isinstance(block, Chart):
-            charts[f"chart/{block.key}"] = rendering.chart_data(block)
+            now.charts[f"chart/{block.key}"] = rendering.chart_data(block)
             continue
+        name = f"block/{block.key}"
         if (digest := rendering.rows_digest(block)) is not None:
             # The same rows in the same order: cells change in place. Otherwise the table is sent as a whole.
-            whole[name] = rows[name] = digest
-            cells |= _cells(block)
+            now.blocks[name] = rows[name] = digest
+            now.cells |= _cells(block)
         else:
-            whole[name] = blocks.block(block)
-        if shown.blocks.get(name) != whole[name] and not (is_first and name in rows):
+            now.blocks[name] = blocks.block(block)
+        if shown.blocks.get(name) != now.blocks[name] and not (is_first and name in rows):
             replaced[name] = blocks.block(block)
-    changed = {
-        key: text
-        for key, text in cells.items()
-        if shown.cells.get(key) != text and f"block/{key.split('/', 1)[0]}" not in replaced
-    }
-    told = {
-        "cells": changed,
+    now.order = [*now.blocks, *now.charts]
+    told: dict[str, Any] = {
+        "cells": _changed(shown.cells, now.cells, replaced),
         "blocks": replaced,
-        "charts": {key: data for key, data in charts.items() if shown.charts.get(key) != data},
+        "charts": {key: data for key, data in now.charts.items() if shown.charts.get(key) != data},
         "rows": rows if is_first else {},
-        "order": [*whole, *charts] if is_first or shown.order != [*whole, *charts] else [],
+        "order": now.order if is_first or shown.order != now.order else [],
     }
-    shown.order = [*whole, *charts]
-    shown.cells, shown.blocks, shown.charts = cells, whole, charts
+    shown.cells, shown.blocks, shown.charts, shown.order = now.cells, now.blocks, now.charts, now.order
     return {name: value for name, value in told.items() if value}
+
+
+def _head(page: Page) -> dict[str, str]:
+    cells: dict[str, str] = {"subtitle": escape(page.subtitle)} if page.subtitle else {}
+    return cells | {f"figure/{each.key}": rendering.figure_content(each) for each in page.figures}
+
+
+def _changed(before: dict[str, str], after: dict[str, str], replaced: dict[str, str]) -> dict[str, str]:
+    """Cells with another text, but for those of blocks that are sent as a whole."""
+    return {
+        key: text
+        for key, text in after.items()
+        if before.get(key) != text and f"block/{key.split('/', 1)[0]}" not in replaced
+    }
 
 
 def _cells(block: object) -> dict[str, str]:

@@ -135,6 +135,8 @@ class Part:
     data: object = None  # for JSON: the parsed value
     cut: bool = False
     masked: bool = False
+    schema: str = ""  # the registered schema that it was decoded with
+    trouble: str = ""  # why it was not decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,17 @@ class Grid:
     note: str = ""
 
 
-Block = Table | Chart | Notices | Fields | Progress | Form | Messages | Timeline | Grid
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text as it is: a schema, a trace, what has changed between two versions."""
+
+    key: str
+    text: str
+    title: str = ""
+    is_diff: bool = False
+
+
+Block = Table | Chart | Notices | Fields | Progress | Form | Messages | Timeline | Grid | Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.values import ConsumerRecord, TopicPartition
-from ottla.console.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ottla.console.workspace import Workspace
 
 BYTES_MAX = 16 * 1024 * 1024  # of keys and values on one page
 PATIENCE_S = 8.0
@@ -25,7 +27,7 @@ class Slice:
 
 
 async def edges(
-    workspace: Workspace, partitions: list[TopicPartition]
+    workspace: "Workspace", partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     admin = workspace.admin
     begins, ends = await asyncio.gather(
@@ -35,14 +37,14 @@ async def edges(
 
 
 async def at_time(
-    workspace: Workspace, partitions: list[TopicPartition], stamp_ms: int, ends: Positions
+    workspace: "Workspace", partitions: list[TopicPartition], stamp_ms: int, ends: Positions
 ) -> dict[TopicPartition, int]:
     found = await workspace.admin.list_offsets(dict.fromkeys(partitions, stamp_ms))
     return {p: at.offset if at.offset >= 0 else ends[p] for p, at in found.items()}
 
 
 async def forward(
-    workspace: Workspace, starts: Positions, ends: Positions, limit: int, isolation: str
+    workspace: "Workspace", starts: Positions, ends: Positions, limit: int, isolation: str
 ) -> Slice:
     """The first `limit` records from these positions on."""
     records, complete = await _read(workspace, starts, ends, limit, isolation)
@@ -56,7 +58,7 @@ async def forward(
 
 
 async def backward(
-    workspace: Workspace, begins: Positions, stops: Positions, limit: int, isolation: str
+    workspace: "Workspace", begins: Positions, stops: Positions, limit: int, isolation: str
 ) -> Slice:
     """The last `limit` records before these positions, the newest first."""
     starts = {p: max(begins[p], stop - limit) for p, stop in stops.items()}
@@ -72,7 +74,7 @@ async def backward(
 
 
 async def _read(
-    workspace: Workspace, starts: Positions, stops: Positions, limit: int, isolation: str
+    workspace: "Workspace", starts: Positions, stops: Positions, limit: int, isolation: str
 ) -> tuple[list[ConsumerRecord], bool]:
     left = {place: stops[place] for place, start in starts.items() if start < stops[place]}
     if not left:

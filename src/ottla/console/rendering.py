@@ -23,6 +23,7 @@ from ottla.console.model import (
     Part,
     Progress,
     Table,
+    Text,
     Timeline,
 )
 
@@ -265,6 +266,18 @@ def _(block: Fields) -> Markup:
 
 
 @content.register
+def _(block: Text) -> Markup:
+    lines: list[object] = [block.text]
+    if block.is_diff:
+        kinds = {"+": "ins", "-": "del"}
+        lines = [
+            tag(kinds[line[:1]], f"{line}\n") if line[:1] in kinds else f"{line}\n"
+            for line in block.text.splitlines()
+        ]
+    return tag("pre", tag("code", *lines), tabindex="0", class_="text")
+
+
+@content.register
 def _(block: Timeline) -> Markup:
     if not block.moments:
         return tag("p", block.empty, class_="empty")
@@ -361,8 +374,10 @@ def _short(part: Part, limit: int) -> str:
 
 
 def _part(name: str, part: Part) -> Markup:
-    size = "null" if part.kind == "none" else f"{part.kind}, {words.size(part.size)}"
+    size = "null" if part.kind == "none" else f"{part.schema or part.kind}, {words.size(part.size)}"
     notes = [note for note, there in ((", cut", part.cut), (", masked", part.masked)) if there]
+    if part.trouble:
+        notes.append(f", not decoded: {part.trouble}")
     heading = tag("p", name, tag("small", size, *notes), class_="name")
     body = (
         None

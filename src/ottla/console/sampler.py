@@ -5,14 +5,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.client.admin.brokers import ClusterInfo, LogDir
-from ottla.client.admin.groups import Group, ListedGroup
+from ottla.client.admin.groups import Group, ListedGroup, Member
+from ottla.client.admin.shares import ShareProgress
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.console.model import Moment
-from ottla.console.outflow import Outflow
+from ottla.console.scrapes import Scrapes
 from ottla.console.series import History
 from ottla.errors import OttlaError
 
@@ -26,6 +27,8 @@ WATCHED_S = 10.0  # a page that was asked for counts as a watcher for so long
 DESCRIBED_AT_ONCE = 10
 MOMENTS_MAX, TIMELINES_MAX = 200, 500
 LATEST, EARLIEST = -1, -2
+THROTTLED = ("Produce", "Fetch")
+SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,11 @@ class Sampler:
         self, admin: Any, clock: Callable[[], float] = time.time, metrics: Sequence[str] = ()
     ) -> None:
         self._admin, self._clock = admin, clock
-        self.outflow = Outflow(metrics)
+        self.scrapes = Scrapes(metrics)
         self.snapshot = Snapshot()
         self.history = History()
         self.described: dict[str, Group] = {}
+        self.shares: dict[str, Mapping[TopicPartition, ShareProgress]] = {}
         self.timelines: dict[str, deque[Moment]] = {}
         self.ticks = 0
         self.took_s = 0.0
@@ -191,9 +195,17 @@ class Sampler:
             snapshot.begins = await self._offsets(led, EARLIEST)
             await self._measure_folders(now)
         self._note_rates(now, elapsed)
-        if (rate := await self.outflow.rate()) is not None:
-            self.history.add("cluster", "out", now, rate)
+        await self._scrape(now)
         await self._look_at_groups(now)
+
+    async def _scrape(self, now: float) -> None:
+        told = await self.scrapes.look()
+        if told is None:
+            return
+        if told.bytes_out is not None:
+            self.history.add("cluster", "out", now, told.bytes_out)
+        for api in THROTTLED:
+            self.history.add("throttled", api, now, told.throttles.get(api, 0.0))
 
     async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(partitions, which)
@@ -245,40 +257,80 @@ class Sampler:
         readers: dict[str, set[str]] = {}
         topic_lag: dict[str, int] = {}
         for told in await self._admin.survey_groups():
-            lag = 0
-            offsets = told.offsets or {}
-            for where, committed in offsets.items():
-                if where in snapshot.ends:
-                    behind = max(0, snapshot.ends[where] - committed.offset)
-                    lag += behind
-                    readers.setdefault(where.topic, set()).add(told.group.id)
-                    topic_lag[where.topic] = max(topic_lag.get(where.topic, 0), behind)
-            groups[told.group.id] = GroupView(told.group, told.coordinator, offsets, lag)
-            self.history.add("group", told.group.id, now, lag)
-            self._note_state(told.group, snapshot.groups.get(told.group.id), now)
+            name = told.group.id
+            offsets = self._share_starts(name) if _is_share(told.group) else told.offsets or {}
+            lags = self._lags(name, offsets)
+            for where, behind in lags.items():
+                readers.setdefault(where.topic, set()).add(name)
+                topic_lag[where.topic] = max(topic_lag.get(where.topic, 0), behind)
+            groups[name] = GroupView(told.group, told.coordinator, offsets, sum(lags.values()))
+            self.history.add("group", name, now, groups[name].lag)
+            self._note_state(told.group, snapshot.groups.get(name), now)
         snapshot.groups, snapshot.readers, snapshot.topic_lag = groups, readers, topic_lag
         self.history.keep("group", groups)  # type: ignore[arg-type]
         for gone in [name for name in self.described if name not in groups]:
             del self.described[gone]
+            self.shares.pop(gone, None)
         await self._describe_some(now)
+
+    def _lags(
+        self, name: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, int]:
+        """By partition. A share group's own count leaves out records behind its start that are done with."""
+        shares, ends = self.shares.get(name, {}), self.snapshot.ends
+        return {
+            where: shares[where].lag
+            if where in shares and shares[where].lag >= 0
+            else max(0, ends[where] - committed.offset)
+            for where, committed in offsets.items()
+            if where in ends
+        }
+
+    def _share_starts(self, name: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """A share group commits nothing; everything before its start offset is done with."""
+        return {
+            where: OffsetAndMetadata(progress.start_offset)
+            for where, progress in self.shares.get(name, {}).items()
+            if progress.start_offset >= 0
+        }
 
     async def _describe_some(self, now: float) -> None:
         """Those whose pages are open, and a few of the others in turn."""
         self._watched_groups = {g: until for g, until in self._watched_groups.items() if until > now}
-        active = [name for name, group in self.snapshot.groups.items() if group.listed.state != "Empty"]
+        active = [
+            name
+            for name, group in self.snapshot.groups.items()
+            if group.listed.state != "Empty" or _is_share(group.listed)
+        ]
         turn = self._turn % len(active) if active else 0
         self._turn += DESCRIBED_AT_ONCE
         chosen = dict.fromkeys([*self._watched_groups, *(active[turn:] + active[:turn])[:DESCRIBED_AT_ONCE]])
         chosen_ids = [name for name in chosen if name in self.snapshot.groups]
-        told = await asyncio.gather(
-            *(self._admin.describe_group(each) for each in chosen_ids), return_exceptions=True
-        )
+        told = await asyncio.gather(*(self.describe(each) for each in chosen_ids), return_exceptions=True)
         for name, group in zip(chosen_ids, told, strict=True):
             if isinstance(group, Group):
                 self._note_members(name, self.described.get(name), group, now)
                 self.described[name] = group
             elif not isinstance(group, OttlaError):
                 raise group
+
+    async def describe(self, name: str) -> Group:
+        """Members and assignments, of any kind of group; of a share group also how far it has got."""
+        if not _is_share(self.snapshot.groups[name].listed):
+            described: Group = await self._admin.describe_group(name)
+            return described
+        group, progress = await asyncio.gather(
+            self._admin.describe_share_group(name), self._admin.share_progress(name)
+        )
+        self.shares[name] = progress
+        starts = self._share_starts(name)
+        if (view := self.snapshot.groups.get(name)) is not None:
+            lag = sum(self._lags(name, starts).values())
+            self.snapshot.groups[name] = replace(view, offsets=starts, lag=lag)
+        members = tuple(
+            Member(each.member_id, each.client_id, each.host, None, each.partitions) for each in group.members
+        )
+        return Group(name, group.state, SHARE, SHARE, "", members, group.epoch)
 
     def _note_state(self, group: ListedGroup, before: GroupView | None, now: float) -> None:
         if before is not None and before.listed.state != group.state:
@@ -308,6 +360,10 @@ class Sampler:
         self.timelines.setdefault(group, deque(maxlen=MOMENTS_MAX)).append(
             Moment(int(now * 1000), text, tone)
         )
+
+
+def _is_share(group: ListedGroup) -> bool:
+    return group.type.lower() == SHARE
 
 
 def _led(snapshot: Snapshot) -> list[TopicPartition]:

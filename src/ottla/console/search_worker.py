@@ -1,14 +1,13 @@
-"""A search in a process of its own: `python -m ottla.console.search_worker`, the task as JSON on standard input.
+"""A search in a process of its own (`search_process` starts it), the task as JSON on standard input.
 
 Tells its progress, its matches and its end as JSON lines. Records stay in Arrow's columns: only matches become objects.
 """
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -18,12 +17,16 @@ from ottla.client.values import ConsumerRecord
 from ottla.console import decoding
 from ottla.console.export import message_row
 from ottla.console.masking import Masks
+from ottla.console.schemas import Schemas
 from ottla.errors import OttlaError
+from ottla.serialization.framing import KEY_HEADER, VALUE_HEADER
 
 EVERY_S = 0.25
 SHOWN_MAX = 4 * 1024
+REST_MAX_S = 0.5
+T = TypeVar("T")
 # Small answers: the search is bound by matching, and a broker serves others between them.
-READER = {"max.partition.fetch.bytes": 512 * 1024, "fetch.max.bytes": 2 * 1024 * 1024}
+READER = {"max.partition.fetch.bytes": 256 * 1024, "fetch.max.bytes": 256 * 1024}
 Tell = Callable[[dict[str, Any]], None]
 
 
@@ -71,68 +74,112 @@ class Matcher:
         return pc.is_in(pa.array(range(batch.num_rows), hits.type), hits)
 
 
-class MaskedMatcher:
-    """For topics with hidden fields: matches what the viewer may see, or a search would tell what is hidden."""
+class SeenMatcher:
+    """For topics with schemas or hidden fields: matches what the viewer sees. A search of the bytes would miss the
+    values of a schema, and tell what is hidden."""
 
-    def __init__(self, task: dict[str, Any], masks: Masks) -> None:
-        self._plain, self._masks = Matcher(task), masks
+    def __init__(self, task: dict[str, Any], masks: Masks, schemas: Schemas | None) -> None:
+        self._plain, self._masks, self._schemas = Matcher(task), masks, schemas
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
+        if not self._masks and not self._may_have_schemas(batch):
+            return self._plain.rows(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
+        headers = columns["headers"].to_pylist()
         for name in ("key", "value"):
-            seen = [self._masks.masked(name, data)[0] for data in columns[name].to_pylist()]
-            columns[name] = pa.array(seen, pa.binary())
+            columns[name] = pa.array(self._seen(name, columns[name].to_pylist(), headers), pa.binary())
         kept = [
-            [header for header in headers or () if not self._masks.hides_header(header["key"])]
-            for headers in columns["headers"].to_pylist()
+            [header for header in each or () if not self._masks.hides_header(header["key"])]
+            for each in headers
         ]
         columns["headers"] = pa.array(kept, columns["headers"].type)
         return self._plain.rows(pa.RecordBatch.from_pydict(columns))
+
+    def _may_have_schemas(self, batch: pa.RecordBatch) -> bool:
+        """By the first byte or by a header: batches of plain texts stay in their columns."""
+        if self._schemas is None:
+            return False
+        if any(pc.any(pc.starts_with(batch.column(name), b"\0")).as_py() for name in ("key", "value")):
+            return True
+        names = pc.list_flatten(batch.column("headers")).field("key")
+        return bool(pc.any(pc.is_in(names, pa.array([KEY_HEADER, VALUE_HEADER], names.type))).as_py())
+
+    def _seen(self, field: str, values: list[bytes | None], headers: list[Any]) -> list[bytes | None]:
+        seen = []
+        for data, each in zip(values, headers, strict=True):
+            pairs = [(header["key"], header["value"]) for header in each or ()]
+            decoded = self._schemas.decoded(data, pairs, field) if self._schemas is not None else None
+            plain = data if decoded is None or decoded.data is None else decoded.data
+            seen.append(self._masks.masked(field, plain)[0])
+        return seen
+
+
+class Progress:
+    """How far a search has come, told to the console now and then."""
+
+    def __init__(self, ranges: list[Range], tell: Tell, clock: Callable[[], float]) -> None:
+        self._starts = {each.partition: each.start for each in ranges}
+        self._positions = dict(self._starts)
+        self._total = sum(each.end - each.start for each in ranges)
+        self._tell, self._clock, self._told_at = tell, clock, 0.0
+        self.read = self.found = 0
+
+    def on_batch(self, batch: pa.RecordBatch, hits: int) -> None:
+        self.read += batch.num_rows
+        self.found += hits
+        for partition, offset in _last(batch).items():
+            self._positions[partition] = max(self._positions[partition], offset + 1)
+        if self._clock() - self._told_at > EVERY_S:
+            self._told_at = self._clock()
+            self._say(self._done)
+
+    def on_end(self, how: str) -> None:
+        self._say(self._total if how == "all" else self._done, end=how)
+
+    @property
+    def _done(self) -> int:
+        return sum(at - self._starts[partition] for partition, at in self._positions.items())
+
+    def _say(self, done: int, **more: str) -> None:
+        self._tell({"done": done, "total": self._total, "read": self.read, "found": self.found, **more})
 
 
 def search(task: dict[str, Any], tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
     """Reads the ranges to their ends, or until there are enough matches."""
     masks = Masks.parse(task.get("masks", ()))
     rules = masks.of(task["topic"])
-    matcher = MaskedMatcher(task, rules) if rules else Matcher(task)
+    schemas = Schemas.at(task["registry"]) if task.get("registry") else None
+    matcher = SeenMatcher(task, rules, schemas) if rules or schemas else Matcher(task)
     ranges = [Range(task["topic"], p, begin, end) for p, begin, end in task["ranges"]]
-    total = sum(each.end - each.start for each in ranges)
-    positions = {each.partition: each.start for each in ranges}
-    starts = dict(positions)
-    found = read = 0
-    told_at = 0.0
+    progress = Progress(ranges, tell, clock)
     settings = {**task["settings"], **READER, "isolation.level": task.get("isolation", "read_uncommitted")}
     with ColumnarReader(settings) as reader:
-        for batch in reader.read(ranges, headers=True, tolerate_loss=True):
-            read += batch.num_rows
+        for batch in paced(reader.read(ranges, headers=True, tolerate_loss=True)):
             hits = batch.filter(matcher.rows(batch))
-            for row in hits.slice(0, task["limit"] - found).to_pylist():
-                tell({"match": _row(row, masks)})
-            found += hits.num_rows
-            for partition, offset in _last(batch).items():
-                positions[partition] = max(positions[partition], offset + 1)
-            if clock() - told_at > EVERY_S:
-                told_at = clock()
-                tell(
-                    {
-                        "done": sum(positions[p] - starts[p] for p in positions),
-                        "total": total,
-                        "read": read,
-                        "found": found,
-                    }
-                )
-            if found >= task["limit"]:
-                tell(
-                    {
-                        "done": sum(positions[p] - starts[p] for p in positions),
-                        "total": total,
-                        "read": read,
-                        "found": found,
-                        "end": "enough",
-                    }
-                )
+            for row in hits.slice(0, task["limit"] - progress.found).to_pylist():
+                tell({"match": _row(row, masks, schemas)})
+            progress.on_batch(batch, hits.num_rows)
+            if progress.found >= task["limit"]:
+                progress.on_end("enough")
                 return
-    tell({"done": total, "total": total, "read": read, "found": found, "end": "all"})
+    progress.on_end("all")
+
+
+def paced(
+    batches: Iterator[T],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[T]:
+    """Half of the time is others': after each batch a rest for as long as it took to get and to search it.
+
+    A broker that takes long to answer is busy, and so is asked less often."""
+    while True:
+        began = clock()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+        sleep(min(clock() - began, REST_MAX_S))
 
 
 def _last(batch: pa.RecordBatch) -> dict[int, int]:
@@ -141,7 +188,7 @@ def _last(batch: pa.RecordBatch) -> dict[int, int]:
     return {row["p"]: row["o_max"] for row in rows}
 
 
-def _row(row: dict[str, Any], masks: Masks) -> dict[str, Any]:
+def _row(row: dict[str, Any], masks: Masks, schemas: Schemas | None) -> dict[str, Any]:
     """A match, decoded and cut here, so that the console never holds a whole large record."""
     stamp = row["timestamp"]
     record = ConsumerRecord(
@@ -153,7 +200,7 @@ def _row(row: dict[str, Any], masks: Masks) -> dict[str, Any]:
         row["value"],
         [(each["key"], each["value"]) for each in row["headers"] or ()],
     )
-    shown = decoding.message(record, masks, shown_max=SHOWN_MAX, with_command=False)
+    shown = decoding.message(record, masks, shown_max=SHOWN_MAX, with_command=False, schemas=schemas)
     parts = {
         "key": _part(shown.key),
         "value": _part(shown.value),
@@ -164,11 +211,10 @@ def _row(row: dict[str, Any], masks: Masks) -> dict[str, Any]:
 
 
 def _part(part: Any) -> list[Any]:
-    return [part.kind, part.text, part.size, part.cut, part.masked]
+    return [part.kind, part.text, part.size, part.cut, part.masked, part.schema]
 
 
 def main() -> int:
-    os.nice(10)  # the broker may be on this machine
     pa.set_cpu_count(1)
     pa.set_memory_pool(pa.system_memory_pool())  # others keep what they once had
     task = json.loads(sys.stdin.readline())
@@ -182,7 +228,3 @@ def main() -> int:
         tell({"error": " ".join(str(error).split())})
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -73,7 +73,7 @@ class Search:
         process = self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "ottla.console.search_worker",
+            "ottla.console.search_process",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_MAX,
@@ -146,8 +146,9 @@ def _look_at(task: "asyncio.Task[None]") -> None:
 
 def _message(told: dict[str, Any]) -> Message:
     def part(values: list[Any]) -> Part:
-        kind, text, size, cut, masked = values
-        return Part(kind, text, size, json.loads(text) if kind == "json" and not cut else None, cut, masked)
+        kind, text, size, cut, masked, schema = values
+        data = json.loads(text) if kind == "json" and not cut else None
+        return Part(kind, text, size, data, cut, masked, schema)
 
     headers = [(name, part(values)) for name, values in told["headers"]]
     return Message(

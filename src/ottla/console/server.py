@@ -5,7 +5,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.console.app import Config, Console
+from ottla.console.app import Console
+from ottla.console.doorway import Config
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -14,7 +15,6 @@ from ottla.console.model import Notice
 SESSIONS_MAX = 1000
 IDLE_S = 12 * 3600.0
 FAILURES_MAX, FAILURES_S = 10, 60.0
-_SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class Session:
     csrf: str
     used_at: float
     settings: Mapping[str, Any] | None = None
+    ends_at: float = math.inf  # with the token that it was opened with
     notices: list[Notice] = field(default_factory=list)  # shown once, on the next page
 
 
@@ -52,11 +53,15 @@ class Sessions:
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def open(self, viewer: str, settings: Mapping[str, Any] | None = None) -> Session:
+    def open(
+        self, viewer: str, settings: Mapping[str, Any] | None = None, expires_s: float | None = None
+    ) -> Session:
         while len(self._sessions) >= SESSIONS_MAX:
             self._sessions.popitem(last=False)
+        now = self._clock()
+        ends_at = math.inf if expires_s is None else now + expires_s
         session = Session(
-            secrets.token_urlsafe(32), viewer, secrets.token_urlsafe(24), self._clock(), settings
+            secrets.token_urlsafe(32), viewer, secrets.token_urlsafe(24), now, settings, ends_at
         )
         self._sessions[_digest(session.id)] = session
         return session
@@ -65,7 +70,7 @@ class Sessions:
         session = self._sessions.get(_digest(identity)) if identity else None
         if session is None:
             return None
-        if self._clock() - session.used_at > IDLE_S:
+        if self._clock() - session.used_at > IDLE_S or self._clock() >= session.ends_at:
             self.close(session)
             return None
         session.used_at = self._clock()
@@ -113,37 +118,6 @@ def is_ours(host: str | None, names: Iterable[str], port: int) -> bool:
 
 def _has_port(host: str) -> bool:
     return ":" in host and not host.endswith("]") and host.rsplit(":", 1)[1].isdigit()
-
-
-def hash_password(password: str) -> str:
-    """For the users' file: `name:scrypt$SALT$HASH`."""
-    salt = secrets.token_bytes(16)
-    return f"scrypt${salt.hex()}${hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT).hex()}"
-
-
-def is_password(password: str, hashed: str) -> bool:
-    try:
-        kind, salt, expected = hashed.split("$")
-        found = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
-    except ValueError:
-        return False
-    return kind == "scrypt" and hmac.compare_digest(found, bytes.fromhex(expected))
-
-
-def read_users(text: str) -> dict[str, str]:
-    """`name:hash` lines, as `ottla console --hash-password` prints the hashes."""
-    users = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, colon, hashed = line.partition(":")
-        if not colon or not hashed.startswith("scrypt$"):
-            raise ValueError(
-                f"line {number} of the users' file is not NAME:HASH; ottla console --hash-password makes the hash"
-            )
-        users[name.strip()] = hashed.strip()
-    return users
 
 
 def _digest(token: str) -> str:

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.client.values import TopicPartition
 from ottla.console import decoding, rendering
 from ottla.console.masking import Masks
+from ottla.console.schemas import Schemas
 from ottla.console.workspace import Workspace
 from ottla.errors import OttlaError
 
@@ -19,8 +20,16 @@ EVERY_S = 0.25
 class Tail:
     """Reads from the end of the topic. Under a flood it shows the newest records and tells how many it left out."""
 
-    def __init__(self, workspace: Workspace, topic: str, query: Mapping[str, str], masks: Masks) -> None:
-        self._workspace, self._topic, self._query, self._masks = workspace, topic, query, masks
+    def __init__(
+        self,
+        workspace: Workspace,
+        topic: str,
+        query: Mapping[str, str],
+        masks: Masks,
+        schemas: Schemas | None = None,
+    ) -> None:
+        self._workspace, self._topic, self._query = workspace, topic, query
+        self._masks, self._schemas = masks, schemas
         self._task: asyncio.Task[None] | None = None
 
     def start(self, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -56,8 +65,15 @@ class Tail:
                 if not records:
                     continue
                 shown = records[-SHOWN_MAX:]
-                texts = [
-                    rendering.message(decoding.message(record, self._masks)) for record in reversed(shown)
-                ]
-                tell({"html": "".join(texts), "skipped": len(records) - len(shown)})
+                if self._schemas is None:
+                    html = self._html(shown)
+                else:
+                    html = await asyncio.to_thread(self._html, shown)
+                tell({"html": html, "skipped": len(records) - len(shown)})
                 await asyncio.sleep(EVERY_S)
+
+    def _html(self, records: Sequence[Any]) -> str:
+        decoded = (
+            decoding.message(record, self._masks, schemas=self._schemas) for record in reversed(records)
+        )
+        return "".join(map(rendering.message, decoded))

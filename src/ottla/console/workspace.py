@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from ottla import aio
 from ottla.client.admin import Admin
+from ottla.console.ages import Ages
 from ottla.console.board import Board
+from ottla.console.mirrors import MirrorTopics
 from ottla.console.sampler import Sampler
 
 T = TypeVar("T")
@@ -24,6 +26,8 @@ class Workspace:
         self.sampler = Sampler(self._sampling_admin, metrics=metrics)
         self.used_at = time.monotonic()
         self.board = Board()
+        self.ages = Ages()
+        self.mirror_topics = MirrorTopics()
         self._blocking: Admin | None = None
         self._blocking_lock = asyncio.Lock()
 

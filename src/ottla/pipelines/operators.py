@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
 from ottla.pipelines.errors import BadTopology
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the console reads positions of pipelines, and needs no Arrow for it: 30 MB
+    import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     from ottla.pipelines.state.store import KeyedStore
     from ottla.pipelines.topology import TaskId
 
@@ -44,7 +44,7 @@ class Step:
         """Numbers for progress and metrics; those of a stage's tasks are added up."""
         self.shown.update(figures)
 
-    def emit(self, output: str, rows: pa.RecordBatch) -> None:
+    def emit(self, output: str, rows: "pa.RecordBatch") -> None:
         """Rows with the columns value and, as wanted, key, partition, headers, timestamp."""
         if output not in self._outputs:
             raise BadTopology(f"stage {self.task.stage} writes to {output}, which is not among its outputs")
@@ -55,7 +55,7 @@ class Step:
 class Operator:
     """Truth is in the stores alone: an operator may be made again at any time, in any process."""
 
-    def process(self, rows: pa.RecordBatch, step: Step) -> None:
+    def process(self, rows: "pa.RecordBatch", step: Step) -> None:
         """The records of a step: by timestamp if there are several inputs, else in the order of the partition."""
         raise NotImplementedError
 

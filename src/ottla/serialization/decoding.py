@@ -20,11 +20,12 @@ class AnyDeserializer:
             return None
         return self.plain(data, self._registry.schema(id_of(data)))
 
-    def plain(self, data: bytes, registered: RegisteredSchema) -> Any:
+    def plain(self, data: bytes, registered: RegisteredSchema, context: Any = None) -> Any:
+        """`context` has the record's headers and the field, where the schema's GUID may stand in a header."""
         decoder = self._by_type.get(registered.schema_type)
         if decoder is None:
             decoder = self._by_type[registered.schema_type] = _decoder(self._registry, registered.schema_type)
-        value = decoder(data)
+        value = decoder(data, context)
         if registered.schema_type == "PROTOBUF":
             from google.protobuf.json_format import MessageToDict
 

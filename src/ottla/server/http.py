@@ -1,9 +1,12 @@
 """A few pages over HTTP: metrics and health. Long ones are made in steps, other work of the loop in between."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
+
+from ottla.server.logins import Logins
 
 REQUEST_BYTES_MAX = 8192
 READ_TIMEOUT_S = 5
@@ -23,16 +26,21 @@ class NotFound(Exception):
 
 
 class HttpServer:
-    """`page(path, accept)` makes one, or raises NotFound."""
+    """`page(path, accept)` makes one, or raises NotFound.
 
-    def __init__(self, page: Callable[[str, str], Awaitable[Page]]) -> None:
-        self._page = page
+    `logins` guard all but the pages of health: orchestrators that ask for those have no passwords."""
+
+    def __init__(self, page: Callable[[str, str], Awaitable[Page]], logins: Logins | None = None) -> None:
+        self._page, self._logins = page, logins
         self._server: asyncio.Server | None = None
         self._visitors: set[asyncio.StreamWriter] = set()
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX)
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        patience = {"ssl_handshake_timeout": READ_TIMEOUT_S} if tls is not None else {}
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=REQUEST_BYTES_MAX, ssl=tls, **patience
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -64,18 +72,28 @@ class HttpServer:
         headers = {
             name.strip().lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)
         }
+        path = target.partition("?")[0]
+        more = ""
         if method != "GET":
             page = Page("405 Method Not Allowed", "text/plain", iter(["GET only\n"]))
+        elif not await self._may_see(path, headers.get("authorization", "")):
+            page = Page("401 Unauthorized", "text/plain", iter(["a name and a password of --http-users\n"]))
+            more = 'WWW-Authenticate: Basic realm="ottla"\r\n'
         else:
             try:
-                page = await self._page(target.partition("?")[0], headers.get("accept", ""))
+                page = await self._page(path, headers.get("accept", ""))
             except NotFound as error:
                 page = Page("404 Not Found", "text/plain", iter([f"{error}\n"]))
-        await _send(page, writer, chunked=version == "HTTP/1.1")
+        await _send(page, writer, more, chunked=version == "HTTP/1.1")
+
+    async def _may_see(self, path: str, authorization: str) -> bool:
+        if self._logins is None or path.startswith("/health"):
+            return True
+        return await self._logins.allow(authorization)
 
 
-async def _send(page: Page, writer: asyncio.StreamWriter, *, chunked: bool) -> None:
-    how = "Transfer-Encoding: chunked\r\n" if chunked else ""
+async def _send(page: Page, writer: asyncio.StreamWriter, more: str, *, chunked: bool) -> None:
+    how = more + ("Transfer-Encoding: chunked\r\n" if chunked else "")
     writer.write(
         f"HTTP/1.1 {page.status}\r\nContent-Type: {page.kind}\r\n{how}Connection: close\r\n\r\n".encode()
     )

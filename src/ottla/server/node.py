@@ -8,7 +8,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,6 +45,8 @@ from ottla.storage.checkpoints import read_meta
 from ottla.storage.folder import LogFolder
 
 if TYPE_CHECKING:
+    import ssl
+
     from ottla.broker.contracts.checks import Schemas
     from ottla.broker.permits.access import Access
     from ottla.server.gate import Gate
@@ -263,14 +265,22 @@ class Node:
 
         return Gate(settings, self.broker.image, self.broker.tokens)
 
-    async def serve_pages(self, host: str, port: int) -> int:
+    async def serve_pages(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: "ssl.SSLContext | None" = None,
+        users: Mapping[str, str] | None = None,
+    ) -> int:
         """Metrics and health over HTTP, until the broker stops; may be called before `start`. The port."""
         from ottla.server.http import HttpServer
+        from ottla.server.logins import Logins
         from ottla.server.metrics.pages import Pages
 
         if self._pages is None:
-            self._pages = HttpServer(Pages(self))
-            await self._pages.start(host, port)
+            self._pages = HttpServer(Pages(self), None if users is None else Logins(users))
+            await self._pages.start(host, port, tls)
         return self._pages.port
 
     def give_memory_back(self) -> None:

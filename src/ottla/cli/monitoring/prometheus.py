@@ -10,14 +10,15 @@ def configuration(
     partitions_interval: str = "60s",
     rules: str | None = None,
     pipelines: Sequence[str] = (),
+    access: Sequence[str] = (),
 ) -> str:
     """`targets` are HOST:PORT of `ottla start --http`. Series of partitions are many: scraped less often."""
     lines = ["global:", f"  scrape_interval: {interval}", f"  evaluation_interval: {interval}"]
     if rules:
         lines += ["rule_files:", f"  - {_quoted(rules)}"]
     lines.append("scrape_configs:")
-    lines += _job("ottla", "/metrics", targets)
-    lines += _job("ottla-partitions", "/metrics/partitions", targets, partitions_interval)
+    lines += [*_job("ottla", "/metrics", targets), *access]
+    lines += [*_job("ottla-partitions", "/metrics/partitions", targets, partitions_interval), *access]
     if pipelines:
         lines += _job("ottla-pipelines", "/metrics", pipelines)
     return "\n".join(lines) + "\n"
@@ -32,6 +33,22 @@ def _job(name: str, path: str, targets: Sequence[str], interval: str | None = No
         "    static_configs:",
         f"      - targets: [{listed}]",
     ]
+
+
+def access(
+    *, https: bool = False, ca: str | None = None, user: str | None = None, file: str | None = None
+) -> list[str]:
+    """Lines of a job for pages with TLS (`ca` signed the certificate) and a login (the password is in `file`)."""
+    lines = ["    scheme: https"] if https or ca else []
+    if ca:
+        lines += ["    tls_config:", f"      ca_file: {_quoted(ca)}"]
+    if user:
+        lines += [
+            "    basic_auth:",
+            f"      username: {_quoted(user)}",
+            f"      password_file: {_quoted(file or '')}",
+        ]
+    return lines
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,5 @@
-"""TLS settings, and the client's half of SASL: PLAIN, SCRAM (RFC 5802) and GSSAPI, as exchanges of bytes."""
+"""TLS settings, and the client's half of SASL: PLAIN, SCRAM (RFC 5802), OAUTHBEARER (RFC 7628) and
+GSSAPI, as exchanges of bytes."""
 
 import base64
 import hashlib
@@ -52,6 +53,8 @@ def exchange(settings: Settings, host: str) -> Exchange:
         from ottla.client.loop.kerberos import gssapi  # few need it
 
         return gssapi(settings.kerberos(), host)
+    if settings.sasl_mechanism == "OAUTHBEARER":
+        return bearer(settings.bearer_token())
     user, password = settings.credentials()
     match settings.sasl_mechanism:
         case "PLAIN":
@@ -74,6 +77,16 @@ def advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
 
 def plain(user: str, password: str) -> Exchange:
     yield b"\0" + user.encode() + b"\0" + password.encode()
+
+
+def bearer(token: str) -> Exchange:
+    """A broker that refuses the token answers with JSON, and with its error after our next byte."""
+    refusal = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if refusal:
+        yield b"\x01"
+        raise SaslAuthenticationFailed(
+            f"the broker refused the token: {refusal[:200].decode(errors='replace')}"
+        )
 
 
 def scram(

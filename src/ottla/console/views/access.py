@@ -68,34 +68,6 @@ async def _rules(context: Context, text: str) -> tuple[list[Block], Pager | None
         key=lambda a: (a.principal, a.resource_type, a.name, a.operation),
     )
     shown, pager = paged(context, "/access", acls)
-    rows = []
-    for acl in shown:
-        remove = Form(
-            "remove-acl",
-            "Remove",
-            [Input(name, "", "hidden", value) for name, value in _acl_fields(acl).items()],
-            danger=True,
-        )
-        rows.append(
-            Row(
-                str(acl),
-                [
-                    Cell(acl.principal),
-                    Cell(
-                        acl.permission.name,
-                        "may" if acl.permission is Permission.ALLOW else "may not",
-                        tone="good" if acl.permission is Permission.ALLOW else "bad",
-                    ),
-                    Cell(acl.operation.name, acl.operation.name.replace("_", " ").lower()),
-                    Cell(
-                        acl.resource_type.name, acl.resource_type.name.replace("_", " ").lower(), tone="quiet"
-                    ),
-                    Cell(acl.name, f"{acl.name}{'…' if acl.pattern is PatternType.PREFIXED else ''}"),
-                    Cell(acl.host),
-                    Cell(None, "", form=remove) if context.may_change else Cell(None, ""),
-                ],
-            )
-        )
     columns = [
         Column("principal", "Who"),
         Column("permission", "May", "state"),
@@ -105,10 +77,25 @@ async def _rules(context: Context, text: str) -> tuple[list[Block], Pager | None
         Column("host", "From", "code", 2),
         Column("remove", "Remove", "action"),
     ]
-    return [
-        Table("rules", columns, rows, "Rules", "No rule matches." if text else "There are no rules."),
-        *context.forms(_rule_form()),
-    ], pager
+    rows = [_rule(context, acl) for acl in shown]
+    empty = "No rule matches." if text else "There are no rules."
+    return [Table("rules", columns, rows, "Rules", empty), *context.forms(_rule_form())], pager
+
+
+def _rule(context: Context, acl: Acl) -> Row:
+    inputs = [Input(name, "", "hidden", value) for name, value in _acl_fields(acl).items()]
+    remove = Form("remove-acl", "Remove", inputs, danger=True)
+    allows = acl.permission is Permission.ALLOW
+    cells = [
+        Cell(acl.principal),
+        Cell(acl.permission.name, "may" if allows else "may not", tone="good" if allows else "bad"),
+        Cell(acl.operation.name, acl.operation.name.replace("_", " ").lower()),
+        Cell(acl.resource_type.name, acl.resource_type.name.replace("_", " ").lower(), tone="quiet"),
+        Cell(acl.name, f"{acl.name}{'…' if acl.pattern is PatternType.PREFIXED else ''}"),
+        Cell(acl.host),
+        Cell(None, "", form=remove) if context.may_change else Cell(None, ""),
+    ]
+    return Row(str(acl), cells)
 
 
 async def _users(context: Context) -> list[Block]:

@@ -32,58 +32,19 @@ async def homecare(context: Context) -> Page:
     snapshot = await sampler.fresh()
     missing = [topic for topic in board.TOPICS if topic not in snapshot.topics]
     if missing:
-        lacking = ", ".join(missing)
-        text = f"Home care does not run on this cluster: there is no topic {lacking}. `ottla homecare demo` starts it."
-        return Page(
-            "Home care",
-            "homecare",
-            "the demo of devices, nurses and billing",
-            blocks=[Notices("absent", [Notice("quiet", text)])],
-        )
+        return _absent(missing)
     state: board.Board = context.workspace.board
     await state.look(context.workspace)
     jobs = {name: each for name in JOBS if (each := all_of(snapshot).get(f"homecare-{name}")) is not None}
-    now = snapshot.at
-    devices = jobs["technician"].shown("devices") if "technician" in jobs else None
-    offline = jobs["technician"].shown("offline") if "technician" in jobs else None
-    offline = len(state.offline) if offline is None else offline
-    cents = jobs["billing"].shown("cents") if "billing" in jobs else None
-    critical = sum(alert.level == "critical" for alert in state.alerting.values())
     for name, each in jobs.items():
-        note_rate(sampler, each, now)
+        note_rate(sampler, each, snapshot.at)
         if (latency := each.latency_ms(0.5)) is not None:
-            sampler.history.add("latency", name, now, latency)
-    online = None if devices is None else devices - offline
+            sampler.history.add("latency", name, snapshot.at, latency)
     return Page(
         "Home care",
         "homecare",
         subtitle="devices, nurses and billing as they are now",
-        figures=[
-            Figure(
-                "online", "Devices online", online, words.count(online), tone="good-text" if online else ""
-            ),
-            Figure("offline", "Offline", offline, words.count(offline), tone="warn" if offline else ""),
-            Figure(
-                "alerts",
-                "Patients with an alert",
-                len(state.alerting),
-                words.count(len(state.alerting)),
-                tone="bad" if critical else "warn" if state.alerting else "",
-            ),
-            Figure(
-                "billed",
-                "Billed",
-                None if cents is None else cents / 100,
-                "-" if cents is None else f"{cents / 100:,.2f}",
-            ),
-            Figure(
-                "rate",
-                "Messages in",
-                _rate(context, board.HEARTBEAT, board.VITALS, board.BILLING),
-                words.count(_rate(context, board.HEARTBEAT, board.VITALS, board.BILLING)),
-                "/s",
-            ),
-        ],
+        figures=_figures(context, state, jobs),
         blocks=[
             *_charts(context, snapshot, jobs),
             _jobs(context, jobs),
@@ -92,6 +53,32 @@ async def homecare(context: Context) -> Page:
             _recent(state),
         ],
     )
+
+
+def _absent(missing: list[str]) -> Page:
+    lacking = ", ".join(missing)
+    text = f"Home care does not run on this cluster: there is no topic {lacking}. `ottla homecare demo` starts it."
+    notices = Notices("absent", [Notice("quiet", text)])
+    return Page("Home care", "homecare", "the demo of devices, nurses and billing", blocks=[notices])
+
+
+def _figures(context: Context, state: board.Board, jobs: dict[str, Pipeline]) -> list[Figure]:
+    devices = jobs["technician"].shown("devices") if "technician" in jobs else None
+    offline = jobs["technician"].shown("offline") if "technician" in jobs else None
+    offline = len(state.offline) if offline is None else offline
+    online = None if devices is None else devices - offline
+    alerting, rate = len(state.alerting), _rate(context, board.HEARTBEAT, board.VITALS, board.BILLING)
+    critical = any(alert.level == "critical" for alert in state.alerting.values())
+    tone = "bad" if critical else "warn" if alerting else ""
+    cents = jobs["billing"].shown("cents") if "billing" in jobs else None
+    billed = None if cents is None else cents / 100
+    return [
+        Figure("online", "Devices online", online, words.count(online), tone="good-text" if online else ""),
+        Figure("offline", "Offline", offline, words.count(offline), tone="warn" if offline else ""),
+        Figure("alerts", "Patients with an alert", alerting, words.count(alerting), tone=tone),
+        Figure("billed", "Billed", billed, "-" if billed is None else f"{billed:,.2f}"),
+        Figure("rate", "Messages in", rate, words.count(rate), "/s"),
+    ]
 
 
 def _rate(context: Context, *topics: str) -> float:

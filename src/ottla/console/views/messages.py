@@ -1,12 +1,15 @@
 """Records of a topic: browse by offset, time and partition, watch them arrive, send one."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from ottla.client.values import TopicPartition
+from ottla.client.values import ConsumerRecord, TopicPartition
 from ottla.console import decoding, reading, words
 from ottla.console.context import BadRequest, Context
 from ottla.console.model import Block, Form, Input, Message, Messages, Notice, Notices, Page, Pager
+from ottla.console.schemas import Schemas
 from ottla.console.views.search import results
 from ottla.console.views.topics import figures, found, tabs
 
@@ -21,53 +24,78 @@ _ORDERS = (
 
 async def messages(context: Context) -> Page:
     name, snapshot = await found(context)
-    sampler = context.workspace.sampler
-    count = len(snapshot.topics[name].partitions)
+    partitions = sorted(snapshot.topics[name].partitions)
     live = context.query.get("live") == "1"
-    notices: list[Block] = []
-    pager = None
-    shown: list[Message] = []
-    by_key = context.query.get("key", "")
-    if by_key and not live:
-        wanted = {
-            "q": by_key,
-            "part": "key",
-            "mode": "exact",
-            "partition": context.query.get("partition", ""),
-        }
-        notices += await results(
-            replace(context, query=wanted), name, sorted(snapshot.topics[name].partitions)
-        )
-    elif not live:
-        part = await _slice(context, name, sorted(snapshot.topics[name].partitions))
-        shown = [decoding.message(record, context.masks) for record in part.records]
-        pager = _pager(context, name, part, len(shown))
-        if not part.complete:
-            text = "This page stopped at 16 MB or 8 seconds before it had all records; the next page goes on."
-            notices.append(Notices("cut", [Notice("warn", text)]))
-    empty = "Waiting for new records…" if live else "No records here."
-    records = [] if by_key and not live else [Messages("records", shown, empty=empty, tail=live)]
-    query = {key: value for key, value in context.query.items() if key not in ("format", "live")}
+    by_key = bool(context.query.get("key")) and not live
+    blocks, pager = await (
+        _by_key(context, name, partitions) if by_key else _records(context, name, partitions)
+    )
     return Page(
         name,
         "topics",
         subtitle="live" if live else f"messages, {_word(context)}",
-        figures=figures(name, snapshot, sampler),
+        figures=figures(name, snapshot, context.workspace.sampler),
         blocks=[
-            _choice(context, name, count),
-            *notices,
-            *records,
-            *context.forms(_produce_form(name, count)),
+            _choice(context, name, len(partitions)),
+            *_registry_notice(context.console.schemas),
+            *blocks,
+            *context.forms(_produce_form(name, len(partitions))),
         ],
         tabs=tabs(name, "messages"),
         crumbs=[("Topics", "/topics")],
         pager=pager,
-        links=[
-            ("JSONL", words.topic_address(name, "messages", **{**query, "format": "jsonl", "limit": 1000})),
-            ("CSV", words.topic_address(name, "messages", **{**query, "format": "csv", "limit": 1000})),
-        ],
-        live=live or bool(by_key),  # a page that is read stays as it is
+        links=_downloads(context, name),
+        live=live or by_key,  # a page that is read stays as it is
     )
+
+
+async def _by_key(context: Context, name: str, partitions: list[int]) -> tuple[list[Block], None]:
+    """All records of a key: a search of the topic."""
+    wanted = {
+        "q": context.query["key"],
+        "part": "key",
+        "mode": "exact",
+        "partition": context.query.get("partition", ""),
+    }
+    return await results(replace(context, query=wanted), name, partitions), None
+
+
+async def _records(context: Context, name: str, partitions: list[int]) -> tuple[list[Block], Pager | None]:
+    if context.query.get("live") == "1":
+        return [Messages("records", [], empty="Waiting for new records…", tail=True)], None
+    part = await _slice(context, name, partitions)
+    shown = await decoded(context, part.records)
+    blocks: list[Block] = [Messages("records", shown)]
+    if not part.complete:
+        text = "This page stopped at 16 MB or 8 seconds before it had all records; the next page goes on."
+        blocks.insert(0, Notices("cut", [Notice("warn", text)]))
+    return blocks, _pager(context, name, part, len(shown))
+
+
+async def decoded(context: Context, records: Sequence[ConsumerRecord]) -> list[Message]:
+    """In a thread where the registry may have to be waited for."""
+    schemas, masks = context.console.schemas, context.masks
+
+    def decode() -> list[Message]:
+        return [decoding.message(record, masks, schemas=schemas) for record in records]
+
+    return decode() if schemas is None else await asyncio.to_thread(decode)
+
+
+def _registry_notice(schemas: Schemas | None) -> list[Block]:
+    if schemas is None or not schemas.is_away:
+        return []
+    return [
+        Notices("registry", [Notice("warn", f"Values with schemas are shown as bytes: {schemas.trouble}")])
+    ]
+
+
+def _downloads(context: Context, name: str) -> list[tuple[str, str]]:
+    query = {key: value for key, value in context.query.items() if key not in ("format", "live")}
+    return [
+        (kind.upper(), words.topic_address(name, "messages", **{**query, "format": kind, "limit": 1000}))
+        for kind in ("jsonl", "csv")
+    ]
 
 
 async def _slice(context: Context, name: str, partitions: list[int]) -> reading.Slice:

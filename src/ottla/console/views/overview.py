@@ -1,63 +1,103 @@
 """The whole cluster at a glance: how much comes in, who leads, and what is wrong in words."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from ottla.console import words
 from ottla.console.context import Context
-from ottla.console.model import Block, Cell, Chart, Column, Figure, Notice, Notices, Page, Row, Table
-from ottla.console.sampler import Sampler, Snapshot
+from ottla.console.model import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Figure,
+    Notice,
+    Notices,
+    Page,
+    Points,
+    Row,
+    Table,
+)
+from ottla.console.sampler import THROTTLED, Sampler, Snapshot
+from ottla.console.scrapes import Told
 
 LAG_NOTABLE = 100_000
 SHOWN = 6
+_BROKER_COLUMNS = [
+    Column("broker", "Broker"),
+    Column("address", "Address", "code"),
+    Column("rack", "Rack", priority=2),
+    Column("leaders", "Leads", "number"),
+    Column("replicas", "Replicas", "number", 2),
+    Column("size", "Size", "number", 2),
+    Column("state", "State", "state"),
+]
 
 
 async def overview(context: Context) -> Page:
     sampler = context.workspace.sampler
     snapshot = await sampler.fresh()
     seconds = context.number("seconds", 300, 60, 3600)
-    now = snapshot.at
-    records = sampler.history.get("cluster", "records")
-    size = sampler.history.get("cluster", "bytes")
-    under, leaderless = snapshot.under_replicated(), snapshot.leaderless()
-    flows = [("in", size.last(seconds, now))]
-    if sampler.outflow.pages:
-        flows.append(("out", sampler.history.get("cluster", "out").last(seconds, now)))
-    charts: list[Block] = [
-        Chart("records", "Records in", [("records", records.last(seconds, now))], "/s"),
-        Chart(
-            "bytes",
-            "Bytes in (all replicas) and out" if len(flows) > 1 else "Bytes in, all replicas",
-            flows,
-            "B/s",
-        ),
-    ]
     return Page(
         "Overview",
         "overview",
         subtitle=f"cluster {snapshot.info.id or 'unknown'}, controller {snapshot.info.controller}",
-        figures=[
-            Figure(
-                "records", "Records in", round(records.latest(5), 1), words.count(records.latest(5)), "/s"
-            ),
-            Figure("bytes", "Bytes in", round(size.latest(2)), words.size(size.latest(2)), "/s"),
-            Figure(
-                "lag", "Largest lag", _lag(snapshot), words.count(_lag(snapshot)), href="/groups?sort=-lag"
-            ),
-            Figure(
-                "under",
-                "Under-replicated",
-                len(under),
-                tone="warn" if under else "",
-                href="/topics?only=troubled",
-            ),
-            Figure("leaderless", "Without a leader", len(leaderless), tone="bad" if leaderless else ""),
+        figures=_figures(sampler, snapshot),
+        blocks=[
+            _notices(sampler, snapshot),
+            *_charts(sampler, seconds),
+            _brokers(snapshot),
+            _busiest(sampler, snapshot),
         ],
-        blocks=[_notices(snapshot), *charts, _brokers(snapshot), _busiest(sampler, snapshot)],
         tabs=[
             (label, words.address("/", seconds=value if value != 300 else ""), value == seconds)
             for label, value in (("1 minute", 60), ("5 minutes", 300), ("1 hour", 3600))
         ],
     )
+
+
+def _figures(sampler: Sampler, snapshot: Snapshot) -> list[Figure]:
+    records = sampler.history.get("cluster", "records").latest(5)
+    size = sampler.history.get("cluster", "bytes").latest(2)
+    under, leaderless, lag = snapshot.under_replicated(), snapshot.leaderless(), _lag(snapshot)
+    figures = [
+        Figure("records", "Records in", round(records, 1), words.count(records), "/s"),
+        Figure("bytes", "Bytes in", round(size), words.size(size), "/s"),
+        Figure("lag", "Largest lag", lag, words.count(lag), href="/groups?sort=-lag"),
+        Figure(
+            "under",
+            "Under-replicated",
+            len(under),
+            tone="warn" if under else "",
+            href="/topics?only=troubled",
+        ),
+        Figure("leaderless", "Without a leader", len(leaderless), tone="bad" if leaderless else ""),
+    ]
+    if sampler.scrapes.pages:
+        slowed = sampler.scrapes.told.throttles.get("Produce", 0.0)
+        text = words.count(slowed)
+        figures.append(
+            Figure("throttled", "Producers slowed", round(slowed, 1), text, "/s", "warn" if slowed else "")
+        )
+    return figures
+
+
+def _charts(sampler: Sampler, seconds: int) -> list[Block]:
+    def points(kind: str, name: str) -> Points:
+        return sampler.history.get(kind, name).last(seconds, sampler.snapshot.at)
+
+    flows = [("in", points("cluster", "bytes"))]
+    if sampler.scrapes.pages:
+        flows.append(("out", points("cluster", "out")))
+    title = "Bytes in (all replicas) and out" if len(flows) > 1 else "Bytes in, all replicas"
+    charts: list[Block] = [
+        Chart("records", "Records in", [("records", points("cluster", "records"))], "/s"),
+        Chart("bytes", title, flows, "B/s"),
+    ]
+    throttled = [(api, points("throttled", api)) for api in THROTTLED]
+    if any(value for _, line in throttled for _, value in line):
+        charts.append(Chart("throttled", "Answers that told clients to wait (quotas)", throttled, "/s"))
+    return charts
 
 
 def problems(snapshot: Snapshot) -> list[Notice]:
@@ -67,78 +107,62 @@ def problems(snapshot: Snapshot) -> list[Notice]:
         found.append(Notice("bad", f"The cluster does not answer: {snapshot.trouble}"))
     if not snapshot.info.brokers:
         return found
+    return [*found, *_partition_problems(snapshot), *_folder_problems(snapshot), *_group_problems(snapshot)]
+
+
+def _partition_problems(snapshot: Snapshot) -> Iterator[Notice]:
     if snapshot.info.controller not in {broker.id for broker in snapshot.info.brokers}:
-        found.append(
-            Notice("bad", "The cluster has no controller: topics cannot be created, leaders not elected.")
-        )
+        yield Notice("bad", "The cluster has no controller: topics cannot be created, leaders not elected.")
     if leaderless := snapshot.leaderless():
-        found.append(
-            Notice(
-                "bad",
-                f"{words.plural(len(leaderless), 'partition')} without a leader: {_some(leaderless)}.",
-                "/topics?only=troubled",
-            )
-        )
-    away = _away(snapshot)
-    if away:
-        found.append(
-            Notice(
-                "bad",
-                f"{words.plural(len(away), 'broker')} away: {', '.join(map(str, sorted(away)))} should hold replicas.",
-            )
-        )
+        text = f"{words.plural(len(leaderless), 'partition')} without a leader: {_some(leaderless)}."
+        yield Notice("bad", text, "/topics?only=troubled")
+    if away := _away(snapshot):
+        names = ", ".join(map(str, sorted(away)))
+        yield Notice("bad", f"{words.plural(len(away), 'broker')} away: {names} should hold replicas.")
     if under := snapshot.under_replicated():
-        found.append(
-            Notice(
-                "warn",
-                f"{words.plural(len(under), 'partition')} with fewer replicas in sync than wanted: {_some(under)}.",
-                "/topics?only=troubled",
-            )
-        )
+        count = words.plural(len(under), "partition")
+        text = f"{count} with fewer replicas in sync than wanted: {_some(under)}."
+        yield Notice("warn", text, "/topics?only=troubled")
+
+
+def _folder_problems(snapshot: Snapshot) -> Iterator[Notice]:
     for folder in snapshot.log_dirs:
         if folder.error:
-            found.append(
-                Notice(
-                    "bad",
-                    f"Broker {folder.broker}: the folder {folder.path} fails ({folder.error}).",
-                    "/brokers",
-                )
-            )
+            text = f"Broker {folder.broker}: the folder {folder.path} fails ({folder.error})."
+            yield Notice("bad", text, "/brokers")
         elif folder.total_bytes > 0 and folder.usable_bytes < folder.total_bytes * 0.1:
-            found.append(
-                Notice(
-                    "warn",
-                    f"Broker {folder.broker} has {words.size(folder.usable_bytes)} left in {folder.path}.",
-                    "/brokers",
-                )
-            )
-    rebalancing = [
-        name
-        for name, group in snapshot.groups.items()
-        if group.listed.state not in ("Stable", "Empty", "Dead", "")
-    ]
-    if rebalancing:
-        found.append(
-            Notice(
-                "warn",
-                f"{words.plural(len(rebalancing), 'group')} rebalancing: {_some(rebalancing)}.",
-                "/groups",
-            )
-        )
+            text = f"Broker {folder.broker} has {words.size(folder.usable_bytes)} left in {folder.path}."
+            yield Notice("warn", text, "/brokers")
+
+
+def _group_problems(snapshot: Snapshot) -> Iterator[Notice]:
+    states = {name: group.listed.state for name, group in snapshot.groups.items()}
+    moving = [name for name, state in states.items() if state not in ("Stable", "Empty", "Dead", "")]
+    if moving:
+        text = f"{words.plural(len(moving), 'group')} rebalancing: {_some(moving)}."
+        yield Notice("warn", text, "/groups")
     late = [name for name, group in snapshot.groups.items() if group.lag >= LAG_NOTABLE]
     if late:
-        found.append(
-            Notice(
-                "warn",
-                f"{words.plural(len(late), 'group')} more than {LAG_NOTABLE:,} records behind: {_some(late)}.",
-                "/groups?sort=-lag",
-            )
+        text = f"{words.plural(len(late), 'group')} more than {LAG_NOTABLE:,} records behind: {_some(late)}."
+        yield Notice("warn", text, "/groups?sort=-lag")
+
+
+def throttling(told: Told) -> list[Notice]:
+    """Who is slowed down by quotas at the moment: back-pressure that clients feel and seldom tell of."""
+    words_of = {"Produce": "Producers", "Fetch": "Consumers"}
+    return [
+        Notice(
+            "warn",
+            f"{words_of.get(api, api)} are slowed down by quotas: {rate:.1f} answers a second told them to wait, "
+            f"{told.throttle_s.get(api, 0.0):.2f} s in each second.",
+            "/access?part=quotas",
         )
-    return found
+        for api, rate in sorted(told.throttles.items())
+    ]
 
 
-def _notices(snapshot: Snapshot) -> Notices:
-    found = problems(snapshot)
+def _notices(sampler: Sampler, snapshot: Snapshot) -> Notices:
+    found = [*problems(snapshot), *throttling(sampler.scrapes.told)]
     if not found:
         topics = words.plural(len(snapshot.topics), "topic")
         text = f"All partitions of {topics} have their leaders and replicas; all groups are in step."
@@ -169,27 +193,14 @@ def _brokers(snapshot: Snapshot) -> Table:
             Cell("controller" if is_controller else "up", tone="good"),
         ]
         rows.append(Row(str(broker.id), cells))
-    for missing in sorted(_away(snapshot)):
-        cells = [
-            Cell(missing),
-            Cell("", "-"),
-            Cell(""),
-            Cell(0),
-            Cell(replicas[missing]),
-            Cell(None, "-"),
-            Cell("away", tone="bad"),
-        ]
-        rows.append(Row(str(missing), cells))
-    columns = [
-        Column("broker", "Broker"),
-        Column("address", "Address", "code"),
-        Column("rack", "Rack", priority=2),
-        Column("leaders", "Leads", "number"),
-        Column("replicas", "Replicas", "number", 2),
-        Column("size", "Size", "number", 2),
-        Column("state", "State", "state"),
-    ]
-    return Table("brokers", columns, rows, "Brokers", "No broker has answered yet.")
+    rows += [_missing(broker_id, replicas[broker_id]) for broker_id in sorted(_away(snapshot))]
+    return Table("brokers", _BROKER_COLUMNS, rows, "Brokers", "No broker has answered yet.")
+
+
+def _missing(broker_id: int, replicas: int) -> Row:
+    unknown = Cell(None, "-")
+    cells = [Cell(broker_id), unknown, Cell(""), Cell(0), Cell(replicas), unknown, Cell("away", tone="bad")]
+    return Row(str(broker_id), cells)
 
 
 def _busiest(sampler: Sampler, snapshot: Snapshot) -> Table:
@@ -228,7 +239,7 @@ def _away(snapshot: Snapshot) -> set[int]:
     return assigned - {broker.id for broker in snapshot.info.brokers}
 
 
-def _some(names: object) -> str:
-    listed = [str(each) for each in names]  # type: ignore[attr-defined]
+def _some(names: Iterable[object]) -> str:
+    listed = [str(each) for each in names]
     shown = ", ".join(listed[:3])
     return shown if len(listed) <= 3 else f"{shown} and {len(listed) - 3} more"

@@ -7,10 +7,12 @@ from ottla.console import words
 from ottla.console.context import Context, NotFound
 from ottla.console.model import Block, Cell, Chart, Column, Figure, Page, Row, Table
 from ottla.console.sampler import Sampler, Snapshot
+from ottla.console.views.connectors import flow_tabs
 from ottla.pipelines import status
 from ottla.pipelines.positions import Commit
 
 RUNNING_MS = 15_000
+CHART_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +77,7 @@ async def pipelines(context: Context) -> Page:
     snapshot = await sampler.fresh()
     found = all_of(snapshot)
     now_ms = time.time() * 1000
-    rows = []
-    for name, each in sorted(found.items()):
-        runs = now_ms - each.at_ms < RUNNING_MS
-        rate = note_rate(sampler, each, snapshot.at)
-        rows.append(
-            Row(
-                name,
-                [
-                    Cell(name, href=words.address("/pipeline", id=name)),
-                    Cell("committing" if runs else "silent", tone="good" if runs else "quiet"),
-                    Cell(len(each.commits)),
-                    Cell(each.records, words.count(each.records)),
-                    Cell(round(rate, 1), words.count(rate), unit="/s"),
-                    Cell(each.lag, words.count(each.lag)),
-                    Cell(each.state_bytes, words.size(each.state_bytes)),
-                    Cell(each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
-                    Cell(each.at_ms, words.ago(each.at_ms, now_ms) if each.at_ms else "-"),
-                ],
-            )
-        )
+    rows = [_row(each, note_rate(sampler, each, snapshot.at), now_ms) for _, each in sorted(found.items())]
     columns = [
         Column("pipeline", "Pipeline"),
         Column("state", "State", "state"),
@@ -107,27 +90,46 @@ async def pipelines(context: Context) -> Page:
         Column("last", "Last commit", "number", 3),
     ]
     empty = "No pipeline has committed yet. `ottla homecare demo` starts three."
+    lag = sum(each.lag for each in found.values())
+    size = sum(each.state_bytes for each in found.values())
     return Page(
         "Pipelines",
         "pipelines",
         subtitle=words.plural(len(found), "pipeline"),
         figures=[
-            Figure("running", "Committing", sum(now_ms - each.at_ms < RUNNING_MS for each in found.values())),
-            Figure(
-                "lag",
-                "Lag of all",
-                sum(each.lag for each in found.values()),
-                words.count(sum(each.lag for each in found.values())),
-            ),
-            Figure(
-                "state",
-                "State of all",
-                sum(each.state_bytes for each in found.values()),
-                words.size(sum(each.state_bytes for each in found.values())),
-            ),
+            Figure("running", "Committing", sum(_runs(each, now_ms) for each in found.values())),
+            Figure("lag", "Lag of all", lag, words.count(lag)),
+            Figure("state", "State of all", size, words.size(size)),
         ],
         blocks=[Table("pipelines", columns, rows, empty=empty)],
+        tabs=flow_tabs("/pipelines"),
+        links=_spark(context),
     )
+
+
+def _runs(each: Pipeline, now_ms: float) -> bool:
+    return now_ms - each.at_ms < RUNNING_MS
+
+
+def _row(each: Pipeline, rate: float, now_ms: float) -> Row:
+    runs = _runs(each, now_ms)
+    cells = [
+        Cell(each.name, href=words.address("/pipeline", id=each.name)),
+        Cell("committing" if runs else "silent", tone="good" if runs else "quiet"),
+        Cell(len(each.commits)),
+        Cell(each.records, words.count(each.records)),
+        Cell(round(rate, 1), words.count(rate), unit="/s"),
+        Cell(each.lag, words.count(each.lag)),
+        Cell(each.state_bytes, words.size(each.state_bytes)),
+        Cell(each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
+        Cell(each.at_ms, words.ago(each.at_ms, now_ms) if each.at_ms else "-"),
+    ]
+    return Row(each.name, cells)
+
+
+def _spark(context: Context) -> list[tuple[str, str]]:
+    address = context.console.config.spark
+    return [("Spark's page", address)] if address else []
 
 
 async def pipeline(context: Context) -> Page:
@@ -138,48 +140,10 @@ async def pipeline(context: Context) -> Page:
     if each is None:
         raise NotFound(f"There is no pipeline {name}, or it has not committed yet.")
     rate = note_rate(sampler, each, snapshot.at)
-    now_ms = time.time() * 1000
-    rows = [
-        Row(
-            commit.task,
-            [
-                Cell(commit.task),
-                Cell(commit.figures.records, words.count(commit.figures.records)),
-                Cell(_behind(commit, snapshot), words.count(_behind(commit, snapshot))),
-                Cell(commit.figures.written, words.count(commit.figures.written)),
-                Cell(commit.figures.rows, words.count(commit.figures.rows)),
-                Cell(commit.figures.bytes, words.size(commit.figures.bytes)),
-                Cell(commit.figures.took_ms, words.duration(commit.figures.took_ms)),
-                Cell(
-                    commit.figures.at_ms,
-                    words.ago(commit.figures.at_ms, now_ms) if commit.figures.at_ms else "-",
-                ),
-                Cell(commit.figures.host, commit.figures.host or "-", tone="quiet"),
-            ],
-        )
-        for commit in each.commits
-    ]
-    columns = [
-        Column("task", "Task"),
-        Column("records", "Records", "number"),
-        Column("lag", "Lag", "number"),
-        Column("written", "Written", "number", 2),
-        Column("rows", "State rows", "number", 2),
-        Column("bytes", "State", "number", 2),
-        Column("took", "Step took", "number", 3),
-        Column("last", "Last commit", "number", 2),
-        Column("host", "Host", priority=3),
-    ]
-    seconds = 300
+    charts = [("rate", "Records read", "records", "pipeline", "/s"), ("lag", "Lag", "lag", "group", "")]
     blocks: list[Block] = [
-        Chart(
-            "rate",
-            "Records read",
-            [("records", sampler.history.get("pipeline", name).last(seconds, snapshot.at))],
-            "/s",
-        ),
-        Chart("lag", "Lag", [("lag", sampler.history.get("group", name).last(seconds, snapshot.at))]),
-        Table("tasks", columns, rows, "Stream tasks"),
+        Chart(key, title, [(line, sampler.history.get(kind, name).last(CHART_S, snapshot.at))], unit)
+        for key, title, line, kind, unit in charts
     ]
     inputs = sorted({where.topic for commit in each.commits for where in commit.offsets})
     return Page(
@@ -193,9 +157,41 @@ async def pipeline(context: Context) -> Page:
             Figure("p50", "Latency, median", each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
             Figure("p99", "Latency, 99 %", each.latency_ms(0.99), words.duration(each.latency_ms(0.99))),
         ],
-        blocks=blocks,
+        blocks=[*blocks, _tasks(each, snapshot)],
         crumbs=[("Pipelines", "/pipelines")],
+        links=_spark(context),
     )
+
+
+def _tasks(each: Pipeline, snapshot: Snapshot) -> Table:
+    now_ms = time.time() * 1000
+    rows = []
+    for commit in each.commits:
+        told, behind = commit.figures, _behind(commit, snapshot)
+        cells = [
+            Cell(commit.task),
+            Cell(told.records, words.count(told.records)),
+            Cell(behind, words.count(behind)),
+            Cell(told.written, words.count(told.written)),
+            Cell(told.rows, words.count(told.rows)),
+            Cell(told.bytes, words.size(told.bytes)),
+            Cell(told.took_ms, words.duration(told.took_ms)),
+            Cell(told.at_ms, words.ago(told.at_ms, now_ms) if told.at_ms else "-"),
+            Cell(told.host, told.host or "-", tone="quiet"),
+        ]
+        rows.append(Row(commit.task, cells))
+    columns = [
+        Column("task", "Task"),
+        Column("records", "Records", "number"),
+        Column("lag", "Lag", "number"),
+        Column("written", "Written", "number", 2),
+        Column("rows", "State rows", "number", 2),
+        Column("bytes", "State", "number", 2),
+        Column("took", "Step took", "number", 3),
+        Column("last", "Last commit", "number", 2),
+        Column("host", "Host", priority=3),
+    ]
+    return Table("tasks", columns, rows, "Stream tasks")
 
 
 def note_rate(sampler: Sampler, each: Pipeline, now: float) -> float:

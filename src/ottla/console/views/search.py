@@ -78,6 +78,7 @@ async def _task(context: Context, name: str, partitions: list[int]) -> dict[str,
         "limit": searching.MATCHES,
         "masks": [f"{rule.topic}:{'.'.join((rule.part, *rule.path))}" for rule in context.masks.rules],
         "settings": {str(k): v for k, v in context.workspace.settings.items()},
+        "registry": context.console.config.registry,
     }
 
 

@@ -7,7 +7,6 @@ from ottla.client.values import TopicPartition
 from ottla.console import words
 from ottla.console.context import Context, NotFound
 from ottla.console.model import (
-    Block,
     Cell,
     Chart,
     Column,
@@ -83,69 +82,52 @@ async def topics(context: Context) -> Page:
     sampler = context.workspace.sampler
     snapshot = await sampler.fresh()
     text, sort = context.query.get("filter", ""), context.query.get("sort", "topic")
-    matches = matcher(text)
-    names = [name for name in snapshot.topics if matches(name)]
     internal = context.query.get("internal") == "1"
-    if not internal:
-        names = [name for name in names if not snapshot.topics[name].internal]
-    lines = [Line.of(name, snapshot, sampler) for name in sorted(names)]
-    if context.query.get("only") == "troubled":
-        lines = [line for line in lines if line.troubled]
-    lines = ordered(lines, sort, _KEYS)
+    lines = ordered(_lines(context, snapshot), sort, _KEYS)
     shown, pager = paged(context, "/topics", lines)
     rows = [Row(line.name, _cells(line, sampler)) for line in shown]
     empty = "No topic matches." if text else "There are no topics yet."
-    blocks: list[Block] = [
-        Table("topics", _COLUMNS, rows, empty=empty, sort=sort),
-        *context.forms(topic_forms.create_form()),
-    ]
+    query = {"filter": text, "sort": context.query.get("sort", "")}
     return Page(
         "Topics",
         "topics",
         subtitle=f"{words.plural(len(lines), 'topic')}{' that match' if text else ''}",
-        figures=[
-            Figure(
-                "records",
-                "Records in",
-                round(sampler.history.get("cluster", "records").latest(5), 1),
-                words.count(sampler.history.get("cluster", "records").latest(5)),
-                "/s",
-            ),
-            Figure(
-                "partitions",
-                "Partitions",
-                sum(line.partitions for line in lines),
-                words.count(sum(line.partitions for line in lines)),
-            ),
-            Figure(
-                "size",
-                "Size, all replicas",
-                sum(line.size or 0 for line in lines),
-                words.size(sum(line.size or 0 for line in lines)),
-            ),
-            Figure(
-                "troubled",
-                "Not in sync",
-                sum(line.troubled for line in lines),
-                tone="warn" if any(line.troubled for line in lines) else "",
-            ),
+        figures=_totals(lines, sampler),
+        blocks=[
+            Table("topics", _COLUMNS, rows, empty=empty, sort=sort),
+            *context.forms(topic_forms.create_form()),
         ],
-        blocks=blocks,
         tabs=[
-            (
-                "Topics",
-                words.address("/topics", filter=text, sort=context.query.get("sort", "")),
-                not internal,
-            ),
-            (
-                "With internal ones",
-                words.address("/topics", filter=text, sort=context.query.get("sort", ""), internal=1),
-                internal,
-            ),
+            ("Topics", words.address("/topics", query), not internal),
+            ("With internal ones", words.address("/topics", query, internal=1), internal),
         ],
         filter=Filter(text, "Filter topics, or /pattern/", _kept(context, "sort", "internal", "only")),
         pager=pager,
     )
+
+
+def _lines(context: Context, snapshot: Snapshot) -> list[Line]:
+    """The topics that the page's parameters ask for, by name."""
+    matches = matcher(context.query.get("filter", ""))
+    internal = context.query.get("internal") == "1"
+    lines = [
+        Line.of(name, snapshot, context.workspace.sampler)
+        for name in sorted(snapshot.topics)
+        if matches(name) and (internal or not snapshot.topics[name].internal)
+    ]
+    return [line for line in lines if line.troubled] if context.query.get("only") == "troubled" else lines
+
+
+def _totals(lines: list[Line], sampler: Sampler) -> list[Figure]:
+    rate = sampler.history.get("cluster", "records").latest(5)
+    partitions, troubled = sum(line.partitions for line in lines), sum(line.troubled for line in lines)
+    size = sum(line.size or 0 for line in lines)
+    return [
+        Figure("records", "Records in", round(rate, 1), words.count(rate), "/s"),
+        Figure("partitions", "Partitions", partitions, words.count(partitions)),
+        Figure("size", "Size, all replicas", size, words.size(size)),
+        Figure("troubled", "Not in sync", troubled, tone="warn" if troubled else ""),
+    ]
 
 
 def _cells(line: Line, sampler: Sampler) -> list[Cell]:
@@ -237,37 +219,8 @@ def _partitions(name: str, snapshot: Snapshot) -> Table:
         for where, size in folder.sizes.items():
             if where.topic == name:
                 sizes[where.partition] = max(size, sizes.get(where.partition, 0))
-    rows = []
-    for index, partition in sorted(snapshot.topics[name].partitions.items()):
-        where = TopicPartition(name, index)
-        begin, end = snapshot.begins.get(where), snapshot.ends.get(where)
-        in_sync = len(partition.isr) == len(partition.replicas)
-        state = (
-            Cell("no leader", tone="bad")
-            if partition.leader < 0
-            else Cell("in sync", tone="good")
-            if in_sync
-            else Cell(f"{len(partition.isr)} of {len(partition.replicas)} in sync", tone="warn")
-        )
-        rows.append(
-            Row(
-                str(index),
-                [
-                    Cell(index, href=words.topic_address(name, "messages", partition=index)),
-                    Cell(
-                        partition.leader,
-                        href=f"/brokers/{partition.leader}" if partition.leader >= 0 else None,
-                    ),
-                    Cell(list(partition.replicas), ", ".join(map(str, partition.replicas))),
-                    Cell(list(partition.isr), ", ".join(map(str, partition.isr))),
-                    Cell(begin, f"{begin:,}" if begin is not None else "-"),
-                    Cell(end, f"{end:,}" if end is not None else "-"),
-                    Cell(sizes.get(index), words.size(sizes.get(index))),
-                    Cell(partition.leader_epoch),
-                    state,
-                ],
-            )
-        )
+    indexes = sorted(snapshot.topics[name].partitions)
+    rows = [_partition(TopicPartition(name, index), snapshot, sizes.get(index)) for index in indexes]
     columns = [
         Column("partition", "Partition"),
         Column("leader", "Leader", "number"),
@@ -280,6 +233,29 @@ def _partitions(name: str, snapshot: Snapshot) -> Table:
         Column("state", "State", "state"),
     ]
     return Table("partitions", columns, rows, "Partitions")
+
+
+def _partition(where: TopicPartition, snapshot: Snapshot, size: int | None) -> Row:
+    partition = snapshot.topics[where.topic].partitions[where.partition]
+    begin, end, leader = snapshot.begins.get(where), snapshot.ends.get(where), partition.leader
+    if leader < 0:
+        state = Cell("no leader", tone="bad")
+    elif len(partition.isr) == len(partition.replicas):
+        state = Cell("in sync", tone="good")
+    else:
+        state = Cell(f"{len(partition.isr)} of {len(partition.replicas)} in sync", tone="warn")
+    cells = [
+        Cell(where.partition, href=words.topic_address(where.topic, "messages", partition=where.partition)),
+        Cell(leader, href=f"/brokers/{leader}" if leader >= 0 else None),
+        Cell(list(partition.replicas), ", ".join(map(str, partition.replicas))),
+        Cell(list(partition.isr), ", ".join(map(str, partition.isr))),
+        Cell(begin, f"{begin:,}" if begin is not None else "-"),
+        Cell(end, f"{end:,}" if end is not None else "-"),
+        Cell(size, words.size(size)),
+        Cell(partition.leader_epoch),
+        state,
+    ]
+    return Row(str(where.partition), cells)
 
 
 def _placement(name: str, snapshot: Snapshot) -> Grid:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ottla.exposition import COUNTER, GAUGE, HISTOGRAM, UNTYPED, Family, Sample
+from ottla.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, UNTYPED, Family, Sample
 
 MAIN, PARTITIONS = "/metrics", "/metrics/partitions"
 
@@ -32,6 +32,14 @@ _MAIN: dict[str, tuple[str, str]] = {
     "kafka_controller_controllerstats_uncleanleaderelections_total": (COUNTER, "Leaders elected out of sync since this broker started: records may be lost. The same at every broker"),
     "kafka_log_logmanager_offlinelogdirectorycount": (GAUGE, "Log folders that failed"),
     "kafka_network_socketserver_networkprocessoravgidle_percent": (GAUGE, "Share of the last second, 0 to 1, in which the event loop did not compute"),
+    "kafka_network_requestmetrics_totaltimems": (SUMMARY, "Milliseconds from the last byte of a request to its answer on the socket, of the last minutes"),
+    "kafka_network_requestmetrics_requestqueuetimems": (SUMMARY, "The same until the handler began"),
+    "kafka_network_requestmetrics_localtimems": (SUMMARY, "The same from there until the handler first waited"),
+    "kafka_network_requestmetrics_remotetimems": (SUMMARY, "The same while it waited for replicas, data or a group"),
+    "kafka_network_requestmetrics_responsequeuetimems": (SUMMARY, "The same while it was encoded, and answers before it left"),
+    "kafka_network_requestmetrics_responsesendtimems": (SUMMARY, "The same until it was written to the socket"),
+    "kafka_network_requestmetrics_requests_total": (COUNTER, "Requests by API and version"),
+    "kafka_network_requestmetrics_errors_total": (COUNTER, "Requests that were answered with an error as a whole, by API and error"),
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": (GAUGE, "The same: one event loop reads requests and handles them"),
     "kafka_server_socket_server_metrics_connection_count": (UNTYPED, "Connections, by listener"),
     "kafka_server_kafkaserver_linux_disk_read_bytes": (GAUGE, "Bytes that this process had read from disks (Linux)"),

@@ -14,6 +14,7 @@ from ottla.replication.traffic import Traffic
 from ottla.server.metrics.catalogue import family
 from ottla.server.metrics.health import readiness
 from ottla.server.metrics.process import ProcessFigures
+from ottla.server.metrics.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from ottla.server.node import Node
@@ -42,13 +43,16 @@ class Outside(NamedTuple):
     version: str = ""
 
 
-def families(node: "Node", outside: Outside) -> Iterator[Family | None]:
+def families(
+    node: "Node", outside: Outside, request_times: RequestTimes | None = None
+) -> Iterator[Family | None]:
     yield from _traffic(node)
     yield from _replicas(node)
     yield from _controller(node)
     yield from _groups(node)
     yield from _transactions(node)
     yield from _requests(node)
+    yield from (request_times or RequestTimes()).families(node.broker.metrics)
     yield from _process(node, outside.process, outside.version)
     yield from _folders(node, outside.free_bytes)
     yield from _clients(node)

@@ -10,6 +10,7 @@ from ottla.server.http import NotFound, Page
 from ottla.server.metrics import main_page, partitions_page
 from ottla.server.metrics.health import Health, liveness, readiness
 from ottla.server.metrics.process import figures
+from ottla.server.metrics.request_times import RequestTimes
 from ottla.server.metrics.telemetry_page import telemetry_page
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ STARTING = Health(("starting: logs are opened, or the cluster is waited for",))
 class Pages:
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._request_times = RequestTimes()
 
     async def __call__(self, path: str, accept: str) -> Page:
         """Served from the first moment of a start: opening logs, and waiting for a cluster, may take long."""
@@ -30,7 +32,7 @@ class Pages:
         match path:
             case "/metrics":
                 outside = await self._outside()
-                return _metrics(main_page.families(self._node, outside), accept)
+                return _metrics(main_page.families(self._node, outside, self._request_times), accept)
             case "/metrics/partitions":
                 return _metrics(partitions_page.families(self._node), accept)
             case "/telemetry":
