@@ -5,11 +5,11 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from ottla.cli.main import main
-from ottla.console.sessions import hash_password
 from ottla.errors import OttlaError
 from ottla.registry.http import Server
 from ottla.registry.login import Login, basic, of_cluster, of_file
 from ottla.registry.store import TopicStore
+from ottla.security.passwords import hash_password
 from ottla.serialization import RegistryClient, RegistryRefused
 from ottla.testing import Broker
 from ottla.testing.security import as_file, authority
