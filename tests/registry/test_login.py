@@ -46,7 +46,7 @@ def serving(store):
 
 
 def test_names_and_passwords_of_a_file(serving, tmp_path):
-    lines = f"# users\nann:{hash_password('s3cret')}\nbob:{hash_password('b0b')}:read\n"
+    lines = f"# users\nann:{hash_password('s3cret', b'salt')}\nbob:{hash_password('b0b', b'salt')}:read\n"
     address = serving(Login(of_file(lines)))
     for user in (None, ("ann", "wrong"), ("nobody", "s3cret")):
         with pytest.raises(RegistryRefused) as refusal:

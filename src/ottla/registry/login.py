@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
 import threading
@@ -14,12 +13,11 @@ from typing import Any, NamedTuple
 from ottla.client.admin import Admin
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError
+from ottla.security.passwords import NOBODY, is_password
 
 READ, CHANGE = "read", "change"
 _REMEMBERED_S, _REMEMBERED_MAX = 60.0, 1_000
 _CHECKS_AT_ONCE = 4  # of passwords: each takes a tenth of a second, or a login at a broker
-_SCRYPT: dict[str, Any] = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}  # as the console has it
-_NOBODY = "scrypt$" + "00" * 16 + "$" + "00" * 64  # so that names that do not exist take as long
 _EARLIEST = -2
 
 
@@ -94,19 +92,10 @@ def of_file(text: str) -> Check:
         users[name] = hashed, may
 
     def check(credentials: Credentials) -> str | None:
-        hashed, may = users.get(credentials.name, (_NOBODY, ""))
-        return may or None if _is_password(credentials.password, hashed) else None
+        hashed, may = users.get(credentials.name, (NOBODY, ""))
+        return may or None if is_password(credentials.password, hashed) else None
 
     return check
-
-
-def _is_password(password: str, hashed: str) -> bool:
-    try:
-        _, salt, expected = hashed.split("$")
-        derived = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
-        return hmac.compare_digest(derived, bytes.fromhex(expected))
-    except ValueError:
-        return False
 
 
 def of_cluster(client: Mapping[str, Any], topic: str) -> Check:
