@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import signal
 import threading
 from pathlib import Path
@@ -25,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--distributed", action="store_true", help="one of several workers: configs in a topic"
     )
-    parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="bootstrap.servers of the worker")
+    parser.add_argument(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="bootstrap.servers of the worker (else those of its file, else $OTTLA_BOOTSTRAP)",
+    )
     parser.add_argument("--port", type=int, help="of the REST API (8083)")
     parser.add_argument("--runner", choices=("spark", "process"), help="where connectors run (spark)")
     parser.add_argument(
@@ -44,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     given |= pairs(arguments.X)
     if arguments.bootstrap:
         given["bootstrap.servers"] = arguments.bootstrap
+    elif "OTTLA_BOOTSTRAP" in os.environ:
+        given.setdefault("bootstrap.servers", os.environ["OTTLA_BOOTSTRAP"])
     if arguments.port is not None:
         given["listeners"] = f"http://:{arguments.port}"
     if arguments.runner:

@@ -7,7 +7,8 @@ import pytest
 from ottla import Admin, ShareConsumer
 from ottla.client.errors import IllegalState, SettingError
 from ottla.client.share_consumer import Acknowledge
-from ottla.errors import InvalidRequest, ShareSessionNotFound
+from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.errors import GroupIdNotFound, InvalidRequest, ShareSessionNotFound
 from ottla.testing import Broker, Cluster
 
 TOPIC, GROUP = "work", "queue"
@@ -241,3 +242,12 @@ def test_a_commit_whose_session_has_ended_is_an_error_not_a_success(tmp_path):
                 consumer.commit()
             (record,) = take(consumer, 1)  # it was not accepted, so it comes again
             consumer.acknowledge(record)
+
+
+def test_offsets_of_a_share_group_cannot_be_committed(broker):
+    send(broker, 1)
+    with member(broker) as consumer, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        take(consumer, 1)
+        with pytest.raises(GroupIdNotFound):
+            admin.alter_group_offsets(GROUP, {TopicPartition(TOPIC, 0): OffsetAndMetadata(0)})
+        assert [(group.id, group.type.lower()) for group in admin.list_groups()] == [(GROUP, "share")]

@@ -95,6 +95,8 @@ class OffsetRequests:
         transactional: bool,
     ) -> PartitionCheck:
         """Who may commit at all; what is left to check for each partition."""
+        if group_id in self._state.share_groups:
+            raise errors.GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         group = self._state.groups.get(group_id)
         if group is None:
             if generation >= 0:  # from version 9 on, so for all members of the new protocol, it has a name
