@@ -84,7 +84,11 @@ def _run_all(chosen: list[Benchmark], options: argparse.Namespace) -> tuple[Figu
                 measured = _run_one(benchmark, name, scale)
                 failures += measured is None
                 for metric, value in (measured or {}).items():
-                    figures.setdefault(metric, {}).setdefault(name, []).append(value)
+                    # A peer without a round that counts is told, not left out of the line.
+                    by_peer = figures.setdefault(
+                        metric, {peer: [] for peer in peers if peer in benchmark.peers}
+                    )
+                    by_peer.setdefault(name, []).append(value)
     return figures, failures
 
 
@@ -104,7 +108,7 @@ def _run_one(benchmark: Benchmark, name: str, scale: Scale) -> Measured | None:
 
 
 def _row(metric: Metric, measured: dict[str, list[float]]) -> tuple[str, ...]:
-    medians = {name: statistics.median(values) for name, values in measured.items()}
+    medians = {name: statistics.median(values) for name, values in measured.items() if values}
     shown = [_number(medians[name]) if name in medians else "-" for name in ("kafka", "ottla")]
     ratio = f"{medians['ottla'] / medians['kafka']:.2f}" if len(medians) == 2 and medians["kafka"] else "-"
     return (metric.name, metric.unit, *shown, ratio, metric.target)
