@@ -6,17 +6,23 @@ from typing import Any
 from ottla import errors
 from ottla.cli import kafka_group_offsets
 from ottla.cli.asking import groups as asking
-from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, say, settings, table
+from ottla.cli.kafka_group_options import (
+    ACTIONS,
+    add_group_options,
+    add_reset_options,
+    carry_out,
+    check_groups,
+    known_names,
+    or_none,
+    shown,
+)
+from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, say, table
 from ottla.cli.options import UsageError
 from ottla.client import Admin
 from ottla.client.admin.groups import Group, Member
-from ottla.client.values import TopicPartition
 from ottla.coordination.groups.regex import check
-from ottla.errors import OttlaError, ProtocolError
+from ottla.errors import OttlaError
 
-ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-VIEWS = ("members", "offsets", "state")
-WAYS = ("to-earliest", "to-latest", "to-current")
 TYPES = ("Classic", "Consumer")
 STATES = (
     "Assigning", "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Reconciling", "Stable"
@@ -28,28 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--validate-regex", metavar="REGEX", help="whether a pattern is valid RE2; asks nobody"
     )
-    for action in ACTIONS:
-        parser.add_argument(f"--{action}", action="store_true")
-    parser.add_argument("--group", action="append", default=[])
-    parser.add_argument("--all-groups", action="store_true")
-    parser.add_argument("--members", action="store_true")
-    parser.add_argument("--offsets", action="store_true", help="the default of --describe")
-    parser.add_argument("--state", nargs="?", const="", default=None, metavar="STATES")
+    add_group_options(parser)
     parser.add_argument("--type", nargs="?", const="", default=None, metavar="TYPES")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--timeout", type=int, default=30_000, metavar="MS")
     parser.add_argument("--topic", action="append", metavar="TOPIC[:0,1]")
     parser.add_argument("--all-topics", action="store_true")
-    for way in WAYS:
-        parser.add_argument(f"--{way}", action="store_true")
-    parser.add_argument("--to-offset", type=int)
-    parser.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
-    parser.add_argument("--by-duration", metavar="PnDTnHnMnS")
-    parser.add_argument("--shift-by", type=int)
-    parser.add_argument("--from-file", metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--execute", action="store_true")
-    parser.add_argument("--export", action="store_true")
+    add_reset_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,29 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
     need(arguments, "bootstrap-server")
     action = one_of(arguments, ACTIONS)
     _check(arguments, action)
-    with Admin(settings(arguments, default_api_timeout_ms=arguments.timeout)) as admin:
-        try:
-            _RUN[action](admin, arguments)
-        except ProtocolError as error:
-            # Kafka's tool exits with 0 here, so scripts look at the text.
-            is_group = isinstance(error, errors.GroupIdNotFound)
-            told = java_error(error, error.message) if is_group else error.message
-            print(f"\nError: Executing consumer group command failed due to {told}")
-    return 0
+    return carry_out(arguments, action, _RUN, "consumer")
 
 
 def _check(arguments: argparse.Namespace, action: str) -> None:
-    if action in ("describe", "delete", "reset-offsets") and not (arguments.group or arguments.all_groups):
-        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")
+    check_groups(arguments, action, ("describe", "delete", "reset-offsets"))
     if arguments.all_groups:
         refuse(arguments, "all-groups", "group")
-    if action == "describe":
-        if sum(getattr(arguments, view) not in (None, False) for view in VIEWS) > 1:
-            raise UsageError(
-                "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-            )
-        if arguments.state:
-            raise UsageError("Option [describe] does not take a value for [state]")
     if action == "list":
         refuse(arguments, action, "group", "all-groups", "topic")
     if action == "delete":
@@ -102,8 +75,8 @@ def _validate(regex: str) -> int:
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
-    states = _known(arguments.state, STATES, "state", "states")
-    types = _known(arguments.type, TYPES, "types", "types")
+    states = known_names(arguments.state, STATES, "state", "states")
+    types = known_names(arguments.type, TYPES, "types", "types")
     found = [
         group
         for group in admin.list_groups(states=states, types=types)
@@ -119,15 +92,6 @@ def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     rows += [[g.id, *(g.type.capitalize() if c == "TYPE" else g.state for c in columns)] for g in found]
     for name, *cells in rows:
         print(f"{name:<{width}} " + " ".join(f"{cell:<20}" for cell in cells))
-
-
-def _known(text: str | None, names: tuple[str, ...], what: str, all_of: str) -> list[str]:
-    """A list of names, whatever the case they are written in."""
-    by_small = {name.lower(): name for name in names}
-    given = [each.strip() for each in (text or "").split(",") if each.strip()]
-    if any(each.lower() not in by_small for each in given):
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {all_of} are: {', '.join(names)}")
-    return [by_small[each.lower()] for each in given]
 
 
 def _chosen(admin: Admin, arguments: argparse.Namespace) -> list[str]:
@@ -158,7 +122,7 @@ def _show_offsets(admin: Admin, group: Group, verbose: bool) -> None:
     rows: list[list[Any]] = []
     for at in asking.progress_of(admin, group):
         who = (at.owner.id, _host(at.owner.host), at.owner.client_id) if at.owner else (None, None, None)
-        epoch = [None if at.committed is None else _or_none(at.committed.leader_epoch)] if verbose else []
+        epoch = [None if at.committed is None else or_none(at.committed.leader_epoch)] if verbose else []
         rows.append([group.id, *at.partition, *epoch, at.offset, at.end, at.lag, *who])
     head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST"]
     widths = [15, 15, 10, 15, 15, 15, 15, 15, 0]
@@ -188,15 +152,8 @@ def _show_members(group: Group, verbose: bool) -> None:
 
 
 def _epochs(group: Group, member: Member) -> list[Any]:
-    current, target = _shown(member.assignment), _shown(member.target)
-    return [_or_none(member.epoch), current, _or_none(group.assignment_epoch), target]
-
-
-def _shown(partitions: tuple[TopicPartition, ...]) -> str | None:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return ";".join(sorted(f"{name}:{','.join(map(str, parts))}" for name, parts in topics.items())) or None
+    current, target = shown(member.assignment), shown(member.target)
+    return [or_none(member.epoch), current, or_none(group.assignment_epoch), target]
 
 
 def _show_state(admin: Admin, group: Group, verbose: bool) -> None:
@@ -207,13 +164,9 @@ def _show_state(admin: Admin, group: Group, verbose: bool) -> None:
     widths = [15, 25, 20, 20, 0]
     if verbose:
         head[4:4] = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
-        row[4:4] = [_or_none(group.epoch), _or_none(group.assignment_epoch)]
+        row[4:4] = [or_none(group.epoch), or_none(group.assignment_epoch)]
         widths[4:4] = [15, 25]
     table(head, [row], widths)
-
-
-def _or_none(epoch: int) -> int | None:
-    return None if epoch < 0 else epoch
 
 
 def _delete(admin: Admin, arguments: argparse.Namespace) -> None:

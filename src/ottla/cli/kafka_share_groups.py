@@ -6,31 +6,29 @@ from typing import Any
 
 from ottla import errors
 from ottla.cli.asking.topics import partitions_of
-from ottla.cli.kafka_options import add_bootstrap, java_error, one_of, say, settings, table
+from ottla.cli.kafka_group_options import (
+    ACTIONS,
+    add_group_options,
+    carry_out,
+    check_groups,
+    known_names,
+    or_none,
+    shown,
+)
+from ottla.cli.kafka_options import add_bootstrap, java_error, one_of, say, table
 from ottla.cli.options import UsageError, partitions
 from ottla.cli.times import time_ms
 from ottla.client import Admin
 from ottla.client.admin.shares import ShareGroup
 from ottla.client.values import TopicPartition
-from ottla.errors import ProtocolError
 
-ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-VIEWS = ("members", "offsets", "state")
 STATES = ("Empty", "Stable", "Dead")
 LATEST, EARLIEST = -1, -2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bootstrap(parser)
-    for action in ACTIONS:
-        parser.add_argument(f"--{action}", action="store_true")
-    parser.add_argument("--group", action="append", default=[])
-    parser.add_argument("--all-groups", action="store_true")
-    parser.add_argument("--members", action="store_true")
-    parser.add_argument("--offsets", action="store_true", help="the default of --describe")
-    parser.add_argument("--state", nargs="?", const="", default=None, metavar="STATES")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--timeout", type=int, default=30_000, metavar="MS")
+    add_group_options(parser)
     parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]")
     parser.add_argument("--all-topics", action="store_true")
     parser.add_argument("--to-earliest", action="store_true")
@@ -43,22 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     action = one_of(arguments, ACTIONS)
     _check(arguments, action)
-    with Admin(settings(arguments, default_api_timeout_ms=arguments.timeout)) as admin:
-        try:
-            _RUN[action](admin, arguments)
-        except ProtocolError as error:
-            # Kafka's tool exits with 0 here, so scripts look at the text.
-            print(f"\nError: Executing share group command failed due to {java_error(error, error.message)}")
-    return 0
+    return carry_out(arguments, action, _RUN, "share")
 
 
 def _check(arguments: argparse.Namespace, action: str) -> None:
-    if action in ("describe", "delete") and not (arguments.group or arguments.all_groups):
-        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")
-    if action == "describe" and sum(getattr(arguments, view) not in (None, False) for view in VIEWS) > 1:
-        raise UsageError(
-            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-        )
+    check_groups(arguments, action, ("describe", "delete"))
     if action in ("reset-offsets", "delete-offsets") and len(arguments.group) != 1:
         raise UsageError(f"Option [{action}] takes the following options: [group]")
     if action == "delete-offsets" and not arguments.topic:
@@ -79,9 +66,7 @@ def _check_reset(arguments: argparse.Namespace) -> None:
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
-    wanted = [state.strip().capitalize() for state in (arguments.state or "").split(",") if state.strip()]
-    if unknown := [state for state in wanted if state not in STATES]:
-        raise UsageError(f"Invalid state list '{unknown[0]}'. Valid states are: {', '.join(STATES)}")
+    wanted = known_names(arguments.state, STATES, "state", "states")
     groups = sorted(admin.list_groups(states=wanted, types=["share"]), key=lambda group: group.id)
     if arguments.state is None:
         for group in groups:
@@ -115,8 +100,8 @@ def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
 def _show_offsets(admin: Admin, group: ShareGroup, verbose: bool) -> None:
     rows: list[list[Any]] = []
     for where, at in sorted(admin.share_progress(group.group_id).items()):
-        epoch = [_or_none(at.leader_epoch)] if verbose else []
-        rows.append([group.group_id, *where, *epoch, _or_none(at.start_offset), _or_none(at.lag)])
+        epoch = [or_none(at.leader_epoch)] if verbose else []
+        rows.append([group.group_id, *where, *epoch, or_none(at.start_offset), or_none(at.lag)])
     head, widths = ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG"], [15, 15, 10, 13, 0]
     if verbose:
         head.insert(3, "LEADER-EPOCH")
@@ -141,19 +126,12 @@ def _show_members(group: ShareGroup, verbose: bool) -> None:
             member.host,
             member.client_id,
             len(member.partitions),
-            _shown(member.partitions),
+            shown(member.partitions),
         ]
         if verbose:
             row.insert(5, member.epoch)
         rows.append(row)
     table(head, rows, widths)
-
-
-def _shown(assigned: tuple[TopicPartition, ...]) -> str:
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(assigned):
-        topics.setdefault(topic, []).append(number)
-    return ";".join(f"{name}:{','.join(map(str, numbers))}" for name, numbers in topics.items())
 
 
 def _show_state(admin: Admin, group: ShareGroup, verbose: bool) -> None:
@@ -167,10 +145,6 @@ def _show_state(admin: Admin, group: ShareGroup, verbose: bool) -> None:
         row[3:3] = [group.epoch, group.assignment_epoch]
         widths[3:3] = [12, 17]
     table(head, [row], widths)
-
-
-def _or_none(number: int) -> int | None:
-    return None if number < 0 else number
 
 
 def _delete(admin: Admin, arguments: argparse.Namespace) -> None:

@@ -3,72 +3,44 @@
 import argparse
 from collections.abc import Sequence
 
-from ottla import errors
 from ottla.cli import kafka_group_offsets
 from ottla.cli.asking import groups as asking
-from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse, settings
+from ottla.cli.kafka_group_options import (
+    ACTIONS,
+    add_group_options,
+    add_reset_options,
+    carry_out,
+    check_groups,
+    known_names,
+)
+from ottla.cli.kafka_options import add_bootstrap, java_error, need, one_of, refuse
 from ottla.cli.options import UsageError
 from ottla.client import Admin
 from ottla.client.admin.streams_groups import StreamsGroup, StreamsTasks, Tasks
-from ottla.errors import OttlaError, ProtocolError
+from ottla.errors import OttlaError
 
-ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-VIEWS = ("members", "offsets", "state")
 STATES = ("Assigning", "Dead", "Empty", "NotReady", "Reconciling", "Stable")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bootstrap(parser, required=False)
-    for action in ACTIONS:
-        parser.add_argument(f"--{action}", action="store_true")
-    parser.add_argument("--group", action="append", default=[])
-    parser.add_argument("--all-groups", action="store_true")
-    parser.add_argument("--members", action="store_true")
-    parser.add_argument("--offsets", action="store_true", help="the default of --describe")
-    parser.add_argument("--state", nargs="?", const="", default=None, metavar="STATES")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--timeout", type=int, default=30_000, metavar="MS")
+    add_group_options(parser)
     parser.add_argument("--input-topic", action="append", dest="topic", metavar="TOPIC[:0,1]")
     parser.add_argument("--all-input-topics", action="store_true", dest="all_topics")
     parser.add_argument("--delete-internal-topic", action="append", default=[], metavar="TOPIC")
     parser.add_argument("--delete-all-internal-topics", action="store_true", help="of a group that is reset")
-    for way in ("to-earliest", "to-latest", "to-current"):
-        parser.add_argument(f"--{way}", action="store_true")
-    parser.add_argument("--to-offset", type=int)
-    parser.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
-    parser.add_argument("--by-duration", metavar="PnDTnHnMnS")
-    parser.add_argument("--shift-by", type=int)
-    parser.add_argument("--from-file", metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--execute", action="store_true")
-    parser.add_argument("--export", action="store_true")
+    add_reset_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     need(arguments, "bootstrap-server")
     action = one_of(arguments, ACTIONS)
     _check(arguments, action)
-    with Admin(settings(arguments, default_api_timeout_ms=arguments.timeout)) as admin:
-        try:
-            _RUN[action](admin, arguments)
-        except ProtocolError as error:
-            # Kafka's tool exits with 0 here, so scripts look at the text.
-            is_group = isinstance(error, errors.GroupIdNotFound)
-            told = java_error(error, error.message) if is_group else error.message
-            print(f"\nError: Executing streams group command failed due to {told}")
-    return 0
+    return carry_out(arguments, action, _RUN, "streams")
 
 
 def _check(arguments: argparse.Namespace, action: str) -> None:
-    if action in ("describe", "delete", "reset-offsets") and not (arguments.group or arguments.all_groups):
-        raise UsageError(f"Option [{action}] takes one of these options: [all-groups], [group]")
-    if action == "describe":
-        if sum(getattr(arguments, view) not in (None, False) for view in VIEWS) > 1:
-            raise UsageError(
-                "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-            )
-        if arguments.state:
-            raise UsageError("Option [describe] does not take a value for [state]")
+    check_groups(arguments, action, ("describe", "delete", "reset-offsets"))
     if action == "list":
         refuse(arguments, action, "group", "all-groups")
     if action == "reset-offsets":
@@ -78,11 +50,8 @@ def _check(arguments: argparse.Namespace, action: str) -> None:
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
-    by_small = {name.lower(): name for name in STATES}
-    wanted = [each.strip() for each in (arguments.state or "").split(",") if each.strip()]
-    if any(each.lower() not in by_small for each in wanted):
-        raise UsageError(f"Invalid state list '{arguments.state}'. Valid states are: {', '.join(STATES)}")
-    found = admin.list_groups(states=[by_small[each.lower()] for each in wanted], types=["streams"])
+    wanted = known_names(arguments.state, STATES, "state", "states")
+    found = admin.list_groups(states=wanted, types=["streams"])
     if arguments.state is None:
         for group in found:
             print(group.id)
