@@ -7,11 +7,11 @@ import uuid
 import pytest
 
 from ottla import Producer, errors
-from ottla.registry.avro_check import AvroCheck
 from ottla.registry.contracts import Schemas, record_names
 from ottla.registry.records import DELETE_SUBJECT, SCHEMA, Key
 from ottla.registry.state import Content
 from ottla.serialization import AvroSerializer, JsonSchemaSerializer, ProtobufSerializer, RegistryClient
+from ottla.serialization.avro_check import AvroCheck
 from ottla.server.node import memory_disk
 from ottla.testing import Broker, Cluster
 from ottla.wire import batch, compression

@@ -183,3 +183,30 @@ def test_paths_to_messages_survive(path):
     data = b"x" + indexes_to_bytes(path) + b"rest"
     indexes, begin = indexes_of(data, 1)
     assert indexes == path and data[begin:] == b"rest"
+
+
+NODE = '{"type":"record","name":"Node","fields":[{"name":"next","type":["null","Node"]},{"name":"n","type":"int"}]}'
+NOTHINGS = '{"type":"array","items":"null"}'
+
+
+def framed(client, schema, payload):
+    registered = client.register("hostile-value", schema)
+    return b"\0" + registered.schema_id.to_bytes(4, "big") + payload
+
+
+def test_a_value_that_refers_to_itself_is_read_unless_it_is_too_deep_for_the_reader(client):
+    read = AvroDeserializer(client)
+    levels = 50
+    value = read(framed(client, NODE, b"\2" * levels + b"\0" + b"\2" * (levels + 1)))
+    for _ in range(levels):
+        value = value["next"]
+    assert value == {"next": None, "n": 1}
+    with pytest.raises(BadValue, match="too deep"):
+        read(framed(client, NODE, b"\2" * 100_000 + b"\0" + b"\2" * 100_001))
+
+
+def test_a_few_bytes_do_not_become_an_endless_list(client):
+    read = AvroDeserializer(client)
+    assert read(framed(client, NOTHINGS, b"\6\0")) == [None] * 3
+    with pytest.raises(BadValue, match="items"):
+        read(framed(client, NOTHINGS, b"\x80\x94\xeb\xdc\x03\0"))  # half a billion of them

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from ottla.console.avro_bounds import Bounds, bounds_of
 from ottla.errors import OttlaError
 from ottla.serialization.decoding import AnyDeserializer, text
 from ottla.serialization.framing import KEY_HEADER, VALUE_HEADER, guid_of, id_of
@@ -16,7 +15,6 @@ from ottla.serialization.registry_client import RegisteredSchema, RegistryClient
 TIMEOUT_S = 5.0
 AWAY_S = 10.0  # a registry that does not answer is left alone for so long
 UNKNOWN_S, UNKNOWN_MAX = 30.0, 10_000
-BOUNDS_MAX = 1_000
 DECODED_MAX = 1024 * 1024  # bytes of a value; larger ones are shown as they are
 _NAMES = {"AVRO": "Avro", "PROTOBUF": "Protobuf", "JSON": "JSON Schema"}
 _HEADERS = {"key": KEY_HEADER, "value": VALUE_HEADER}
@@ -51,7 +49,6 @@ class Schemas:
         self._clock = clock
         self._away_until = 0.0
         self._unknown: OrderedDict[int | str, float] = OrderedDict()
-        self._known_bounds: dict[str, Bounds] = {}
 
     @classmethod
     def at(cls, url: str) -> "Schemas":
@@ -76,10 +73,6 @@ class Schemas:
         kind = _NAMES.get(registered.schema_type, registered.schema_type)
         name = f"{kind}, schema {identity}"
         try:
-            if registered.schema_type == "AVRO" and (
-                why := self._bounds(registered.schema).why_not(len(data))
-            ):
-                return Decoded(name, None, why)
             return Decoded(name, text(self._decoder.plain(data, registered, _Place(headers, field))))
         except ImportError as error:
             return Decoded(name, None, f"needs {error.name}: pip install 'ottla[registry]'")
@@ -87,13 +80,6 @@ class Schemas:
             Exception
         ) as error:  # libraries have many ways to say that bytes are not what a schema promises
             return Decoded(name, None, " ".join(str(error).split()) or type(error).__name__)
-
-    def _bounds(self, schema: str) -> Bounds:
-        if schema not in self._known_bounds:
-            if len(self._known_bounds) >= BOUNDS_MAX:
-                self._known_bounds.clear()
-            self._known_bounds[schema] = bounds_of(schema)
-        return self._known_bounds[schema]
 
     def _registered(self, identity: int | str) -> RegisteredSchema:
         if isinstance(identity, int):

@@ -177,7 +177,7 @@ def check_of(content: Content, registry: Registry) -> Check:
 
 
 def _avro(content: Content, registry: Registry) -> Check:
-    from ottla.registry.avro_check import AvroCheck
+    from ottla.serialization.avro_check import AvroCheck
 
     references = registry.references(content)
     return AvroCheck(json.loads(content.schema), tuple(map(json.loads, references.values()))).fault

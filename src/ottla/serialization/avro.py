@@ -7,6 +7,8 @@ from typing import Any
 
 import fastavro
 
+from ottla.serialization.avro_bounds import bounds_of
+from ottla.serialization.avro_check import AvroCheck
 from ottla.serialization.base import SchemaDeserializer, SchemaSerializer
 from ottla.serialization.framing import BadValue
 from ottla.serialization.registry_client import RegisteredSchema, RegistryClient
@@ -54,9 +56,15 @@ class AvroDeserializer(SchemaDeserializer):
         super().__init__(registry, **options)
         self._reader = None if reader is None else fastavro.parse_schema(json.loads(text_of(reader)))
         self._parsed: dict[str, Any] = {}
+        self._checks: dict[str, AvroCheck | None] = {}
 
     def _value(self, data: bytes, at: int, registered: RegisteredSchema) -> Any:
         writer = parsed(self._registry, registered, self._parsed)
+        if registered.schema not in self._checks:
+            self._checks[registered.schema] = check_of(self._registry, registered)
+        check = self._checks[registered.schema]
+        if check is not None and (fault := check.fault(data[at:])):
+            raise BadValue(f"the value is not what schema {registered.schema_id} says: {fault}")
         source = io.BytesIO(data)
         source.seek(at)
         try:
@@ -71,24 +79,37 @@ def text_of(schema: Any) -> str:
     return json.dumps(avro_schema(schema) if is_model(schema) else schema)
 
 
+def check_of(registry: RegistryClient, registered: RegisteredSchema) -> AvroCheck | None:
+    """What a value must pass before fastavro reads it, whose schema lets a few bytes cost more than their number: by
+    nesting, which ends the process when it is thousands deep, or by items that take no bytes."""
+    if not bounds_of(registered.schema).costs_more_than_bytes:
+        return None
+    needed: dict[str, str] = {}
+    _collect(registry, registered.references, needed)
+    return AvroCheck(json.loads(registered.schema), tuple(map(json.loads, needed.values())))
+
+
+def _collect(
+    registry: RegistryClient, references: tuple[Mapping[str, Any], ...], needed: dict[str, str]
+) -> None:
+    """The texts of all schemas that are referred to, those that others need first."""
+    for reference in references:
+        if reference["name"] not in needed:
+            schema = registry.version(reference["subject"], reference["version"])
+            _collect(registry, schema.references, needed)
+            needed[reference["name"]] = schema.schema
+
+
 def parsed(registry: RegistryClient, registered: RegisteredSchema, known: dict[str, Any]) -> Any:
     """For fastavro, with everything that the schema refers to."""
     schema = known.get(registered.schema)
     if schema is None:
         named: dict[str, Any] = {}
-        _add_references(registry, registered.references, named, set())
+        needed: dict[str, str] = {}
+        _collect(registry, registered.references, needed)
+        for text in needed.values():
+            fastavro.parse_schema(json.loads(text), named_schemas=named)
         schema = known[registered.schema] = fastavro.parse_schema(
             json.loads(registered.schema), named_schemas=named
         )
     return schema
-
-
-def _add_references(
-    registry: RegistryClient, references: tuple[Mapping[str, Any], ...], named: dict[str, Any], seen: set[str]
-) -> None:
-    for reference in references:
-        if reference["name"] not in seen:
-            seen.add(reference["name"])
-            needed = registry.version(reference["subject"], reference["version"])
-            _add_references(registry, needed.references, named, seen)
-            fastavro.parse_schema(json.loads(needed.schema), named_schemas=named)

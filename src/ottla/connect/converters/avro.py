@@ -12,7 +12,7 @@ from ottla.connect import schema as s
 from ottla.connect.converters.registered import RegisteredConverter
 from ottla.connect.errors import DataError
 from ottla.connect.schema import Field, Schema
-from ottla.serialization.avro import parsed
+from ottla.serialization.avro import check_of, parsed
 from ottla.serialization.registry_client import RegisteredSchema
 
 _PLAIN = {
@@ -55,10 +55,13 @@ class AvroConverter(RegisteredConverter):
             schema,
             fastavro.parse_schema(_without_logical(json.loads(registered.schema))),
             _reader_of(schema),
+            check_of(self._registry, registered),
         )
 
     def _value(self, reader: Any, data: bytes, at: int) -> tuple[Schema | None, Any]:
-        schema, writer, convert = reader
+        schema, writer, convert, check = reader
+        if check is not None and (fault := check.fault(data[at:])):
+            raise DataError(f"the value is not what its schema says: {fault}")
         source = io.BytesIO(data)
         source.seek(at)
         return schema, convert(fastavro.schemaless_reader(source, writer, None))

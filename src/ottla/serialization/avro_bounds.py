@@ -4,14 +4,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-NESTED_MAX = (
-    512  # bytes of a value whose schema refers to itself: each may be a level, and thousands end the process
-)
-
 
 @dataclass(slots=True)
 class Bounds:
-    """`endless`: an array of items that take no bytes, so that a number alone makes it as long as it likes."""
+    """`endless`: an array of items that take no bytes, so that a number alone makes it as long as it likes. `nested`: a
+    type that refers to itself, so that each byte may be a level."""
 
     endless: bool = False
     nested: bool = False
@@ -19,12 +16,9 @@ class Bounds:
         default_factory=dict
     )  # types with names: whether they may take no bytes
 
-    def why_not(self, size: int) -> str:
-        if self.endless:
-            return "its schema has an array of items without bytes, which may be of any length"
-        if self.nested and size > NESTED_MAX:
-            return f"its schema refers to itself, and the value has more than {NESTED_MAX} bytes"
-        return ""
+    @property
+    def costs_more_than_bytes(self) -> bool:
+        return self.endless or self.nested
 
 
 def bounds_of(schema: str) -> Bounds:
