@@ -82,6 +82,8 @@ def instances(draw: typing.Any, cls: type[Message], version: int, theirs: type) 
         if not covers(field.versions, version):
             continue
         name = field.name if field.name in kinds else field.name.removesuffix("_ms")
+        if name not in kinds:
+            continue  # ours alone, and not written unless it is set
         nullable = covers(field.nullable, version) and not covers(field.tagged, version)
         if isinstance(field.kind, type):
             nested = inner(hints[name])
