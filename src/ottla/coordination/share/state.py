@@ -12,7 +12,12 @@ from operator import attrgetter
 
 from ottla import errors
 from ottla.coordination.share.records import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    DELIVERY_LIMIT,
     NO_OFFSET,
+    REJECTED,
     Batch,
     ShareKey,
     ShareRecord,
@@ -138,6 +143,10 @@ class ShareStates:
             raise errors.FencedLeaderEpoch()
         if state_epoch < known.state_epoch:
             raise errors.FencedStateEpoch()
+        if not all(map(_is_possible, batches)):
+            raise errors.InvalidRequest(
+                "a batch of offsets has an end before its beginning, or no such state"
+            )
         record = self._written(key, leader_epoch, start_offset, delivery_complete_count, batches, now_ms)
         return Effects((record,), (reply_to(token, None),))
 
@@ -183,6 +192,16 @@ class ShareStates:
         if held.updates < self._updates_max:
             return update
         return self._snapshot(key, updated(held.whole(), update), now_ms)
+
+
+def _is_possible(batch: Batch) -> bool:
+    return (
+        0 <= batch.first_offset <= batch.last_offset
+        and batch.state in (AVAILABLE, ACKNOWLEDGED, ARCHIVED)
+        and batch.delivery_count >= 0
+        and batch.due_ms >= 0
+        and batch.verdict in (0, REJECTED, DELIVERY_LIMIT)
+    )
 
 
 def updated(known: ShareState, update: ShareUpdate) -> ShareState:

@@ -157,3 +157,19 @@ def test_only_what_no_state_needs_is_pruned_and_resting_states_get_a_snapshot():
         again.apply(record, offset, None)
     assert again.state_of(other) == machine.state_of(other)
     assert again.state_of(KEY).batches == (Batch(10, 13, ACKNOWLEDGED, 1),)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Batch(12, 11, ACKNOWLEDGED, 1),
+        Batch(-1, 11, ACKNOWLEDGED, 1),
+        Batch(12, 12, 1, 1),
+        Batch(12, 12, AVAILABLE, -1),
+        Batch(12, 12, AVAILABLE, 1, -5),
+        Batch(12, 12, AVAILABLE, 1, 0, 9),
+    ],
+)
+def test_a_batch_that_cannot_be_is_not_written(batch):
+    with pytest.raises(errors.InvalidRequest):
+        write(begun(), 10, batch)
