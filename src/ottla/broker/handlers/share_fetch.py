@@ -1,6 +1,6 @@
 """ShareFetch and ShareAcknowledge 1-2: records to members of share groups, and what these make of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -298,19 +298,18 @@ def _fetch_response(
     context: Context,
 ) -> fetch.ShareFetchResponse:
     topics: dict[bytes, fetch.ShareFetchableTopicResponse] = {}
-    leaders: set[int] = set()
-    for (topic_id, index), outcome in outcomes.items():
-        if not (outcome.error or outcome.acquired or outcome.acknowledged or (topic_id, index) in asked):
+    leaders = _Leaders(context)
+    for place, outcome in outcomes.items():
+        if not (outcome.error or outcome.acquired or outcome.acknowledged or place in asked):
             continue
+        topic_id, index = place
+        leader, epoch = leaders.of(place, outcome.error, outcome.acknowledge_error)
         data = fetch.PartitionData(
-            partition_index=index, records=outcome.records, acquired_records=outcome.acquired
+            partition_index=index,
+            records=outcome.records,
+            acquired_records=outcome.acquired,
+            current_leader=fetch.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
         )
-        data.current_leader = fetch.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
-        for error in (outcome.error, outcome.acknowledge_error):
-            if isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):
-                leader, epoch = current_leader(context, topic_id, index)
-                data.current_leader = fetch.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                leaders.add(leader)
         data.error_code, data.error_message = _told(outcome.error)
         data.acknowledge_error_code, data.acknowledge_error_message = _told(outcome.acknowledge_error)
         topic = topics.setdefault(topic_id, fetch.ShareFetchableTopicResponse(topic_id=topic_id))
@@ -320,7 +319,7 @@ def _fetch_response(
         responses=list(topics.values()),
         node_endpoints=[
             fetch.NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints_of(context, leaders - {-1})
+            for node_id, host, port, rack in leaders.endpoints()
         ],
     )
 
@@ -329,14 +328,14 @@ def _acknowledge_response(
     outcomes: dict[Place, _Outcome], settings: ShareSettings, context: Context
 ) -> ack.ShareAcknowledgeResponse:
     topics: dict[bytes, ack.ShareAcknowledgeTopicResponse] = {}
-    leaders: set[int] = set()
-    for (topic_id, index), outcome in outcomes.items():
-        data = ack.PartitionData(partition_index=index)
-        data.current_leader = ack.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
-        if isinstance(outcome.acknowledge_error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch):
-            leader, epoch = current_leader(context, topic_id, index)
-            data.current_leader = ack.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-            leaders.add(leader)
+    leaders = _Leaders(context)
+    for place, outcome in outcomes.items():
+        topic_id, index = place
+        leader, epoch = leaders.of(place, outcome.acknowledge_error)
+        data = ack.PartitionData(
+            partition_index=index,
+            current_leader=ack.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
+        )
         data.error_code, data.error_message = _told(outcome.acknowledge_error)
         topic = topics.setdefault(topic_id, ack.ShareAcknowledgeTopicResponse(topic_id=topic_id))
         topic.partitions.append(data)
@@ -345,9 +344,30 @@ def _acknowledge_response(
         responses=list(topics.values()),
         node_endpoints=[
             ack.NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in endpoints_of(context, leaders - {-1})
+            for node_id, host, port, rack in leaders.endpoints()
         ],
     )
+
+
+class _Leaders:
+    """Who leads the partitions that were asked of the wrong broker: an answer tells, with their addresses."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._named: set[int] = set()
+
+    def of(self, place: Place, *told: errors.ProtocolError | None) -> tuple[int, int]:
+        """The leader and its epoch; -1 where the member has asked the right broker."""
+        if not any(
+            isinstance(error, errors.NotLeaderOrFollower | errors.FencedLeaderEpoch) for error in told
+        ):
+            return -1, -1
+        leader, epoch = current_leader(self._context, *place)
+        self._named.add(leader)
+        return leader, epoch
+
+    def endpoints(self) -> Iterable[tuple[int, str, int, str | None]]:
+        return endpoints_of(self._context, self._named - {-1})
 
 
 def _told(error: errors.ProtocolError | None) -> tuple[int, str | None]:
