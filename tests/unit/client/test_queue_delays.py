@@ -168,6 +168,20 @@ def test_a_rejected_record_and_one_delivered_too_often_become_dead_letters(broke
     )
 
 
+def test_large_records_are_copied_whole_however_many_they_are(broker):
+    dead_letters(broker)
+    values = [bytes([number]) * 200_000 for number in range(5)] + [b"small"] * 150
+    for value in values:
+        broker.send(TOPIC, value)
+    with member(broker) as consumer:
+        taken = 0
+        while taken < len(values):
+            records = take(consumer)
+            decide(consumer, records, Acknowledge.REJECT)
+            taken += len(records)
+        assert sorted(letter.value for letter in letters(broker, len(values))) == sorted(values)
+
+
 def test_without_a_copy_a_letter_only_says_where_the_record_is(broker):
     dead_letters(broker, copy="false")
     broker.send(TOPIC, "bad")

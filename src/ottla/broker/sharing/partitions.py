@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ottla import errors
-from ottla.broker.sharing.dead_letters import DeadLetters, Letter
+from ottla.broker.sharing.burials import Burials
+from ottla.broker.sharing.dead_letters import DeadLetters
 from ottla.broker.sharing.delays import dues_in
 from ottla.broker.sharing.persister import Persister
 from ottla.broker.sharing.settings import ShareSettings, share_settings
@@ -19,14 +19,10 @@ from ottla.ports import Buffer, Clock, TimerHandle
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
 from ottla.wire import batch as batches
-from ottla.wire import records
 from ottla.wire.batch import BatchHeader
-from ottla.wire.records import Record
 
 logger = logging.getLogger("ottla.share")
 AT_EARLIEST, AT_LATEST = "earliest", "latest"
-LETTERS_AT_ONCE = 100
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1000, 30_000  # before dead letters are tried again
 LONGEST_SLEEP_MS = 60_000
 
 
@@ -47,10 +43,10 @@ class SharePartition:
         self.key, self.partition, self.window = key, partition, window
         self.leader_epoch = partition.state.leader_epoch
         self._state_epoch = state_epoch
-        self._persister, self._letters, self._clock, self._settings = persister, letters, clock, settings
+        self._persister, self._clock, self._settings = persister, clock, settings
+        self._burials = Burials(key, partition, window, letters, clock, settings, self.carry_out)
         self._timer: TimerHandle | None = None
         self._watchers: list[Callable[[], None]] = []
-        self._is_burying = False
         self.is_closed = False
 
     # -- delivery ----------------------------------------------------------------------------------
@@ -117,7 +113,7 @@ class SharePartition:
     def begin(self) -> None:
         """Goes on with what the last leader left: delays, and letters that were not written."""
         self._arm()
-        self._bury()
+        self._burials.go_on()
 
     def watch(self, wake: Callable[[], None]) -> "_Watch":
         """`wake` is called when records come back."""
@@ -156,11 +152,11 @@ class SharePartition:
             if isinstance(
                 error, errors.FencedLeaderEpoch | errors.FencedStateEpoch | errors.UnknownTopicOrPartition
             ):
-                self.is_closed = True  # the next one who asks loads it again
+                self.close()  # the next one who asks loads it again
             raise
         self.window.apply(change)
         self._arm()
-        self._bury()
+        self._burials.go_on()
         self._wake()
 
     def in_background(self, change: Change | None) -> None:
@@ -201,75 +197,13 @@ class SharePartition:
         if delays and not self.is_closed:
             self._timer = self._clock.call_later(max(1, min(delays)), self._on_time)
 
-    # -- dead letters --------------------------------------------------------------------------------
-
-    def _bury(self, pause_ms: int = FIRST_PAUSE_MS) -> None:
-        """Writes what was given up, one after the other; a topic that takes nothing is tried again and again."""
-        if self._is_burying or self.is_closed or not self.window.dead():
-            return
-        self._is_burying = True
-
-        def finished(_: Any, error: BaseException | None) -> None:
-            self._is_burying = False
-            if error is None:
-                self._bury()
-                return
-            logger.warning("share-partition %s: dead letters cannot be written: %s", self.key, error)
-            longer = min(2 * pause_ms, LONGEST_PAUSE_MS)
-            self._clock.call_later(pause_ms, lambda: self._bury(longer))
-
-        Running(self._bury_some(), finished).step()
-
-    async def _bury_some(self) -> None:
-        run = self.window.dead()[0]
-        settings = self._settings()
-        last = min(run.last_offset, run.first_offset + LETTERS_AT_ONCE - 1)
-        if settings.dead_letter_topic:
-            offsets = range(run.first_offset, last + 1)
-            copies = self._records(offsets) if settings.copies_dead_letters else {}
-            name, number = self.partition.state.topic, self.key.partition
-            letters = [
-                Letter(
-                    self.key.group_id,
-                    name,
-                    number,
-                    offset,
-                    run.delivery_count,
-                    run.verdict,
-                    copies.get(offset),
-                )
-                for offset in offsets
-            ]
-            try:
-                await self._letters.write(settings.dead_letter_topic, letters)
-            except errors.MessageTooLarge:  # with the headers it is: where the record is must do
-                await self._letters.write(
-                    settings.dead_letter_topic, [replace(letter, record=None) for letter in letters]
-                )
-        if not self.is_closed:
-            await self.carry_out(self.window.archive(run.first_offset, last))
-
-    def _records(self, offsets: range) -> dict[int, Record]:
-        """As far as they are in the log."""
-        log = self.partition.leader_log()
-        found: dict[int, Record] = {}
-        at = max(offsets.start, log.log_start_offset)
-        while at < offsets.stop:
-            data = log.read(at, max_bytes=1, up_to=log.high_watermark, at_least_one=True).data
-            if not data:
-                break
-            for record in records.read(data):
-                if record.offset in offsets:
-                    found[record.offset] = record
-            at = batches.read_header(data).next_offset
-        return found
-
     def _wake(self) -> None:
         for wake in list(self._watchers):
             wake()
 
     def close(self) -> None:
         self.is_closed = True
+        self._burials.close()
         if self._timer is not None:
             self._timer.cancel()
         self._wake()
