@@ -47,7 +47,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "describe_group_configs",
         "*/describe_configs v? */results/0/configs",
-        "settings without effect (consumer.assignment.interval.ms, those of share and streams groups) are listed "
+        "settings without effect (consumer.assignment.interval.ms, `*.assignor.offload.enable`) are listed "
         "only where they are set",
     ),
     *(
