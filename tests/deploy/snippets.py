@@ -185,9 +185,10 @@ def consume():
             consumer.poll(0.05)
 broker.send("orders", "1")
 broker.send("orders", "2")
-members = [threading.Thread(target=consume) for _ in range(2)]
+members = [threading.Thread(target=consume, daemon=True) for _ in range(2)]
 for member in members:
     member.start()
+broker.wait_for_group("billing", members=2)
 """,
         "over.set()\nfor member in members:\n    member.join()\n" + _STOP,
         {'"apple", key="7")': '"7", key="7")', "lambda: ...": "lambda: True"},
@@ -203,6 +204,9 @@ PYTEST: dict[Where, str] = {
 
 SHELL: dict[Where, Shell] = {
     ("docs/queues.md", "ottla config set group queue ottla.share.release.b"): Shell(),
+    ("docs/registry.md", "ottla topics create orders --config confluent.valu"): Shell(
+        before="start_own --data own", replaced={"orders --config": "contract-orders --config"}
+    ),
     ("README.md", "ottla start --data ./data &"): Shell(
         replaced={"ottla start --data ./data &": "start_own --data ./data"},
         dropped=(),
@@ -277,6 +281,27 @@ NOT_RUN: dict[Where, str] = {
         "pip install ottla             # the broker, the cl",
     ): "pip install from the index; tests/deploy/test_install.py installs the wheel",
     ("README.md", "from ottla.spark import session"): "Spark; tests/spark runs it",
+    (
+        "docs/metrics.md",
+        "ottla console --hash-password                   #",
+    ): "asks for a password; tests/metrics/test_guarded.py has a broker with TLS and users",
+    ("docs/registry.md", "registry = {"): "needs Spark; not run yet, unit tests make columns and bytes of it",
+    (
+        "docs/registry.md",
+        'RegistryClient("https://registry:8081", user=("ann',
+    ): "a host name that this machine has not; tests/registry/test_login.py makes these clients",
+    (
+        "docs/registry.md",
+        "ottla registry serve --ssl-cert registry.pem --ssl",
+    ): "serves for ever; tests/registry/test_login.py serves with logins and TLS",
+    (
+        "docs/registry.md",
+        "from ottla.serialization import ArrowDecoder",
+    ): "needs a consumer of Arrow with records; tests/unit/spark/test_registry_values.py has it",
+    (
+        "docs/streams-groups.md",
+        "ottla groups list --type streams",
+    ): "needs Java's Kafka Streams; tests/unit/cli/test_streams_groups.py runs the commands",
     (
         "docs/cluster.md",
         "ottla cluster start --brokers 3                  #",

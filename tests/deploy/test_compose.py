@@ -163,6 +163,9 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster):
     image, names, bootstrap = cluster
     with ottla.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topic("load", partitions=3)
+        wait_until(
+            lambda: "load" in admin.list_topics()
+        )  # the broker that is asked hears of it a moment later
         assert len(admin.describe_topics(["load"])["load"].partitions[0].replicas) == 3
     load = Load(bootstrap)
     try:

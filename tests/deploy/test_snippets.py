@@ -150,11 +150,12 @@ def _run(
     (port,) = free_ports(1)
     script = "\n".join([_PRELUDE, "set -x", shell.before, *_lines(where, shell, addresses), shell.after])
     (folder / "page.sh").write_text(script)
-    done = subprocess.run(
-        ["bash", "page.sh"], cwd=folder, text=True, timeout=240, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "PATH": PATH, "OWN_PORT": str(port), **environment},
-    )  # fmt: skip
-    return done.stdout[-3000:] if done.returncode else ""
+    with (folder / "printed").open("w+") as printed:  # a pipe would be waited for while anybody has it open
+        code = subprocess.run(
+            ["bash", "page.sh"], cwd=folder, timeout=240, stdout=printed, stderr=subprocess.STDOUT,
+            env={**os.environ, "PATH": PATH, "OWN_PORT": str(port), **environment},
+        ).returncode  # fmt: skip
+    return (folder / "printed").read_text()[-3000:] if code else ""
 
 
 def _lines(where: Where, shell: Shell, addresses: Mapping[str, str]) -> Iterator[str]:
