@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ottla.broker.waits import Running
 from ottla.config.broker import BROKER_KEYS
 from ottla.config.definitions import Type, Update
 from ottla.config.topic import TOPIC_KEYS
@@ -53,6 +54,19 @@ async def a_shorter_pause_of_the_cleaner_is_felt_at_once(node, client):
     await ran.wait()
 
 
+async def a_topic_for_dead_letters_is_created(node, client, name="dlq.t"):
+    checked = asyncio.get_running_loop().create_future()
+    letters = node.broker.sharing.partitions._letters
+    Running(letters._check_topic(name), lambda _, error: checked.set_result(error)).step()
+    assert await checked is None
+    assert name in node.broker.image.topics
+
+
+async def a_topic_for_dead_letters_may_have_another_prefix(node, client):
+    await changed(client, errors_deadletterqueue_auto_create_topics_enable="true")
+    await a_topic_for_dead_letters_is_created(node, client, "late.t")
+
+
 async def the_next_compaction_has_this_much_memory(node, client):
     node.broker.housekeeping.clean()
     assert node.broker.housekeeping._cleaner.key_map_bytes == 1 << 21
@@ -76,6 +90,11 @@ async def connections_wait_for_their_turn(node, client):
 
 
 EFFECTS = {
+    "errors.deadletterqueue.auto.create.topics.enable": ("true", a_topic_for_dead_letters_is_created),
+    "errors.deadletterqueue.topic.name.prefix": (
+        "late.",
+        a_topic_for_dead_letters_may_have_another_prefix,
+    ),
     "max.connections": ("1", a_second_client_is_refused),
     "max.connections.per.ip": ("1", a_second_client_is_refused),
     "max.connections.per.ip.overrides": ("127.0.0.1:1", a_second_client_is_refused),
