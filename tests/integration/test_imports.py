@@ -55,7 +55,7 @@ NOT_FOR_A_BROKER = {
         "ottla.broker.transactions.elsewhere",
         "ottla.broker.transactions.markers",
         "ottla.coordination.groups",
-        "ottla.broker.contracts.contracts",
+        "ottla.broker.contracts",
         "ottla.broker.sharing.sharing",
         "ottla.coordination.share",
     ),
