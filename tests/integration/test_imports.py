@@ -45,6 +45,10 @@ NOT_FOR_A_BROKER = {
     *("ottla.broker.requests.authentication", "ottla.broker.requests.metering"),
     *(
         "ottla.config.jaas",
+        "ottla.config.java_logins",
+        "ottla.security.passwords",
+        "ottla.server.logins",
+        "ottla.server.tls_connection",
         "ottla.security.tokens",
         "ottla.server.gate",
         "ottla.server.handshakes",
@@ -86,6 +90,7 @@ WHEN_FIRST_USED = {
         "ottla.cli.suggestions",
         "ottla.server.node",
         "ottla.wire._kernel",
+        "ssl",
         "ottla.wire.kernel",
         "uvloop",
     ),
