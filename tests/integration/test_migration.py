@@ -1,12 +1,21 @@
 """Write with Apache Kafka, go on with Ottla, go back: by `ottla import-kafka` and `ottla export-kafka`."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    ShareConsumer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from ottla.ensemble import Ensemble
@@ -25,6 +34,7 @@ pytestmark = [
 SETTINGS = {
     "offsets.topic.num.partitions": 7,  # neither side's default
     "transaction.state.log.num.partitions": 3,
+    "share.coordinator.state.topic.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
     "log.cleaner.backoff.ms": 200,
 }
@@ -33,8 +43,10 @@ TOPICS = {
     "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"},
     "transactional": {"compression.type": "zstd"},
     "positions": {},
+    "queue": {},
 }
 GROUPS = {"classic-group": {}, "consumer-group": {"group.protocol": "consumer"}}
+SHARE_GROUP = "share-group"
 
 
 class Seen(NamedTuple):
@@ -55,10 +67,11 @@ def create(bootstrap: str) -> None:
     client = admin(bootstrap)
     for created in client.create_topics(topics).values():
         created.result(30)
-    for resource in ("broker", ""), ("group", "classic-group"):
-        setting = (
-            "message.max.bytes=2000000" if resource[0] == "broker" else "consumer.session.timeout.ms=50001"
-        )
+    for *resource, setting in (
+        ("broker", "", "message.max.bytes=2000000"),
+        ("group", "classic-group", "consumer.session.timeout.ms=50001"),
+        ("group", SHARE_GROUP, "share.auto.offset.reset=earliest"),
+    ):
         changed = ottla("config", "set", *resource, setting, "--bootstrap", bootstrap)
         assert changed.returncode == 0, changed.stderr
 
@@ -117,6 +130,35 @@ def consume(bootstrap: str, group: str, count: int) -> list[bytes]:
         consumer.commit(message, asynchronous=False)
     consumer.close()
     return values
+
+
+def share(bootstrap: str, tag: str, left: str | None = None) -> str:
+    """A share group is given what it left before and 20 new records, and nothing that it accepted. It leaves one."""
+    values = [f"{tag}-{at}" for at in range(20)]
+    produce(bootstrap, "queue", [(value, value.encode()) for value in values])
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": SHARE_GROUP,
+            "share.acknowledgement.mode": "explicit",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["queue"])
+    due = {*values[1:], *([left] if left is not None else [])}
+    deadline = time.monotonic() + 60
+    while due:
+        assert time.monotonic() < deadline, f"share group: {due} did not come for 60 s"
+        for message in consumer.poll(0.5):
+            assert message.error() is None, message.error()
+            value = message.value().decode()
+            assert value in due or value == values[0], f"{value} was accepted, and came again"
+            due.discard(value)
+            kind = AcknowledgeType.RELEASE if value == values[0] else AcknowledgeType.ACCEPT
+            consumer.acknowledge(message, kind)
+    consumer.commit_sync()
+    consumer.close()
+    return values[0]
 
 
 def read(bootstrap: str, topic: str, partition: int, isolation: str) -> list[tuple[object, ...]]:
@@ -251,6 +293,7 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
     write(first.bootstrap, "one")
     for group in GROUPS:
         consume(first.bootstrap, group, 6)
+    left = share(first.bootstrap, "one")
     seen, compacted = look(first.bootstrap), newest_by_key(first.bootstrap)
     assert TOPICS["plain"].items() <= seen.settings["plain"].items()
     assert seen.settings[""]["message.max.bytes"] == "2000000"
@@ -264,6 +307,7 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
         assert tree(first.log_folder()) == source  # only read
         seen, compacted = go_on(ours.bootstrap, seen, compacted, "two")
         transact(ours.bootstrap, "one-open", "two", "commit")  # fences the one Kafka left open
+        left = share(ours.bootstrap, "two", left)
         seen = look(ours.bootstrap)
         assert any("two-0-commit" in str(row) for row in seen.records["transactional", 0, "read_uncommitted"])
         assert ours.stop() == 0
@@ -277,12 +321,14 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
     second.start()
     seen, compacted = go_on(second.bootstrap, seen, compacted, "three")
     transact(second.bootstrap, "two-open", "three", "commit")
+    left = share(second.bootstrap, "three", left)
     seen = look(second.bootstrap)
     second.stop()
     assert not list(second.log_folder().glob("*-stray"))
 
     with imported(second.log_folder(), tmp_path / "again") as ours:
         go_on(ours.bootstrap, seen, compacted, "four")
+        share(ours.bootstrap, "four", left)
         assert ours.stop() == 0
         assert not list((tmp_path / "again").glob("*-stray"))
         assert ottla("doctor", "--data", str(tmp_path / "again"), "--deep").returncode == 0

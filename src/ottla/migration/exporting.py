@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.broker.assembly import METADATA_FOLDER
+from ottla.config.group import GROUP_KEYS, UNUSED_GROUP_KEYS
 from ottla.config.settings import Config
+from ottla.config.topic import INTERNAL_SEGMENT_BYTES, TOPIC_KEYS
 from ottla.errors import OttlaError
 from ottla.frozen import frozen
-from ottla.metadata.image import BROKER_RESOURCE, Broker, Image, Partition
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Broker, Image, Partition
 from ottla.metadata.records import NO_LEADER
 from ottla.migration import copying, kraft_schema, our_metadata, security
 from ottla.migration.kraft_schema import KraftRecord, Voters
@@ -224,8 +226,8 @@ def _partition(partition: Partition, directories: dict[int, bytes]) -> KraftReco
 def _settings(image: Image, report: Report) -> Iterator[KraftRecord]:
     for kind, name in sorted(image.configured()):
         for setting, value in image.settings(kind, name).items():
-            if setting.startswith("ottla."):
-                report(f"left behind: the setting {setting}={value}, which Apache Kafka does not have")
+            if not _is_kafkas(kind, setting):
+                report(f"left behind: the setting {setting}={value}, which Apache Kafka 4.3 does not have")
                 continue
             yield kraft_schema.ConfigRecord(resource_type=kind, resource_name=name, name=setting, value=value)
     if "min.insync.replicas" not in image.settings(BROKER_RESOURCE, ""):
@@ -233,6 +235,15 @@ def _settings(image: Image, report: Report) -> Iterator[KraftRecord]:
         yield kraft_schema.ConfigRecord(
             resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1"
         )
+
+
+def _is_kafkas(kind: int, setting: str) -> bool:
+    """With a setting that Apache Kafka does not know, it would refuse every later change of the same topic or group."""
+    if kind == TOPIC_RESOURCE:
+        return setting in TOPIC_KEYS or setting == INTERNAL_SEGMENT_BYTES.name
+    if kind == GROUP_RESOURCE:
+        return setting in GROUP_KEYS or setting in UNUSED_GROUP_KEYS
+    return not setting.startswith(("ottla.", "errors.deadletterqueue."))
 
 
 def _voters(plan: Plan) -> Voters:

@@ -185,8 +185,8 @@ def _check_groups(brokers: list[BrokerPlan]) -> None:
             if kinds:
                 listed = ", ".join(map(str, sorted(kinds)))
                 raise CannotImport(
-                    f"{folder.path}: {CONSUMER_OFFSETS} holds share groups (record types {listed}), "
-                    "which an import does not take over. Delete those groups in Apache Kafka first"
+                    f"{folder.path}: {CONSUMER_OFFSETS} holds groups of an unknown kind (record types {listed}). "
+                    "Delete those groups in Apache Kafka first"
                 )
 
 

@@ -16,7 +16,7 @@ from ottla.wire import records as wire_records
 from ottla.wire.batch import CorruptBatch
 
 NO_DIRECTORY_ID = bytes(16)
-_KNOWN_GROUP_KEYS = {0, 1, 2, 3, 4, 5, 6, 7, 8, *range(16, 24)}
+_KNOWN_GROUP_KEYS = {*range(9), *range(10, 24)}
 
 
 class KafkaFolder(SourceFolder):
@@ -44,7 +44,7 @@ class KafkaFolder(SourceFolder):
 
 
 def foreign_groups(folder: KafkaFolder, topic: str) -> set[int]:
-    """Types of group records in force that an import does not take over: share groups."""
+    """Types of group records in force that are not known here: a kind of group of a later release."""
     alive: dict[bytes, bool] = {}
     for key in folder.partitions:
         if key[0] == topic:

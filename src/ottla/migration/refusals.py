@@ -3,25 +3,29 @@
 from collections.abc import Iterator
 
 from ottla.broker.routes import FEATURES
-from ottla.config.group import GROUP_KEYS
+from ottla.config.client_metrics import check_client_metrics
+from ottla.config.group import GROUP_KEYS, UNUSED_GROUP_KEYS
 from ottla.config.protection import broken_promise
 from ottla.config.settings import broker_key
 from ottla.config.topic import TOPIC_KEYS
 from ottla.errors import OttlaError, ProtocolError
-from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
+from ottla.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    Image,
+)
 from ottla.migration.kraft_image import KraftImage
 
 METADATA_VERSION_MAX = 30  # Apache Kafka 4.3
-# What the newest release finalizes by itself. Whether share and streams groups are in use, their records tell.
+# What the newest release finalizes by itself.
 _KNOWN_FEATURES = {
     "metadata.version": METADATA_VERSION_MAX,
     "kraft.version": 1,
     "eligible.leader.replicas.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
     **{name: newest for name, (_, newest) in FEATURES.items()},
 }
-_SHARE_STATE_TOPIC = "__share_group_state"
 _TIERED = "remote.storage.enable"
 _SHOWN_MAX = 20
 
@@ -56,8 +60,6 @@ def _topics(image: Image) -> Iterator[str]:
     for topic in image.topics.values():
         if image.settings(TOPIC_RESOURCE, topic.name).get(_TIERED, "").lower() == "true":
             yield f"tiered storage of the topic {topic.name}"
-    if _SHARE_STATE_TOPIC in image.topics:
-        yield f"share groups ({_SHARE_STATE_TOPIC})"
 
 
 def _settings(image: Image) -> Iterator[str]:
@@ -69,12 +71,22 @@ def _settings(image: Image) -> Iterator[str]:
 
 
 def _why_not(kind: int, setting: str, value: str) -> str | None:
+    try:
+        return _refused(kind, setting, value)
+    except ProtocolError as error:
+        return str(error)
+
+
+def _refused(kind: int, setting: str, value: str) -> str | None:
+    if kind == CLIENT_METRICS_RESOURCE:
+        check_client_metrics({setting: value})
+        return None
     if kind == TOPIC_RESOURCE:
         if setting == _TIERED:
             return None  # told of with its topic, and harmless when it is off
         key = TOPIC_KEYS.get(setting)
     elif kind == GROUP_RESOURCE:
-        key = GROUP_KEYS.get(setting)
+        key = GROUP_KEYS.get(setting) or UNUSED_GROUP_KEYS.get(setting)
     elif kind == BROKER_RESOURCE:
         key = broker_key(setting)
         if key is None:
@@ -83,13 +95,15 @@ def _why_not(kind: int, setting: str, value: str) -> str | None:
         return "settings of this kind are unknown"
     if key is None:
         return "the setting is unknown"
-    try:
-        key.parse(value)
-    except ProtocolError as error:
-        return str(error)
+    key.parse(value)
     return None
 
 
 def _resource(kind: int, name: str) -> str:
-    what = {TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", BROKER_RESOURCE: "broker", 16: "client metrics"}
+    what = {
+        TOPIC_RESOURCE: "topic",
+        GROUP_RESOURCE: "group",
+        BROKER_RESOURCE: "broker",
+        CLIENT_METRICS_RESOURCE: "client metrics",
+    }
     return f"{what.get(kind, f'resource type {kind}')} {name or '(all)'}"

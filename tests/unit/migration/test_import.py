@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ottla.metadata.records import NO_LEADER, PartitionCreated, QuotaEntity, QuotaSet, TokenSet
+from ottla.metadata.records import NO_LEADER, ConfigSet, PartitionCreated, QuotaEntity, QuotaSet, TokenSet
 from ottla.migration import copying, exporting, importing, our_metadata
 from ottla.migration import kraft_schema as k
 from ottla.migration.exporting import Address, CannotExport
@@ -98,9 +98,9 @@ def test_topics_ids_settings_features_producer_ids_and_logs_are_kept_and_the_sou
             "made.up=1 of topic t",
         ),
         (
-            k.ConfigRecord(resource_type=16, resource_name="m", name="metrics", value="*"),
-            k.ConfigRecord(resource_type=16, resource_name="m", name="metrics"),
-            "client metrics m",
+            k.ConfigRecord(resource_type=16, resource_name="m", name="made.up", value="*"),
+            k.ConfigRecord(resource_type=16, resource_name="m", name="made.up"),
+            "made.up=.* of client metrics m",
         ),
         (
             k.ConfigRecord(resource_type=4, resource_name="1", name="client.quota.callback.class", value="5"),
@@ -108,11 +108,6 @@ def test_topics_ids_settings_features_producer_ids_and_logs_are_kept_and_the_sou
             "client.quota.callback.class=5 of broker 1",
         ),
         (k.ZkMigrationState(zk_migration_state=1), k.ZkMigrationState(zk_migration_state=3), "ZooKeeper"),
-        (
-            k.TopicRecord(name="__share_group_state", topic_id=b"s" * 16),
-            k.RemoveTopic(topic_id=b"s" * 16),
-            "share",
-        ),
     ],
 )
 def test_what_we_would_not_honour_is_refused_by_name_unless_it_is_gone(tmp_path, record, undo, named):
@@ -178,20 +173,38 @@ def test_quotas_and_tokens_go_to_kafka_and_come_back(tmp_path):
     assert again.image.security.tokens == plan.image.security.tokens
 
 
-def test_share_groups_in_the_offsets_topic_are_refused_until_they_are_deleted(tmp_path):
-    key, classic, streams = (bytes((0, kind)) + b"group" for kind in (11, 2, 17))
-    alive = build(
-        [Record(0, 1, classic, b"x"), Record(1, 1, streams, b"x"), Record(2, 1, key, b"x")], leader_epoch=1
+def test_client_metrics_go_to_kafka_and_come_back(tmp_path):
+    settings = {"metrics": "*", "interval.ms": "1000", "match": "client_id=a.*"}
+    records = [
+        k.ConfigRecord(resource_type=16, resource_name="m", name=name, value=value)
+        for name, value in settings.items()
+    ]
+    image, _ = import_into(tmp_path, a_source(tmp_path, *records))
+    assert image.settings(16, "m") == settings
+    plan = exporting.plan(
+        [str(tmp_path / "ours")], str(tmp_path / "back"), {1: Address("localhost", 9093)}, None
     )
-    deleted = build([Record(3, 1, key, None)], base_offset=3, leader_epoch=1)
-    for name, log in (("alive", alive), ("deleted", alive + deleted)):
+    exporting.run(plan, report=lambda line: None)
+    assert (
+        importing.plan([str(tmp_path / "back")], str(tmp_path / "again")).image.settings(16, "m") == settings
+    )
+
+
+def test_groups_of_every_known_kind_are_kept_and_an_unknown_kind_is_refused_until_it_is_deleted(tmp_path):
+    key, classic, share, streams = (bytes((0, kind)) + b"group" for kind in (24, 2, 11, 17))
+    known = build(
+        [Record(at, 1, key, b"x") for at, key in enumerate((classic, share, streams))], leader_epoch=1
+    )
+    alive = known + build([Record(3, 1, key, b"x")], base_offset=3, leader_epoch=1)
+    deleted = alive + build([Record(4, 1, key, None)], base_offset=4, leader_epoch=1)
+    for name, log in (("known", known), ("alive", alive), ("deleted", deleted)):
         source = write_folder(
             tmp_path / name,
             metadata=metadata_files([*features(), a_broker(), *a_topic("__consumer_offsets")]),
             partitions={"__consumer_offsets-0": (TOPIC_ID, log)},
         )
         if name == "alive":
-            with pytest.raises(CannotImport, match="record types 11"):
+            with pytest.raises(CannotImport, match=r"unknown kind .record types 24"):
                 importing.plan([str(source)], str(tmp_path / "ours"))
         else:
             importing.plan([str(source)], str(tmp_path / "ours"))
@@ -370,6 +383,36 @@ def test_what_is_exported_imports_to_the_same_metadata_and_logs(tmp_path):
     assert again.image.next_producer_id == 7000
     assert again.features["metadata.version"] == 30
     assert tree(tmp_path / "back" / "t-0") == tree(tmp_path / "ours" / "t-0")
+
+
+def test_settings_that_kafka_does_not_have_are_left_behind_and_named(tmp_path):
+    """With them it would refuse every later change of the same topic or group."""
+    import_into(tmp_path, a_source(tmp_path))
+    plan = exporting.plan(
+        [str(tmp_path / "ours")], str(tmp_path / "back"), {1: Address("localhost", 9093)}, None
+    )
+    ours = (
+        ConfigSet(2, "t", "errors.deadletterqueue.group.enable", "true"),
+        ConfigSet(32, "g", "errors.deadletterqueue.topic.name", "dlq.t"),
+        ConfigSet(32, "g", "ottla.share.release.backoff.ms", "5"),
+        ConfigSet(4, "", "errors.deadletterqueue.topic.name.prefix", "x."),
+        ConfigSet(2, "t", "mirror.source", "link"),
+    )
+    kafkas = (
+        ConfigSet(2, "t", "retention.ms", "5"),
+        ConfigSet(32, "g", "share.auto.offset.reset", "earliest"),
+    )
+    for record in (*ours, *kafkas):
+        plan.image.apply(record)
+    said = []
+    exporting.run(plan, report=said.append)
+    left = {line.partition("=")[0].split()[-1] for line in said if line.startswith("left behind")}
+    assert left == {record.name for record in ours}
+    back = importing.plan([str(tmp_path / "back")], str(tmp_path / "again")).image
+    assert (back.settings(2, "t"), back.settings(32, "g")) == (
+        {"retention.ms": "5"},
+        {"share.auto.offset.reset": "earliest"},
+    )
 
 
 def test_a_folder_that_was_not_stopped_cleanly_is_not_exported(tmp_path):
