@@ -62,3 +62,9 @@ def test_who_runs_it_sees_hello(tmp_path):
 def test_every_page_is_linked():
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
     assert {name for name in pages if f"docs/{name}" not in README} == set()
+
+
+def test_how_to_install_comes_first_and_no_jvm_is_said_with_what_needs_one():
+    assert README.index("pip install ottla") < README.index("- **") < README.index("## Three doors")
+    promise = README[README.index("No JVM") :].partition("\n- ")[0]
+    assert "several brokers need ZooKeeper, and so Java" in " ".join(promise.split())
