@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.options import UsageError, add_json_option, pairs
+from ottla.cli.options import UsageError, add_json_option, add_timeout_option, pairs
 from ottla.cli.tables import show, show_json
 from ottla.errors import OttlaError
 
@@ -55,6 +55,7 @@ def _command(commands: Any, name: str, text: str, *, named: bool = True) -> argp
     parser.add_argument(
         "-u", "--url", default=default, help=f"of a worker (default: $OTTLA_CONNECT, else {URL})"
     )
+    add_timeout_option(parser, TIMEOUT_S)
     add_json_option(parser)
     if named:
         parser.add_argument("name")
@@ -62,7 +63,7 @@ def _command(commands: Any, name: str, text: str, *, named: bool = True) -> argp
 
 
 def run(arguments: argparse.Namespace) -> int:
-    worker = Worker(arguments.url)
+    worker = Worker(arguments.url, arguments.timeout)
     command: str = arguments.command
     if command in ("pause", "resume", "stop"):
         worker.ask("PUT", f"/connectors/{_quoted(arguments.name)}/{command}")
@@ -78,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Worker:
-    def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url, self._timeout_s = url.rstrip("/"), timeout_s
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -87,7 +88,7 @@ class Worker:
             self._url + path, data, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
                 text = response.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.broker.assembly import METADATA_FOLDER
+from ottla.cli.options import add_timeout_option
 from ottla.cli.tables import GREEN, RED, painted
 from ottla.client import Admin
 from ottla.client.settings import read_properties as client_properties
@@ -24,6 +25,7 @@ from ottla.wire.kernel import COMPILED
 
 SPARE_BYTES_MIN = 1 << 30
 HANDLES_MIN = 4096
+CONNECT_S_MAX = 5
 FILES_PER_PARTITION = 2
 _SHOWN = (
     "listeners",
@@ -37,7 +39,14 @@ _SHOWN = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--bootstrap", default=os.environ.get("OTTLA_BOOTSTRAP"), metavar="HOST:PORT")
+    parser.add_argument(
+        "-b",
+        "--bootstrap",
+        default=os.environ.get("OTTLA_BOOTSTRAP"),
+        metavar="HOST:PORT",
+        help="a broker to ask",
+    )
+    add_timeout_option(parser)
     parser.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     parser.add_argument("--data", metavar="DIR", help="a log folder to look at")
     parser.add_argument("--config", metavar="FILE", help="a broker's property file: what it leaves open")
@@ -65,7 +74,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
     if arguments.config:
         yield from _file(arguments.config)
     if arguments.bootstrap:
-        yield from _port(arguments.bootstrap, _client(arguments))
+        yield from _port(arguments.bootstrap, _client(arguments), arguments.timeout)
     yield from _limits(partitions)
 
 
@@ -117,7 +126,8 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
 def _client(arguments: argparse.Namespace) -> dict[str, str]:
     path = arguments.command_config
     settings = client_properties(Path(path).read_text()) if path else {}
-    return settings | {"bootstrap.servers": arguments.bootstrap}
+    timeout_ms = str(max(1, round(arguments.timeout * 1000)))
+    return {"default.api.timeout.ms": timeout_ms, **settings, "bootstrap.servers": arguments.bootstrap}
 
 
 def _file(path: str) -> Iterator[tuple[bool, str]]:
@@ -149,10 +159,10 @@ def _running(admin: Admin, broker_id: int) -> Iterator[tuple[bool, str]]:
     yield from _told(where, list(exposures(config, is_whole=False)))
 
 
-def _port(bootstrap: str, client: dict[str, str]) -> Iterator[tuple[bool, str]]:
+def _port(bootstrap: str, client: dict[str, str], timeout_s: float) -> Iterator[tuple[bool, str]]:
     host, _, port = bootstrap.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        _connect(host, int(port), timeout_s)
     except (OSError, ValueError) as error:
         yield False, f"{bootstrap}: cannot connect ({error}): is a broker running, on this port?"
         return
@@ -161,7 +171,7 @@ def _port(bootstrap: str, client: dict[str, str]) -> Iterator[tuple[bool, str]]:
         with Admin(client) as admin:
             brokers = admin.describe_cluster().brokers
             for broker in brokers:
-                reachable = _reachable(broker.host, broker.port, broker.id)
+                reachable = _reachable(broker.host, broker.port, broker.id, timeout_s)
                 yield reachable
                 if reachable[0]:
                     yield from _running(admin, broker.id)
@@ -169,11 +179,15 @@ def _port(bootstrap: str, client: dict[str, str]) -> Iterator[tuple[bool, str]]:
         yield False, f"{bootstrap}: does not answer as a Kafka broker: {error}"
 
 
-def _reachable(host: str, port: int, broker_id: int) -> tuple[bool, str]:
+def _connect(host: str, port: int, timeout_s: float) -> None:
+    socket.create_connection((host, port), timeout=min(CONNECT_S_MAX, timeout_s)).close()
+
+
+def _reachable(host: str, port: int, broker_id: int, timeout_s: float) -> tuple[bool, str]:
     """Clients connect to what a broker advertises, not to the address they began with."""
     at = f"broker {broker_id} is told to clients as {host}:{port}"
     try:
-        socket.create_connection((host, port), timeout=5).close()
+        _connect(host, port, timeout_s)
     except OSError as error:
         return False, (
             f"{at}, which cannot be reached from here ({error}). Set advertised.listeners to an address "

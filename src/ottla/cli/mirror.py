@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.options import UsageError, add_json_option, pairs
+from ottla.cli.options import UsageError, add_json_option, add_timeout_option, pairs
 from ottla.cli.tables import show
 from ottla.client.settings import read_properties
 from ottla.mirror import settings as mirror_settings
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "-w", "--watch", type=float, nargs="?", const=1.0, metavar="SECONDS", help="again and again (1)"
     )
+    add_timeout_option(parser.add_argument_group("all but run"))
     add_json_option(parser)
 
 
@@ -59,8 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "run":
         return _run(links, arguments)
     for link in links:
-        _one(link, arguments)
+        _one(_in_time(link, arguments.timeout), arguments)
     return 0
+
+
+def _in_time(link: Link, timeout_s: float) -> Link:
+    timeout = {"default.api.timeout.ms": max(1, round(timeout_s * 1000))}
+    return replace(
+        link, source_client={**timeout, **link.source_client}, target_client={**timeout, **link.target_client}
+    )
 
 
 def links_of(arguments: argparse.Namespace) -> list[Link]:
@@ -179,7 +188,7 @@ def _status(link: Link, arguments: argparse.Namespace) -> None:
     from ottla.mirror import status
 
     while True:
-        told = status.status(link)
+        told = status.status(link, timeout_ms=max(1, round(arguments.timeout * 1000)))
         if not arguments.json:
             print(f"{link.name}: {told.state}, {_number(told.lag)} records behind")
         show(arguments, COLUMNS, [_row(each) for each in told.partitions])

@@ -28,16 +28,22 @@ def add_client_options(parser: argparse.ArgumentParser, timeout_s: int = TIMEOUT
         default=os.environ.get("OTTLA_BOOTSTRAP"),
         help=f"broker to ask first (default: $OTTLA_BOOTSTRAP, else {BOOTSTRAP})",
     )
+    add_timeout_option(group, timeout_s)
+    group.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     group.add_argument(
+        "-X", action="append", default=[], metavar="NAME=VALUE", help="a client setting; wins over FILE"
+    )
+
+
+def add_timeout_option(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, timeout_s: float = TIMEOUT_S
+) -> None:
+    parser.add_argument(
         "--timeout",
         type=float,
         metavar="SECONDS",
         default=timeout_s,
         help=f"give up after (default: {timeout_s})",
-    )
-    group.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
-    group.add_argument(
-        "-X", action="append", default=[], metavar="NAME=VALUE", help="a client setting; wins over FILE"
     )
 
 

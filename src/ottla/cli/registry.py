@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.options import UsageError, add_client_options, add_json_option, client_settings
+from ottla.cli.options import (
+    UsageError,
+    add_client_options,
+    add_json_option,
+    add_timeout_option,
+    client_settings,
+)
 from ottla.cli.tables import show, show_json
 from ottla.serialization.registry_client import RegistryClient
 
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.registry.login import Login
 
 URL = "http://127.0.0.1:8081"
+TIMEOUT_S = 10
 _TYPES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 
 
@@ -84,6 +91,7 @@ def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
         "--certificate", metavar="FILE", help="our own certificate, where one is asked for (PEM)"
     )
     command.add_argument("--key", metavar="FILE", help="its key (PEM)")
+    add_timeout_option(command, TIMEOUT_S)
     add_json_option(command)
     return command
 
@@ -93,7 +101,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _serve(arguments)
     user = tuple(arguments.user.split(":", 1)) if arguments.user else None
     client = RegistryClient(
-        arguments.url, user=user, ca=arguments.ca, certificate=arguments.certificate, key=arguments.key
+        arguments.url,
+        user=user,
+        ca=arguments.ca,
+        certificate=arguments.certificate,
+        key=arguments.key,
+        timeout_s=arguments.timeout,
     )
     return _COMMANDS[arguments.command](client, arguments)
 

@@ -1,12 +1,17 @@
 """What somebody sees who types something wrong, or wants to know what is installed."""
 
+import argparse
 import io
+import logging
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
+from ottla.cli import tables
 from ottla.cli.main import COMMANDS, main
 from ottla.testing import Broker
 
@@ -34,6 +39,18 @@ def test_versions_tell_of_the_kernel_when_asked(capsys):
     assert "kernel " in capsys.readouterr().out
 
 
+def test_a_missing_kernel_is_told_by_version_doctor_and_log(capsys, monkeypatch, tmp_path, caplog):
+    for module in ("ottla.wire.kernel", "ottla.cli.doctor", "ottla.cli.start"):
+        monkeypatch.setattr(f"{module}.COMPILED", False)
+    assert main(["--version", "-v"]) == 0
+    assert "kernel in Python: slow; install where there is a C compiler" in capsys.readouterr().out
+    assert main(["doctor", "--data", str(tmp_path)]) == 1
+    assert "BAD the C kernel is missing: install again where there is a C compiler" in capsys.readouterr().out
+    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.WARNING):
+        assert main(["start", "--memory", "--port", str(taken.getsockname()[1])]) == 1
+    assert "the C kernel is missing" in caplog.text
+
+
 def test_a_port_that_does_not_exist_and_one_that_is_taken(capsys):
     assert main(["start", "--memory", "--port", "99999"]) == 1
     assert "there is no port 99999" in capsys.readouterr().err
@@ -50,6 +67,54 @@ def test_a_broker_that_is_not_there_is_told_of_at_once_and_given_up_in_time(caps
     told = capsys.readouterr().err
     assert "Is the broker running" in told
     assert "gave up after 500 ms" in told
+
+
+SERVERS = {"connect", "connect-standalone", "connect-distributed"}  # until they are stopped
+
+
+def commands_that_ask() -> Iterator[tuple[str, set[str]]]:
+    """Every command and sub-command that asks a cluster or a server by HTTP, with its options. Those of Kafka's names
+    have Kafka's options."""
+    for name, (module, _) in COMMANDS.items():
+        if name not in SERVERS and not name.startswith("kafka-"):
+            parser = argparse.ArgumentParser(prog=name)
+            import_module(module).add_arguments(parser)
+            yield from asking(parser)
+
+
+def asking(parser: argparse.ArgumentParser) -> Iterator[tuple[str, set[str]]]:
+    options = {option for action in parser._actions for option in action.option_strings}
+    if options & {"--bootstrap", "--url"} or {"--from", "--to"} <= options:
+        yield parser.prog, options
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from asking(sub)
+
+
+def test_every_command_that_asks_somebody_can_be_told_when_to_give_up():
+    asked = dict(commands_that_ask())
+    assert {
+        "topics list",
+        "doctor",
+        "connectors list",
+        "registry list",
+        "mirror",
+        "perf produce",
+    } <= asked.keys()
+    assert [name for name, options in asked.items() if "--timeout" not in options] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["doctor -b {}", "connectors list --url http://{}", "registry list --url http://{}", "topics list -b {}"],
+)
+def test_a_server_that_never_answers_is_given_up_in_time(command, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        assert main([*command.format(address).split(), "--timeout", "0.5"]) == 1
+    out, err = capsys.readouterr()
+    assert address in out + err
 
 
 @pytest.mark.parametrize("command", ["produce t", "perf produce t --num-records 1 --record-size 1"])
@@ -95,3 +160,16 @@ def test_a_topic_with_very_many_partitions_comes_with_advice(capsys):
         assert capsys.readouterr().err == ""
         assert main(["topics", "create", "many", "--partitions", "200", "-b", broker.bootstrap]) == 0
         assert "they cannot be taken away" in capsys.readouterr().err
+
+
+def test_heads_of_tables_are_in_bold_on_a_terminal_and_plain_elsewhere(monkeypatch, capsys):
+    shown = argparse.Namespace(json=False)
+    tables.show(shown, ("NAME",), [("a",)])
+    assert capsys.readouterr().out == "NAME\na\n"
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    tables.show(shown, ("NAME",), [("a",)])
+    assert capsys.readouterr().out == "\033[1mNAME\033[0m\na\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    tables.show(shown, ("NAME",), [("a",)])
+    assert capsys.readouterr().out == "NAME\na\n"

@@ -161,6 +161,19 @@ def test_a_missing_topic_has_one_wording(broker: Broker) -> None:
     assert set(told) == {sentence}
 
 
+def test_a_name_that_no_topic_can_have_is_told_as_such(broker: Broker) -> None:
+    with (
+        ottla.Producer(bootstrap_servers=broker.bootstrap) as producer,
+        pytest.raises(ottla.OttlaError, match="no topic can be named 'a/b'"),
+    ):
+        producer.send("a/b", b"x").result(30)
+    with (
+        ottla.Admin(bootstrap_servers=broker.bootstrap) as admin,
+        pytest.raises(ottla.OttlaError, match="no topic can be named 'a/b'"),
+    ):
+        admin.describe_topics(["a/b"])
+
+
 def test_tls_against_a_plaintext_port(broker: Broker, pems: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.server")
     error, told = outcome(broker.bootstrap, security_protocol="SSL", ssl_ca_location=str(pems / "broker.pem"))

@@ -9,7 +9,7 @@ from ottla import errors
 from ottla.client.core.cluster import Cluster, Topic
 from ottla.client.core.dialogue import check
 from ottla.client.core.leaders import ask_leaders
-from ottla.client.core.names import missing_topic
+from ottla.client.core.names import missing_topic, topic_error
 from ottla.client.core.offsets import by_topic
 from ottla.client.errors import NotSupported
 from ottla.client.values import TopicPartition
@@ -152,10 +152,8 @@ async def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
         answer = await cluster.ask(request, at_least=4)
         cluster.image.update(answer)
         for told in answer.topics:
-            if told.error_code == errors.UnknownTopicOrPartition.code:
-                raise missing_topic(told.name)
             if told.error_code:
-                raise error_for(told.error_code, f"topic {told.name}: {errors.NAMES.get(told.error_code)}")
+                raise topic_error(told.name, told.error_code)
         return {name: cluster.image.topics[name] for name in names}
 
     return await _until_told(cluster, attempt, "topics could not be described")

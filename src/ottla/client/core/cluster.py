@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ottla import errors
 from ottla.client.core.dialogue import check
-from ottla.client.core.names import missing_topic
+from ottla.client.core.names import missing_topic, topic_error
 from ottla.client.core.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
 from ottla.client.core.runtime import Connection, Runtime, Task
 from ottla.client.core.troubles import Troubles
@@ -113,7 +113,7 @@ class Image:
         """The partition with its leader, or the error that asks for a refresh."""
         known = self.topics.get(topic)
         if known is None or (known.error_code and not known.partitions):
-            raise (errors.error_for(known.error_code) if known else missing_topic(topic))
+            raise topic_error(topic, known.error_code) if known else missing_topic(topic)
         if partition not in known.partitions:
             raise errors.UnknownTopicOrPartition(f"{topic} has no partition {partition}")
         found = known.partitions[partition]
@@ -172,6 +172,7 @@ class Cluster:
             backoff=self.backoff(),
             what=what,
             on_error=on_error,
+            silence=f"no answer (bootstrap.servers is {self.settings.bootstrap_servers})",
         )
 
     def backoff(self) -> Backoff:
@@ -206,7 +207,7 @@ class Cluster:
             raise missing_topic(name)
         if found.error_code:
             self._refreshed.pop(name, None)
-            raise errors.error_for(found.error_code, f"topic {name}: {errors.NAMES.get(found.error_code)}")
+            raise topic_error(name, found.error_code)
         return found
 
     async def leader(self, topic: str, partition: int) -> Partition:

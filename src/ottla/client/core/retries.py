@@ -59,8 +59,10 @@ async def retrying(
     backoff: Backoff,
     what: str,
     on_error: Callable[[errors.ProtocolError, int], None] = lambda error, attempts: None,
+    silence: str = "no answer",
 ) -> T:
-    """Tries until it works, the error is final or the time is up; then the last error is told."""
+    """Tries until it works, the error is final or the time is up; then the last error is told, or `silence` if there
+    was none."""
     last: Exception | None = None
     attempts = 0
     try:
@@ -76,4 +78,4 @@ async def retrying(
                     last = error
                 await runtime.sleep(backoff.next_ms() / 1000)
     except TimeoutError:
-        raise TimedOut(f"{what}: gave up after {timeout_ms} ms; last: {last or 'no answer'}") from last
+        raise TimedOut(f"{what}: gave up after {timeout_ms} ms; last: {last or silence}") from last
