@@ -148,6 +148,16 @@ class Side:
             self.copy(frame, topic, folder, trigger, mode, **chosen)
         return self.scene.records(topic)
 
+    def relay(self, trigger: dict[str, Any], mode: str) -> Any:
+        """What a query brings to a topic that reads through this connector and writes through Kafka's."""
+        topic = self.scene.make_topic()
+        source = self._reading({"startingOffsets": "earliest"})
+        frame = self._with(self.scene.spark.readStream.format(self.kind), source).load()
+        with _folder() as folder:
+            kafkas = Side(self.scene, "kafka")
+            kafkas.copy(frame.selectExpr("key", "value"), topic, folder, trigger, mode, topic=topic)
+        return self.scene.records(topic)
+
     def twelve_records(self) -> Any:
         source = {"subscribe": self.scene.topic, "startingOffsets": "earliest"}
         return self._with(self.scene.spark.readStream.format("kafka"), source).load()

@@ -50,6 +50,8 @@ LATE = T0 + 1_000_000
 NAMED = "a partition that does not exist is an error, not left out"
 WRONG = "a wrong value is an error, even where it would not be used"
 MISTYPED = "most likely mistyped: the error has the nearest name"
+REAL_TIME = {"realTime": "5 seconds"}
+JVM_ONLY = "Spark takes Java's sources and sinks only: [below](#triggers)"
 APPEND = 'Spark wants `mode("append")` of Python sinks'
 
 CASES = [
@@ -200,4 +202,6 @@ CASES = [
              why="Spark hands no row to a Python sink, so no epoch is committed: [below](#triggers)"),
         alone=True,
     ),
+    Case("`readStream`", "`trigger(realTime=...)`", lambda side: side.relay(REAL_TIME, "update"), JVM_ONLY, alone=True),
+    replace(sink("`trigger(realTime=...)`", trigger=REAL_TIME, mode="update", why=JVM_ONLY), alone=True),
 ]  # fmt: skip

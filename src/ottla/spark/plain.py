@@ -16,8 +16,13 @@ _OURS = re.compile(r"\bottla(?:\.\w+)+: (.+?)(?=\s+SQLSTATE|\n===|\n\tat |\s*$)"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 
 
+_NO_UPDATES = "ottla does not support Update mode"
+
+
 def reason(error: BaseException) -> str:
     """What is wrong and what to do, out of all that Spark says when a query has failed."""
+    if _NO_UPDATES in str(error):  # Spark's own words: it asks the sink nothing before
+        return f"{_NO_UPDATES}: write updates with ottla.spark.write_update(frame, options), exactly once"
     found = _OURS.search(str(error))
     if found:
         return found[1].strip()

@@ -139,6 +139,10 @@ def test_the_reason_is_found_in_what_spark_says():
     assert reason(Exception(told)) == "orders-0 is gone. Start over"
     assert reason(Exception("ottla.errors.A: why")) == "why"
     assert reason(Exception("[DIVIDE_BY_ZERO] no\nmore")) == "[DIVIDE_BY_ZERO] no"
+    update = (
+        "[STREAM_FAILED] terminated: requirement failed: ottla does not support Update mode SQLSTATE: XXKST"
+    )
+    assert "ottla.spark.write_update" in reason(Exception(update))
     raised = "[PYTHON_EXCEPTION] An exception:\n  File x\nModuleNotFoundError: No module named 'jobs'\n"
     assert reason(Exception(raised)).endswith("No module named 'jobs'")
 
