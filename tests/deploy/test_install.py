@@ -15,6 +15,7 @@ import pytest
 import ottla
 from tests.deploy.brokers import Process
 from tests.deploy.containers import ROOT, command
+from tests.integration import test_readme
 
 SIZE_MAX = 15 << 20
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -47,6 +48,18 @@ def test_a_broker_of_the_wheel_answers(environment, tmp_path):
         ottla.Producer(bootstrap_servers=broker.bootstrap) as producer,
     ):
         assert producer.send("greetings", "hello").result(30).offset == 0
+
+
+def test_the_doors_of_the_readme_open_with_nothing_but_what_it_says_to_install(wheel, tmp_path):
+    named = re.search(r"`pip install ottla ([a-z -]+)`", test_readme.README)
+    assert named is not None
+    python = bare_environment(tmp_path / "venv", wheel, *named[1].split())
+    for door in ("tests", "commands"):
+        (tmp_path / door).mkdir()
+    test_readme.run_the_tests(tmp_path / "tests", str(python))
+    test_readme.run_the_commands(tmp_path / "commands", f"{python.parent}:/usr/bin:/bin")
+    spark = test_readme.README.partition("**You work with Spark.**")[2].partition("```")[0]
+    assert 'pip install "ottla[spark]"' in spark
 
 
 def broker_versions(python):

@@ -1,4 +1,5 @@
-"""The README's doors for testers and operators, run as they are printed. Spark's is in tests/spark."""
+"""The README's doors for testers and operators, run as they are printed. Spark's is in tests/spark; tests/deploy runs
+these two where nothing is installed but what the README says."""
 
 import os
 import re
@@ -20,11 +21,11 @@ def block(language: str, after: str) -> str:
     return found[1]
 
 
-def test_who_writes_tests_gets_green_ones(tmp_path):
-    (tmp_path / "test_orders.py").write_text(block("python", "**You write tests.**"))
+def run_the_tests(folder: Path, python: str) -> None:
+    (folder / "test_orders.py").write_text(block("python", "**You write tests.**"))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
@@ -32,7 +33,7 @@ def test_who_writes_tests_gets_green_ones(tmp_path):
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_who_runs_it_sees_hello(tmp_path):
+def run_the_commands(folder: Path, path: str) -> None:
     """On a port of its own: 9092 may be somebody's."""
     (port,) = free_ports(1)
     lines = block("bash", "**You run it.**").splitlines()
@@ -49,14 +50,22 @@ def test_who_runs_it_sees_hello(tmp_path):
     )
     done = subprocess.run(
         ["bash", "-c", script],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PATH": PATH},
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello" in done.stdout.splitlines()
+
+
+def test_who_writes_tests_gets_green_ones(tmp_path):
+    run_the_tests(tmp_path, sys.executable)
+
+
+def test_who_runs_it_sees_hello(tmp_path):
+    run_the_commands(tmp_path, PATH)
 
 
 def test_every_page_is_linked():
