@@ -2,12 +2,13 @@
 
 import argparse
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +84,21 @@ def _zookeeper(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
         yield arguments.zookeeper
         return
     first = arguments.zookeeper_port
-    ensemble = Ensemble(folder, list(range(first, first + arguments.zookeepers)))
+    ports = list(range(first, first + arguments.zookeepers))
+    ensemble = Ensemble(folder, ports, _free_ports(2 * len(ports)) if len(ports) > 1 else ())
     try:
         ensemble.start()
         print(f"zookeeper {ensemble.connect}", file=sys.stderr, flush=True)
         yield ensemble.connect
     finally:
         ensemble.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Where the servers of ZooKeeper talk to each other; nobody else needs to know."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _broker(
@@ -102,6 +111,8 @@ def _broker(
         f"offsets.topic.replication.factor={replicas}",
         f"transaction.state.log.replication.factor={replicas}",
         f"transaction.state.log.min.isr={max(1, replicas - 1)}",
+        f"share.coordinator.state.topic.replication.factor={replicas}",
+        f"share.coordinator.state.topic.min.isr={max(1, replicas - 1)}",
         *arguments.set,
     ]
     with (folder / f"broker-{number}.log").open("a") as output:
