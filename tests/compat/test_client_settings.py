@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.errors import SettingError
 from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
-from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, WITHOUT_EFFECT
+from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, SHARE_REFUSED, WITHOUT_EFFECT
 from tests.oracle import programs
 
 CLASSES: dict[str, type[Settings]] = {
@@ -29,9 +29,13 @@ OWN_DEFAULTS |= {
 pytestmark = pytest.mark.skipif(programs.why_not_java() is not None, reason=str(programs.why_not_java()))
 
 
-@cache
 def kafkas() -> list[tuple[str, str, str]]:
     """(client, name, default) of all settings."""
+    return [row for row in printed_rows() if row[0] in CLASSES]
+
+
+@cache
+def printed_rows() -> list[tuple[str, str, str]]:
     printed = subprocess.run(programs.command("ClientSettings"), capture_output=True, text=True, check=True)
     rows = [line.split("\t") for line in printed.stdout.splitlines()]
     assert len(rows) > 300
@@ -61,6 +65,11 @@ def test_no_list_names_a_setting_that_kafka_does_not_have() -> None:
     librdkafkas = {"api_version_request", "broker_version_fallback", "debug", "log_level"}
     gone = {"auto_include_jmx_reporter"}  # until Kafka 4
     assert names >= WITHOUT_EFFECT - librdkafkas - gone
+
+
+def test_a_share_consumer_refuses_what_kafkas_refuses() -> None:
+    kafkas_own = {name.replace(".", "_") for client, name, _ in printed_rows() if client == "share"}
+    assert kafkas_own == SHARE_REFUSED.keys()
 
 
 def test_the_defaults_are_kafkas() -> None:

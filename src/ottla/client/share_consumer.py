@@ -13,6 +13,7 @@ from ottla.client.errors import SettingError
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
 from ottla.client.timeouts import Timeout, seconds
+from ottla.client.unused_settings import SHARE_REFUSED
 from ottla.client.values import ConsumerRecord
 from ottla.errors import OttlaError
 
@@ -108,6 +109,9 @@ def settings_of(settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> 
     mode = given.pop(MODE, "implicit")
     if mode not in ("implicit", "explicit"):
         raise SettingError(f"{MODE}={mode}; it is implicit or explicit")
+    for name in given:
+        if (reason := SHARE_REFUSED.get(name.replace(".", "_"))) is not None:
+            raise SettingError(f"{name} cannot be set of a share consumer: {reason}")
     parsed = ConsumerSettings.parse(given)
     if not parsed.group_id:
         raise SettingError("a share consumer needs group.id: the group whose members share the records")

@@ -76,8 +76,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     "sasl_oauthbearer_sub_claim_name": ("sub", _OAUTH),
     "sasl_oauthbearer_token_endpoint_url": ("", _OAUTH),
     "security_providers": ("", _JAVA),
-    "share_acknowledgement_mode": ("implicit", "share groups are not there"),
-    "share_acquire_mode": ("BATCH_OPTIMIZED", "share groups are not there"),
+    "share_acknowledgement_mode": ("implicit", "it is a setting of ShareConsumer"),
+    "share_acquire_mode": (
+        "BATCH_OPTIMIZED",
+        "ShareConsumer takes whole batches, and other consumers have no use for it",
+    ),
     "ssl_cipher_suites": ("", "the suites are OpenSSL's defaults"),
     "ssl_engine_factory_class": ("", _JAVA),
     "ssl_keystore_certificate_chain": ("", "put it into a PEM file and set ssl.certificate.location"),
@@ -89,6 +92,20 @@ REFUSED: dict[str, tuple[str, str]] = {
 # Admin alone has no number of tries.
 ADMIN_REFUSED = {
     "retries": ("2147483647", "the time is bounded by default.api.timeout.ms, not the number of tries")
+}
+# Of a consumer, and refused by a share consumer whatever their value, as by Kafka's own.
+_BY_THE_GROUP = "the broker decides it for a share group: ottla config set group GROUP "
+SHARE_REFUSED = {
+    "auto_offset_reset": f"{_BY_THE_GROUP}share.auto.offset.reset=earliest",
+    "isolation_level": f"{_BY_THE_GROUP}share.isolation.level=read_committed",
+    "session_timeout_ms": f"{_BY_THE_GROUP}share.session.timeout.ms=45000",
+    "heartbeat_interval_ms": f"{_BY_THE_GROUP}share.heartbeat.interval.ms=5000",
+    "enable_auto_commit": "records are acknowledged, not committed: see share.acknowledgement.mode",
+    "group_instance_id": "share groups have no static members",
+    "group_protocol": "share groups have one protocol",
+    "group_remote_assignor": "share groups have one assignor",
+    "partition_assignment_strategy": "share groups have one assignor",
+    "interceptor_classes": _JAVA,
 }
 
 

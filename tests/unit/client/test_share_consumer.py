@@ -7,6 +7,7 @@ import pytest
 from ottla import Admin, ShareConsumer
 from ottla.client.errors import IllegalState, SettingError
 from ottla.client.share_consumer import Acknowledge
+from ottla.client.unused_settings import SHARE_REFUSED
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.errors import GroupIdNotFound, InvalidRequest, ShareSessionNotFound
 from ottla.testing import Broker, Cluster
@@ -203,6 +204,12 @@ def test_a_group_is_needed_and_a_mode_that_exists():
         ShareConsumer(bootstrap_servers="localhost:1")
     with pytest.raises(SettingError, match="implicit or explicit"):
         ShareConsumer({"group.id": "g", "share.acknowledgement.mode": "maybe"})
+
+
+@pytest.mark.parametrize("name", SHARE_REFUSED)
+def test_settings_that_would_mean_nothing_are_refused_as_by_kafkas_share_consumer(name):
+    with pytest.raises(SettingError, match=f"{name.replace('_', '.')} cannot be set of a share consumer: "):
+        ShareConsumer({"group.id": "g", name.replace("_", "."): "1"})
 
 
 def test_the_same_with_await(broker):
