@@ -130,6 +130,10 @@ def test_a_broker_is_drained_and_the_cluster_balanced(capsys):
         assert replicas() == before
         assert main(["cluster", "drain", "3", *where]) == 0
         assert all(3 not in each for each in replicas())
+        capsys.readouterr()
+        before = replicas()
+        assert main(["cluster", "balance", "--dry-run", *where]) == 0
+        assert replicas() == before and capsys.readouterr().out.splitlines()[1].startswith("t ")
         assert main(["cluster", "balance", *where]) == 0
         assert {each: sum(each in held for held in replicas()) for each in (1, 2, 3)} == {1: 4, 2: 4, 3: 4}
         assert [record.value for record in cluster.records("t")] == [b"x"]

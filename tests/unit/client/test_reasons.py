@@ -103,6 +103,15 @@ def test_no_broker_is_told_at_once_and_in_the_end() -> None:
     assert len(told) == 1, "the same reason is told once"
 
 
+def test_a_port_that_takes_the_connection_and_says_nothing_is_told_before_the_time_is_up(monkeypatch) -> None:
+    monkeypatch.setattr("ottla.client.loop.runtime.SILENT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        error, told = outcome(address)
+    assert told == [f"{address} has not answered yet. Is it a Kafka port, and can it be reached from here?"]
+    assert f"no answer (bootstrap.servers is {address})" in error
+
+
 def test_without_a_callback_the_reason_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

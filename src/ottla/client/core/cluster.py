@@ -332,7 +332,9 @@ class Cluster:
         if not_before > now():
             await self.runtime.sleep(not_before - now())
         try:
-            connection = await self.runtime.connect(*address, self.settings)
+            connection = await self.runtime.connect(
+                *address, self.settings, lambda: self._tell_of_silence(address)
+            )
         except ConnectionLost:
             self._not_before[address] = (now() + backoff.next_ms() / 1000, backoff)
             raise
@@ -340,6 +342,14 @@ class Cluster:
         self.troubles.over()
         kept[address] = connection
         return connection
+
+    def _tell_of_silence(self, address: tuple[str, int]) -> None:
+        """Long before the time is up: mostly the port is not Kafka's, or a firewall is in between."""
+        where = f"{address[0]}:{address[1]}"
+        error = ConnectionLost(
+            f"{where} has not answered yet. Is it a Kafka port, and can it be reached from here?"
+        )
+        self.troubles.report(error, "connecting")
 
     def _reconnect_backoff(self) -> Backoff:
         settings = self.settings

@@ -85,7 +85,11 @@ class Runtime(Protocol):
         """Until all are done, or the time is up."""
         ...
 
-    async def connect(self, host: str, port: int, settings: Settings) -> Connection: ...
+    async def connect(
+        self, host: str, port: int, settings: Settings, on_silence: Callable[[], None]
+    ) -> Connection:
+        """`on_silence` is called once if the broker takes long to answer; the time-out is longer."""
+        ...
 
 
 class Shell(Protocol):

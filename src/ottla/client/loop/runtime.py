@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from ottla.client.core.runtime import Connection, Event, Task
 from ottla.client.settings import Settings
 
 T = TypeVar("T")
+SILENT_S = 2  # brokers answer in milliseconds
 
 
 class LoopRuntime:
@@ -50,10 +51,16 @@ class LoopRuntime:
     async def wait(self, tasks: Iterable[Task[Any]], timeout_s: float | None = None) -> None:
         await asyncio.wait(set(tasks), timeout=timeout_s)  # type: ignore[type-var]
 
-    async def connect(self, host: str, port: int, settings: Settings) -> Connection:
+    async def connect(
+        self, host: str, port: int, settings: Settings, on_silence: Callable[[], None]
+    ) -> Connection:
         from ottla.client.loop.connection import Connection as Opened
 
-        return await Opened.open(host, port, settings)
+        waiting = asyncio.get_running_loop().call_later(SILENT_S, on_silence)
+        try:
+            return await Opened.open(host, port, settings)
+        finally:
+            waiting.cancel()
 
 
 LOOP = LoopRuntime()

@@ -144,7 +144,9 @@ class SimulatedRuntime(LoopRuntime):
     def token(self) -> bytes:
         return self._random.randbytes(16)
 
-    async def connect(self, host: str, port: int, settings: Settings) -> ClientConnection:
+    async def connect(
+        self, host: str, port: int, settings: Settings, on_silence: Callable[[], None]
+    ) -> ClientConnection:
         await self.sleep(self._world.weather.latency_ms() / 1000)
         opened = self._world.connect(self._name)
         if opened is None:
