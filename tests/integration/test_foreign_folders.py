@@ -154,4 +154,5 @@ def test_the_doctor_names_a_folder_of_apache_kafka_and_changes_nothing(tmp_path)
     assert result.returncode == 1
     assert "log folder of Apache Kafka" in result.stdout
     assert "ottla import-kafka" in result.stdout
+    assert result.stdout.count("BAD") == 1, "what Kafka would do at its next start is not ours to tell"
     assert {*tree(folder), *folder.glob(".*")} == before

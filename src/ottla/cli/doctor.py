@@ -101,6 +101,8 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
                 f"To use its data, run: ottla import-kafka --from {data} --data NEW_FOLDER"
             ),
         )
+        if not deep:
+            return  # marks and checkpoints are for the next start, which is Kafka's
     elif inside.is_used and not disk.exists(METADATA_FOLDER):
         yield (
             True,
