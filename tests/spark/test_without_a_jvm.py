@@ -422,7 +422,7 @@ def test_a_micro_batch_of_foreach_batch_is_written_once(query, target, monkeypat
     task = SimpleNamespace(partitionId=lambda: 0)
     monkeypatch.setattr(sink, "_context", lambda: task)
     schema = SimpleNamespace(fields=[])
-    monkeypatch.setattr(sink, "columns", lambda *_: ["value"])
+    monkeypatch.setattr(sink, "columns", lambda *_, **__: ["value"])
 
     def write(batch, value):
         options = WriteOptions.parse(
