@@ -519,16 +519,20 @@ CHAIN = {
     [
         ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
         ({"type": "array", "items": EMPTY}, b"\xfe\xff\xff\xff\xff\xff\x01\0"),
-        ({"type": "map", "values": {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}}, b"\0"),
+        ({"type": "map", "values": {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}},
+         b"\2\0\xfe\xff\xff\xff\xff\xff\x01\0\0"),
         ({"type": "record", "name": "R", "fields": [
-            {"name": "e", "type": EMPTY}, {"name": "l", "type": {"type": "array", "items": "Empty"}}]}, b"\0"),
+            {"name": "e", "type": EMPTY}, {"name": "l", "type": {"type": "array", "items": "Empty"}}]},
+         b"\xfe\xff\xff\xff\xff\xff\x01\0"),
         (CHAIN, b"\2" * 5_000 + b"\0"),
     ],
 )  # fmt: skip
 def test_an_avro_value_that_costs_more_than_its_bytes_is_not_decoded(schema, payload):
     """Eight bytes would become a list of a hundred billion; a few thousand levels crash fastavro, and the process."""
     decoded = Schemas(OneSchema(schema)).decoded(b"\0\0\0\0\1" + payload, [], "value")
-    assert decoded.data is None and decoded.trouble.startswith("its schema ")
+    assert decoded.data is None and (
+        "more items than bytes" in decoded.trouble or "too deep" in decoded.trouble
+    )
 
 
 def test_avro_values_that_refer_to_their_own_kind_are_decoded_while_they_are_small():
