@@ -281,7 +281,7 @@ def test_a_broker_that_does_not_lead_the_registrys_topic_asks_its_leader():
         registry = BrokerRegistry({"bootstrap.servers": cluster.bootstrap})
         try:
             client = RegistryClient(registry.address)
-            cluster[1].create_topic("t", 4, {**BY_ID, "min.insync.replicas": "1"})
+            cluster.create_topic("t", 4, {**BY_ID, "min.insync.replicas": "1"}, replication_factor=1)
             schema_id = client.register("t-value", ORDER).schema_id
             with Producer(bootstrap_servers=cluster.bootstrap) as producer:
                 for number in range(10):
