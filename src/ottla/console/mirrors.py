@@ -1,4 +1,4 @@
-"""What MirrorMaker's topics tell about links into this cluster, whoever writes them: heartbeats and checkpoints."""
+"""Links into this cluster, from the heartbeats and checkpoints in MirrorMaker's topics."""
 
 import struct
 import time
