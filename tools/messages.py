@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import importlib
 import pkgutil
+import re
 import sys
 import types
 import typing
@@ -182,7 +183,7 @@ def annotation(field: Field) -> str:
 
 
 def default_source(field: Field) -> tuple[str, str]:
-    """(default in the signature, expression assigned): mutable ones are made anew each time."""
+    """(default in the signature, expression assigned): mutable ones are created for each message."""
     if field.default is None or (field.array and field.nullable):
         return "None", field.name
     if field.array:
@@ -204,8 +205,8 @@ def default_source(field: Field) -> tuple[str, str]:
     return "None", f"{field.kind}() if {field.name} is None else {field.name}"
 
 
-def class_source(name: str, fields: list[Field], constants: list[str]) -> str:
-    lines = [f"class {name}(Message):", f"    __slots__ = {tuple(f.name for f in fields)!r}"]
+def class_source(name: str, fields: list[Field], constants: list[str], base: str) -> str:
+    lines = [f"class {name}({base}):", f"    __slots__ = {tuple(f.name for f in fields)!r}"]
     lines += [f"    {line}" for line in constants]
     lines.append("    FIELDS = (")
     for f in fields:
@@ -256,14 +257,19 @@ def module_source(parts: dict[str, dict[int, types.ModuleType]]) -> str:
         top = classes_of(versions[max(versions)])[-1]
         flexible = [v for v, module in versions.items() if classes_of(module)[-1].__flexible__]
         for name, fields in rename_taken(merge(versions), set(body), part.capitalize()).items():
+            base = "Message"
             constants = [f"FLEXIBLE_FROM = {min(flexible, default=32767)}"]
             if name == top.__name__:
                 if part != "data":
                     constants.append(f"API_KEY = {int(top.__api_key__)}")
+                if part == "request":
+                    base = f'Request["{name.removesuffix("Request")}Response"]'
                 constants.append(f"VERSIONS = ({min(versions)}, {max(versions)})")
-            body[name] = class_source(name, fields, constants)
+            body[name] = class_source(name, fields, constants, base)
     text = "\n\n".join(body.values())
-    names = [n for n in ("ZERO_UUID", "Buffer", "Field", "Message") if n in text]
+    names = [
+        n for n in ("ZERO_UUID", "Buffer", "Field", "Message", "Request") if re.search(rf"\b{n}\b", text)
+    ]
     return (
         '"""Generated from kio by tools/messages.py. Do not edit."""\n\n'
         f"from ottla.wire.schema import {', '.join(names)}\n\n\n{text}"

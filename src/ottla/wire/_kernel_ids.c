@@ -76,11 +76,12 @@ static int is_named(Allowed *allowed, const Field *field, int64_t *stray)
 
 static int is_named_by_header(Allowed *allowed, const Field *value, int64_t *stray)
 {
-    if (value->start && value->end - value->start == GUID_HEADER_BYTES && *value->start == 1) {
+    /* Behind the GUID or id, a Protobuf value has the path to its message. */
+    if (value->start && value->end - value->start >= GUID_HEADER_BYTES && *value->start == 1) {
         *stray = UNKNOWN_GUID;
         return has_guid(allowed, value->start + 1);
     }
-    if (value->start && value->end - value->start == ID_BYTES)
+    if (value->start && value->end - value->start >= ID_BYTES)
         return is_named(allowed, value, stray);
     *stray = NO_ID;
     return 0;

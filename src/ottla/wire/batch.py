@@ -132,8 +132,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of every whole batch; stops at a partial one."""
-    while found := kernel.scan(buffer, position):
-        for at, fields in found:
+    while scanned := kernel.scan(buffer, position):
+        for at, fields in scanned:
             yield at, BatchHeader(*fields)
         position = at + fields[1]
 

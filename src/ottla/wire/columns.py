@@ -215,13 +215,18 @@ class _Columns:
         )
 
 
+def no_headers(rows: int) -> pa.Array:
+    """The column `headers` of records that have none."""
+    none = pa.nulls(0, HEADERS.value_type)
+    return pa.Array.from_buffers(
+        HEADERS, rows, [None, pa.py_buffer(bytes(4 * (rows + 1)))], 0, children=[none]
+    )
+
+
 def _header_lists(rows: int, pieces: list[_Piece]) -> pa.Array:
     *_, count, key_bytes, value_bytes = _total(pieces)
     if not count:  # nearly always: to walk over all records for nothing takes as long as to fill a column
-        none = pa.nulls(0, HEADERS.value_type)
-        return pa.Array.from_buffers(
-            HEADERS, rows, [None, pa.py_buffer(bytes(4 * (rows + 1)))], 0, children=[none]
-        )
+        return no_headers(rows)
     lists = _buffer(4 * (rows + 1))
     memoryview(lists)[:4] = memoryview(bytes(4)).cast("b")
     # How many values are null is not measured: -1 lets Arrow count when it is asked.

@@ -29,6 +29,7 @@ _LZ4_INDEPENDENT_BLOCKS, _LZ4_BLOCK_CHECKSUMS, _LZ4_CONTENT_SIZE = 0x20, 0x10, 0
 _LZ4_CONTENT_CHECKSUM, _LZ4_DICTIONARY = 0x04, 0x01
 _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _LZ4_STORED = 0x8000_0000
+_LZ4_BLOCK_FRAME = b"\x04\x22\x4d\x18\x60\x70\x73"  # the header of a frame of large blocks without checksums
 _ZSTD_LEVEL_DEFAULT = 3
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
@@ -132,12 +133,12 @@ def _gunzip(data: Buffer, limit: int, _scratch: Scratch) -> Buffer:
         while rest:  # members may follow one another
             member = zlib.decompressobj(31)
             while not member.eof:
-                given = member.decompress(rest, _STEP_BYTES)
-                out += given
+                piece = member.decompress(rest, _STEP_BYTES)
+                out += piece
                 if len(out) > limit:
                     return out
-                rest = member.unconsumed_tail or (b"" if member.eof or given else next(pieces, b""))
-                if not (rest or given or member.eof):
+                rest = member.unconsumed_tail or (b"" if member.eof or piece else next(pieces, b""))
+                if not (rest or piece or member.eof):
                     raise _corrupt(GZIP, "cut short")
             rest = member.unused_data or next(pieces, b"")
     except zlib.error as error:
@@ -218,73 +219,80 @@ def _snappy_length(block: memoryview) -> int:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    import lz4.frame  # type: ignore[import-untyped]
+    import cramjam
 
-    compressed: bytes = lz4.frame.compress(
-        data,
-        compression_level=0 if level is None or level == _LZ4_LEVEL_DEFAULT else level,
-        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+    frame = cramjam.lz4.Compressor(
+        level=0 if level is None or level == _LZ4_LEVEL_DEFAULT else max(level, 0),
+        content_checksum=False,
         block_linked=False,
-        store_size=False,
     )
-    return compressed
+    frame.compress(bytes(data))
+    return bytes(frame.finish())
 
 
 def _unlz4(data: Buffer, limit: int, scratch: Scratch) -> Buffer:
     import cramjam
 
-    largest = _lz4_bytes_max(memoryview(data))
+    view = memoryview(data)
+    block_bytes_max = _lz4_block_bytes_max(view)
+    largest = sum(len(block) - 4 if stored else block_bytes_max for block, stored in _lz4_blocks(view))
     room = scratch.room(min(largest, limit))
     try:
         return room[: cramjam.lz4.decompress_into(data, room)]
     except cramjam.DecompressionError as error:
-        if largest > len(room):  # damaged, or is there just no room? The other library can tell.
-            return _unlz4_in_pieces(data, limit)
+        if largest > len(room):  # damaged, or is there just no room?
+            _check_lz4_limit(view, block_bytes_max, limit)
         raise _corrupt(LZ4, error) from None
 
 
-def _lz4_bytes_max(view: memoryview) -> int:
-    """What the blocks of the frame hold at most. The frame is whole, and nothing follows it."""
+def _lz4_block_bytes_max(view: memoryview) -> int:
+    """What a block of the frame holds at most."""
     if len(view) < _LZ4_HEADER_BYTES_MIN or bytes(view[:4]) != _LZ4_MAGIC:
         raise _corrupt(LZ4, "not a frame")
-    flags = view[4]
-    if not flags & _LZ4_INDEPENDENT_BLOCKS:
+    if not view[4] & _LZ4_INDEPENDENT_BLOCKS:
         raise _corrupt(LZ4, "linked blocks are not supported")
-    block_bytes_max = _LZ4_BLOCK_BYTES.get(view[5] >> 4 & 7)
-    if block_bytes_max is None:
+    found = _LZ4_BLOCK_BYTES.get(view[5] >> 4 & 7)
+    if found is None:
         raise _corrupt(LZ4, "unknown block size")
+    return found
+
+
+def _lz4_blocks(view: memoryview) -> Iterator[tuple[memoryview, bool]]:
+    """Each block with the four bytes of its length before it, and whether it is stored as it is. The frame is whole,
+    and nothing follows it."""
+    flags = view[4]
     position = (
         _LZ4_HEADER_BYTES_MIN
         + (8 if flags & _LZ4_CONTENT_SIZE else 0)
         + (4 if flags & _LZ4_DICTIONARY else 0)
     )
     checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUMS else 0
-    total = 0
     while size := _little(view, position, 4, LZ4):
-        stored = size & ~_LZ4_STORED
-        total += stored if size & _LZ4_STORED else block_bytes_max
-        position += 4 + stored + checksum_bytes
+        end = position + 4 + (size & ~_LZ4_STORED)
+        yield view[position:end], size & _LZ4_STORED != 0
+        position = end + checksum_bytes
     position += 4 + (4 if flags & _LZ4_CONTENT_CHECKSUM else 0)
     if position != len(view):
         raise _corrupt(LZ4, "cut short" if position > len(view) else "bytes after the frame")
-    return total
 
 
-def _unlz4_in_pieces(data: Buffer, limit: int) -> Buffer:
-    import lz4.frame
+def _check_lz4_limit(view: memoryview, block_bytes_max: int, limit: int) -> None:
+    """Unpack block after block, each as a frame of its own, until there are more bytes than allowed."""
+    import cramjam
 
-    out = bytearray()
-    frame = lz4.frame.LZ4FrameDecompressor()
-    try:
-        for piece in _pieces(data):
-            out += frame.decompress(piece, _STEP_BYTES)
-            while not (frame.needs_input or frame.eof) and len(out) <= limit:
-                out += frame.decompress(b"", _STEP_BYTES)
-            if len(out) > limit:
-                return out
-    except RuntimeError as error:
-        raise _corrupt(LZ4, error) from None
-    return out
+    room = _fresh(block_bytes_max)
+    size = 0
+    for block, stored in _lz4_blocks(view):
+        try:
+            size += (
+                len(block) - 4
+                if stored
+                else cramjam.lz4.decompress_into(_LZ4_BLOCK_FRAME + bytes(block) + bytes(4), room)
+            )
+        except cramjam.DecompressionError as error:
+            raise _corrupt(LZ4, error) from None
+        if size > limit:
+            raise OverLimit(f"The data decompresses to more than {limit} bytes")
 
 
 # zstd

@@ -8,7 +8,7 @@ class CorruptBatch(errors.CorruptMessage):
 
 
 class WrongMagic(CorruptBatch):
-    """Not a batch of magic 2: corruption to recovery, but a producer hears INVALID_RECORD, as from Kafka."""
+    """Not a batch of magic 2: corruption to recovery, but a producer is answered INVALID_RECORD, as by Kafka."""
 
     code = errors.InvalidRecord.code
     retriable = False

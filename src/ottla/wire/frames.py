@@ -4,13 +4,14 @@ import struct
 from dataclasses import dataclass
 
 from ottla.ports import Buffer
-from ottla.wire.codec import Malformed, read_uvarint, write_uvarint
+from ottla.wire.codec_source import Malformed, read_uvarint, write_uvarint
 from ottla.wire.schema import Api
 
 LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
 _STRING = struct.Struct(">h")
-API_VERSIONS = 18
+PRODUCE, API_VERSIONS = 0, 18
+TAGS_MAX = 1_000  # in the header of a request; clients send none
 CONTROLLED_SHUTDOWN_V0 = (7, 0)  # the one request of header version 0: it has no client id
 
 
@@ -42,6 +43,8 @@ def skip_tags(buffer: Buffer, position: int) -> int:
     """Where the tagged fields end: nobody needs those of the headers."""
     try:
         count, position = read_uvarint(buffer, position)
+        if count > TAGS_MAX:
+            raise Malformed(f"a header with {count} tagged fields")
         for _ in range(count):
             _, position = read_uvarint(buffer, position)
             size, position = read_uvarint(buffer, position)

@@ -134,14 +134,14 @@ def partition_column(rows: int, key: Column | None, partitions: int) -> bytes:
     """The partition of each row's key as Java's default partitioner has it, as native int32; -1 for null."""
     if not 0 <= rows <= 0x7FFF_FFFF or partitions < 1:
         raise ValueError(_TOO_SMALL)
-    found = array("i", bytes(4 * rows))
+    chosen = array("i", bytes(4 * rows))
     try:
         for row in range(rows):
             content = _cell(key, row)
-            found[row] = -1 if content is None else (kernel_py.murmur2(content) & 0x7FFF_FFFF) % partitions
+            chosen[row] = -1 if content is None else (kernel_py.murmur2(content) & 0x7FFF_FFFF) % partitions
     except IndexError:
         raise ValueError(_TOO_SMALL) from None
-    return found.tobytes()
+    return chosen.tobytes()
 
 
 def _not_negative(row: int) -> None:

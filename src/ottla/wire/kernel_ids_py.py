@@ -51,9 +51,9 @@ def _stray(value: bytes | None, ids: set[int], guids: set[bytes], *, in_header: 
     """None: it names an allowed schema."""
     if value is None:
         return NO_ID
-    if in_header and len(value) == 1 + _GUID_BYTES and value[0] == 1:
-        return None if value[1:] in guids else UNKNOWN_GUID
-    if len(value) < _ID.size or value[0] or (in_header and len(value) != _ID.size):
+    if in_header and len(value) >= 1 + _GUID_BYTES and value[0] == 1:
+        return None if value[1 : 1 + _GUID_BYTES] in guids else UNKNOWN_GUID
+    if len(value) < _ID.size or value[0]:
         return NO_ID
     (_, schema_id) = _ID.unpack_from(value)
     if schema_id < 0:

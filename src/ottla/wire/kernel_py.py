@@ -152,21 +152,21 @@ def scan(buffer: Buffer, position: int = 0, limit: int = 1024) -> list[tuple[int
 
     An implausible header is only an error when it comes first: what is good before it is told first.
     """
-    found: list[tuple[int, Header]] = []
+    headers: list[tuple[int, Header]] = []
     end = len(buffer)
     position = _from(position)
-    while len(found) < limit and position <= end - HEADER_BYTES:
+    while len(headers) < limit and position <= end - HEADER_BYTES:
         try:
             header = read_header(buffer, position)
         except CorruptBatch:
-            if found:
+            if headers:
                 break
             raise
         if header[1] > end - position:
             break
-        found.append((position, header))
+        headers.append((position, header))
         position += header[1]
-    return found
+    return headers
 
 
 def check(buffer: Buffer, position: int = 0) -> Header:

@@ -1,7 +1,7 @@
 """Records on their way out and back in, in plain Python; _kernel_rows.c is the same in C.
 
 A send encodes its record at once, into the batch that the partition is filling. In C that is one step that nobody
-interrupts; here whoever has several threads holds a lock meanwhile, as `client.core.accumulator` does.
+interrupts; callers of this module that have several threads hold a lock meanwhile, as `client.core.accumulator` does.
 """
 
 import struct
@@ -223,11 +223,11 @@ def headers_at(payload: bytes, position: int) -> tuple[tuple[str, bytes | None],
     """The kernel has checked their bounds. Keys that are no UTF-8 are mended, as Java does."""
     view, end = memoryview(payload), len(payload)
     count, position = read_varint(view, position, end, 32)
-    found: list[tuple[str, bytes | None]] = []
+    headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, position = read_varint(view, position, end, 32)
         key = payload[position : position + length].decode(errors="replace")
         length, position = read_varint(view, position + length, end, 32)
-        found.append((key, None if length < 0 else payload[position : position + length]))
+        headers.append((key, None if length < 0 else payload[position : position + length]))
         position += max(length, 0)
-    return tuple(found)
+    return tuple(headers)

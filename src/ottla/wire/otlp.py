@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.errors import CorruptMessage
 
-POINTS_MAX = 10_000  # of one push
+POINTS_MAX = 2_000  # of one push
 _DOUBLE, _SIGNED = struct.Struct("<d"), struct.Struct("<q")
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Fields of the messages, by their numbers in opentelemetry-proto.
@@ -28,15 +28,15 @@ class Point(NamedTuple):
 
 def points(data: bytes) -> list[Point]:
     """A histogram or summary is told as its count and its sum."""
-    found: list[Point] = []
+    points: list[Point] = []
     try:
         for point in _points(data):
-            found.append(point)
-            if len(found) >= POINTS_MAX:
+            points.append(point)
+            if len(points) >= POINTS_MAX:
                 break
     except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
         raise CorruptMessage(f"these are no OTLP metrics: {error}") from None
-    return found
+    return points
 
 
 def _points(data: bytes) -> Iterator[Point]:

@@ -1,12 +1,12 @@
 """What the generated messages are made of: classes with a table of fields over all versions."""
 
 from importlib import import_module
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from ottla.frozen import frozen
 from ottla.ports import Buffer
 
-__all__ = ["ZERO_UUID", "Api", "Buffer", "Field", "Message"]
+__all__ = ["ZERO_UUID", "Api", "Buffer", "Field", "Message", "Request"]
 
 ZERO_UUID = bytes(16)
 NEVER = 32767
@@ -49,6 +49,24 @@ class Message:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={_short(getattr(self, name))}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
+
+
+Response_co = TypeVar("Response_co", covariant=True)
+
+if TYPE_CHECKING:
+
+    class Request(Message, Generic[Response_co]):
+        """A message and the type of its answer, so that who asks need not be told."""
+
+else:
+
+    class Request(Message):
+        """A plain class at run time: Generic would cost every start some milliseconds."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, response):
+            return cls
 
 
 def _short(value: object) -> str:

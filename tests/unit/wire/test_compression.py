@@ -42,6 +42,14 @@ def test_a_level_is_taken(codec):
         assert decompress(codec, compress(codec, LARGE, level), limit=LIMIT) == LARGE
 
 
+def test_lz4_tries_harder_at_a_higher_level_and_frames_are_read_by_the_other_library():
+    text = b"".join(b"pulse %d of %d; " % (i * 7919 % 97, i * 104_729 % 1013) for i in range(20_000))
+    sizes = [len(compress(LZ4, text, level)) for level in (None, 3, 12)]
+    assert sizes == sorted(set(sizes), reverse=True)
+    for level in (None, -1, 9, 12, 17):
+        assert lz4.frame.decompress(compress(LZ4, text, level)) == text
+
+
 @pytest.mark.parametrize(
     ("codec", "data"),
     [

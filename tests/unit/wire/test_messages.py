@@ -19,8 +19,11 @@ from kio.serial import entity_reader, entity_writer
 
 from ottla.wire import codec
 from ottla.wire.codec import Gather, Malformed, TooManyElements, read, write
+from ottla.wire.codec_source import STEP_ELEMENTS
+from ottla.wire.frames import skip_tags
 from ottla.wire.messages import APIS
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -194,9 +197,9 @@ def test_very_many_elements_take_as_many_steps_wherever_they_are(topics, partiti
     elements = 1 + topics + topics * partitions
     count, (again, _, counted) = run(codec.read_in_steps(OffsetFetchRequest, 8, data, elements_max=elements))
     assert (again, counted) == (message, elements)
-    assert count >= elements // (2 * codec.STEP_ELEMENTS)
+    assert count >= elements // (2 * STEP_ELEMENTS)
     count, _ = run(codec.write_in_steps(message, 8, Gather()))
-    assert count >= elements // (2 * codec.STEP_ELEMENTS)
+    assert count >= elements // (2 * STEP_ELEMENTS)
 
 
 def test_more_elements_than_allowed_are_refused_in_every_way():
@@ -289,3 +292,36 @@ def test_a_single_string_has_the_same_bound(version):
     if version == 4:
         with pytest.raises(Malformed):
             read(HeartbeatRequest, version, b"\x81\x80\x02" + b"g" * 0x8000 + bytes(10))
+
+
+def tagged_heartbeat(tags: bytes) -> bytes:
+    out = bytearray()
+    write(HeartbeatRequest(group_id="g", member_id="m"), 4, out)
+    assert out[-1] == 0  # no tagged fields
+    return bytes(out[:-1]) + tags
+
+
+def test_tagged_fields_count_as_elements():
+    unknown = b"\x05\x00" * 300  # of tag 5, empty
+    frame = tagged_heartbeat(b"\xac\x02" + unknown)
+    _, end, elements = codec.read_bounded(HeartbeatRequest, 4, frame, 0, elements_max=1000)
+    assert (end, elements) == (len(frame), 300)
+    with pytest.raises(TooManyElements):
+        codec.read_bounded(HeartbeatRequest, 4, frame, 0, elements_max=299)
+
+
+def test_a_tagged_field_that_is_longer_than_it_says_is_refused():
+    """Else the bytes behind it would be read again as the next one, and again."""
+    cluster_id = b"\x00\x01\x04abc"  # tag 0, one byte, which is the length of three more
+    request = FetchRequest()
+    out = bytearray()
+    write(request, 16, out)
+    assert out[-1] == 0
+    with pytest.raises(Malformed, match="longer than it says"):
+        read(FetchRequest, 16, bytes(out[:-1]) + b"\x01" + cluster_id, 0)
+
+
+def test_a_header_has_few_tagged_fields():
+    assert skip_tags(b"\x01\x05\x00", 0) == 3
+    with pytest.raises(Malformed, match="a header with 5000 tagged fields"):
+        skip_tags(b"\x88\x27" + b"\x05\x00" * 5000, 0)

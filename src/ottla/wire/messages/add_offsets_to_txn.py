@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"]):
     __slots__ = ('transactional_id', 'producer_id', 'producer_epoch', 'group_id')
     FLEXIBLE_FROM = 3
     API_KEY = 25

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class AddPartitionsToTxnTopic(Message):
@@ -48,7 +48,7 @@ class AddPartitionsToTxnTransaction(Message):
         self.topics: list[AddPartitionsToTxnTopic] = [] if topics is None else topics
 
 
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"]):
     __slots__ = ('transactions', 'v3_and_below_transactional_id', 'v3_and_below_producer_id', 'v3_and_below_producer_epoch', 'v3_and_below_topics')
     FLEXIBLE_FROM = 3
     API_KEY = 24

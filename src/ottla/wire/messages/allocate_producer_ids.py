@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class AllocateProducerIdsRequest(Message):
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"]):
     __slots__ = ('broker_id', 'broker_epoch')
     FLEXIBLE_FROM = 0
     API_KEY = 67

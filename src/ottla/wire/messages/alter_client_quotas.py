@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class EntityData(Message):
@@ -60,7 +60,7 @@ class EntryData(Message):
         self.ops: list[OpData] = [] if ops is None else ops
 
 
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"]):
     __slots__ = ('entries', 'validate_only')
     FLEXIBLE_FROM = 1
     API_KEY = 49

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class AlterableConfig(Message):
@@ -42,7 +42,7 @@ class AlterConfigsResource(Message):
         self.configs: list[AlterableConfig] = [] if configs is None else configs
 
 
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(Request["AlterConfigsResponse"]):
     __slots__ = ('resources', 'validate_only')
     FLEXIBLE_FROM = 2
     API_KEY = 33

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class BrokerState(Message):
@@ -69,7 +69,7 @@ class TopicData(Message):
         self.partitions: list[PartitionData] = [] if partitions is None else partitions
 
 
-class AlterPartitionRequest(Message):
+class AlterPartitionRequest(Request["AlterPartitionResponse"]):
     __slots__ = ('broker_id', 'broker_epoch', 'topics')
     FLEXIBLE_FROM = 2
     API_KEY = 56

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class ReassignablePartition(Message):
@@ -39,7 +39,7 @@ class ReassignableTopic(Message):
         self.partitions: list[ReassignablePartition] = [] if partitions is None else partitions
 
 
-class AlterPartitionReassignmentsRequest(Message):
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"]):
     __slots__ = ('timeout_ms', 'allow_replication_factor_change', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 45

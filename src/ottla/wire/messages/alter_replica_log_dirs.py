@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class AlterReplicaLogDirTopic(Message):
@@ -39,7 +39,7 @@ class AlterReplicaLogDir(Message):
         self.topics: list[AlterReplicaLogDirTopic] = [] if topics is None else topics
 
 
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
     __slots__ = ('dirs',)
     FLEXIBLE_FROM = 2
     API_KEY = 34

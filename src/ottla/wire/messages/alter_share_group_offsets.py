@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class AlterShareGroupOffsetsRequestPartition(Message):
@@ -39,7 +39,7 @@ class AlterShareGroupOffsetsRequestTopic(Message):
         self.partitions: list[AlterShareGroupOffsetsRequestPartition] = [] if partitions is None else partitions
 
 
-class AlterShareGroupOffsetsRequest(Message):
+class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 91

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class ScramCredentialDeletion(Message):
@@ -48,7 +48,7 @@ class ScramCredentialUpsertion(Message):
         self.salted_password: bytes = salted_password
 
 
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):
     __slots__ = ('deletions', 'upsertions')
     FLEXIBLE_FROM = 0
     API_KEY = 51

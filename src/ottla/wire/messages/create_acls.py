@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class AclCreation(Message):
@@ -36,7 +36,7 @@ class AclCreation(Message):
         self.permission_type: int = permission_type
 
 
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Request["CreateAclsResponse"]):
     __slots__ = ('creations',)
     FLEXIBLE_FROM = 2
     API_KEY = 30

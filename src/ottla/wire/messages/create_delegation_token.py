@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class CreatableRenewers(Message):
@@ -21,7 +21,7 @@ class CreatableRenewers(Message):
         self.principal_name: str = principal_name
 
 
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
     __slots__ = ('owner_principal_type', 'owner_principal_name', 'renewers', 'max_lifetime_ms')
     FLEXIBLE_FROM = 2
     API_KEY = 38

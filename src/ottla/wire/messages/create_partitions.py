@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class CreatePartitionsAssignment(Message):
@@ -39,7 +39,7 @@ class CreatePartitionsTopic(Message):
         self.assignments: list[CreatePartitionsAssignment] | None = assignments
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
     __slots__ = ('topics', 'timeout_ms', 'validate_only')
     FLEXIBLE_FROM = 2
     API_KEY = 37

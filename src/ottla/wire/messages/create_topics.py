@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class CreatableReplicaAssignment(Message):
@@ -66,7 +66,7 @@ class CreatableTopic(Message):
         self.configs: list[CreatableTopicConfig] = [] if configs is None else configs
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Request["CreateTopicsResponse"]):
     __slots__ = ('topics', 'timeout_ms', 'validate_only')
     FLEXIBLE_FROM = 5
     API_KEY = 19

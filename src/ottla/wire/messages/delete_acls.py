@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class DeleteAclsFilter(Message):
@@ -36,7 +36,7 @@ class DeleteAclsFilter(Message):
         self.permission_type: int = permission_type
 
 
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Request["DeleteAclsResponse"]):
     __slots__ = ('filters',)
     FLEXIBLE_FROM = 2
     API_KEY = 31

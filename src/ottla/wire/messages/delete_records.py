@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class DeleteRecordsPartition(Message):
@@ -39,7 +39,7 @@ class DeleteRecordsTopic(Message):
         self.partitions: list[DeleteRecordsPartition] = [] if partitions is None else partitions
 
 
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
     __slots__ = ('topics', 'timeout_ms')
     FLEXIBLE_FROM = 2
     API_KEY = 21

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class DeleteShareGroupOffsetsRequestTopic(Message):
@@ -18,7 +18,7 @@ class DeleteShareGroupOffsetsRequestTopic(Message):
         self.topic_name: str = topic_name
 
 
-class DeleteShareGroupOffsetsRequest(Message):
+class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 92

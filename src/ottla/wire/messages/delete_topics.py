@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class DeleteTopicState(Message):
@@ -21,7 +21,7 @@ class DeleteTopicState(Message):
         self.topic_id: bytes = topic_id
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
     __slots__ = ('topics', 'topic_names', 'timeout_ms')
     FLEXIBLE_FROM = 4
     API_KEY = 20

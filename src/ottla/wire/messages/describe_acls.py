@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Request["DescribeAclsResponse"]):
     __slots__ = ('resource_type_filter', 'resource_name_filter', 'pattern_type_filter', 'principal_filter', 'host_filter', 'operation', 'permission_type')
     FLEXIBLE_FROM = 2
     API_KEY = 29

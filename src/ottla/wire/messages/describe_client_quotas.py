@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class ComponentData(Message):
@@ -24,7 +24,7 @@ class ComponentData(Message):
         self.match: str | None = match
 
 
-class DescribeClientQuotasRequest(Message):
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
     __slots__ = ('components', 'strict')
     FLEXIBLE_FROM = 1
     API_KEY = 48

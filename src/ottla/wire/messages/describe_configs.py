@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class DescribeConfigsResource(Message):
@@ -24,7 +24,7 @@ class DescribeConfigsResource(Message):
         self.configuration_keys: list[str] | None = configuration_keys
 
 
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
     __slots__ = ('resources', 'include_synonyms', 'include_documentation')
     FLEXIBLE_FROM = 4
     API_KEY = 32

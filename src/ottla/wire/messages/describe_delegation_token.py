@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class DescribeDelegationTokenOwner(Message):
@@ -21,7 +21,7 @@ class DescribeDelegationTokenOwner(Message):
         self.principal_name: str = principal_name
 
 
-class DescribeDelegationTokenRequest(Message):
+class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"]):
     __slots__ = ('owners',)
     FLEXIBLE_FROM = 2
     API_KEY = 41

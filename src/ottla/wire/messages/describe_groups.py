@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
     __slots__ = ('groups', 'include_authorized_operations')
     FLEXIBLE_FROM = 5
     API_KEY = 15

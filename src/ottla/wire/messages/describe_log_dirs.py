@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class DescribableLogDirTopic(Message):
@@ -21,7 +21,7 @@ class DescribableLogDirTopic(Message):
         self.partitions: list[int] = [] if partitions is None else partitions
 
 
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
     __slots__ = ('topics',)
     FLEXIBLE_FROM = 2
     API_KEY = 35

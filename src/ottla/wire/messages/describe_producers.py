@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class TopicRequest(Message):
@@ -21,7 +21,7 @@ class TopicRequest(Message):
         self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
 
 
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(Request["DescribeProducersResponse"]):
     __slots__ = ('topics',)
     FLEXIBLE_FROM = 0
     API_KEY = 61

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class PartitionData(Message):
@@ -36,7 +36,7 @@ class TopicData(Message):
         self.partitions: list[PartitionData] = [] if partitions is None else partitions
 
 
-class DescribeQuorumRequest(Message):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
     __slots__ = ('topics',)
     FLEXIBLE_FROM = 0
     API_KEY = 55

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class DescribeShareGroupOffsetsRequestTopic(Message):
@@ -39,7 +39,7 @@ class DescribeShareGroupOffsetsRequestGroup(Message):
         self.topics: list[DescribeShareGroupOffsetsRequestTopic] | None = topics
 
 
-class DescribeShareGroupOffsetsRequest(Message):
+class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"]):
     __slots__ = ('groups',)
     FLEXIBLE_FROM = 0
     API_KEY = 90

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class TopicRequest(Message):
@@ -36,7 +36,7 @@ class Cursor(Message):
         self.partition_index: int = partition_index
 
 
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
     __slots__ = ('topics', 'response_partition_limit', 'cursor')
     FLEXIBLE_FROM = 0
     API_KEY = 75

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
     __slots__ = ('transactional_ids',)
     FLEXIBLE_FROM = 0
     API_KEY = 65

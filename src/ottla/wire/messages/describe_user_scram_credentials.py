@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class UserName(Message):
@@ -18,7 +18,7 @@ class UserName(Message):
         self.name: str = name
 
 
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"]):
     __slots__ = ('users',)
     FLEXIBLE_FROM = 0
     API_KEY = 50

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class TopicPartitions(Message):
@@ -21,7 +21,7 @@ class TopicPartitions(Message):
         self.partitions: list[int] = [] if partitions is None else partitions
 
 
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Request["ElectLeadersResponse"]):
     __slots__ = ('election_type', 'topic_partitions', 'timeout_ms')
     FLEXIBLE_FROM = 2
     API_KEY = 43

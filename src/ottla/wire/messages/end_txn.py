@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class EndTxnRequest(Message):
+class EndTxnRequest(Request["EndTxnResponse"]):
     __slots__ = ('transactional_id', 'producer_id', 'producer_epoch', 'committed')
     FLEXIBLE_FROM = 3
     API_KEY = 26

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class EnvelopeRequest(Message):
+class EnvelopeRequest(Request["EnvelopeResponse"]):
     __slots__ = ('request_data', 'request_principal', 'client_host_address')
     FLEXIBLE_FROM = 0
     API_KEY = 58

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class ExpireDelegationTokenRequest(Message):
+class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"]):
     __slots__ = ('hmac', 'expiry_time_period_ms')
     FLEXIBLE_FROM = 2
     API_KEY = 40

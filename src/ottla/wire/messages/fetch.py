@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message
+from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message, Request
 
 
 class FetchPartition(Message):
@@ -99,7 +99,7 @@ class ForgottenTopic(Message):
         self.partitions: list[int] = [] if partitions is None else partitions
 
 
-class FetchRequest(Message):
+class FetchRequest(Request["FetchResponse"]):
     __slots__ = ('cluster_id', 'replica_state', 'replica_id', 'max_wait_ms', 'min_bytes', 'max_bytes', 'isolation_level', 'session_id', 'session_epoch', 'topics', 'forgotten_topics_data', 'rack_id')
     FLEXIBLE_FROM = 12
     API_KEY = 1

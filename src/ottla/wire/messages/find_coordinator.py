@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
     __slots__ = ('key', 'key_type', 'coordinator_keys')
     FLEXIBLE_FROM = 3
     API_KEY = 10

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
-class GetTelemetrySubscriptionsRequest(Message):
+class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"]):
     __slots__ = ('client_instance_id',)
     FLEXIBLE_FROM = 0
     API_KEY = 71

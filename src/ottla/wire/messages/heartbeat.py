@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class HeartbeatRequest(Message):
+class HeartbeatRequest(Request["HeartbeatResponse"]):
     __slots__ = ('group_id', 'generation_id', 'member_id', 'group_instance_id')
     FLEXIBLE_FROM = 4
     API_KEY = 12

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class AlterableConfig(Message):
@@ -45,7 +45,7 @@ class AlterConfigsResource(Message):
         self.configs: list[AlterableConfig] = [] if configs is None else configs
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
     __slots__ = ('resources', 'validate_only')
     FLEXIBLE_FROM = 1
     API_KEY = 44

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class PartitionData(Message):
@@ -42,7 +42,7 @@ class InitializeStateData(Message):
         self.partitions: list[PartitionData] = [] if partitions is None else partitions
 
 
-class InitializeShareGroupStateRequest(Message):
+class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 83

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class JoinGroupRequestProtocol(Message):
@@ -21,7 +21,7 @@ class JoinGroupRequestProtocol(Message):
         self.metadata: bytes = metadata
 
 
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Request["JoinGroupResponse"]):
     __slots__ = ('group_id', 'session_timeout_ms', 'rebalance_timeout_ms', 'member_id', 'group_instance_id', 'protocol_type', 'protocols', 'reason')
     FLEXIBLE_FROM = 6
     API_KEY = 11

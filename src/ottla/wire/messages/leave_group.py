@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class MemberIdentity(Message):
@@ -24,7 +24,7 @@ class MemberIdentity(Message):
         self.reason: str | None = reason
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Request["LeaveGroupResponse"]):
     __slots__ = ('group_id', 'members', 'member_id')
     FLEXIBLE_FROM = 4
     API_KEY = 13

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class ListOffsetsPartition(Message):
@@ -42,7 +42,7 @@ class ListOffsetsTopic(Message):
         self.partitions: list[ListOffsetsPartition] = [] if partitions is None else partitions
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Request["ListOffsetsResponse"]):
     __slots__ = ('replica_id', 'isolation_level', 'topics', 'timeout_ms')
     FLEXIBLE_FROM = 6
     API_KEY = 2

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class ListPartitionReassignmentsTopics(Message):
@@ -21,7 +21,7 @@ class ListPartitionReassignmentsTopics(Message):
         self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
 
 
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
     __slots__ = ('timeout_ms', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 46

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Request["ListTransactionsResponse"]):
     __slots__ = ('state_filters', 'producer_id_filters', 'duration_filter', 'transactional_id_pattern')
     FLEXIBLE_FROM = 0
     API_KEY = 66

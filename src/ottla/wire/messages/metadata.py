@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class MetadataRequestTopic(Message):
@@ -21,7 +21,7 @@ class MetadataRequestTopic(Message):
         self.name: str | None = name
 
 
-class MetadataRequest(Message):
+class MetadataRequest(Request["MetadataResponse"]):
     __slots__ = ('topics', 'allow_auto_topic_creation', 'include_cluster_authorized_operations', 'include_topic_authorized_operations')
     FLEXIBLE_FROM = 9
     API_KEY = 3

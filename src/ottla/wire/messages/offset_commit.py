@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class OffsetCommitRequestPartition(Message):
@@ -48,7 +48,7 @@ class OffsetCommitRequestTopic(Message):
         self.partitions: list[OffsetCommitRequestPartition] = [] if partitions is None else partitions
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Request["OffsetCommitResponse"]):
     __slots__ = ('group_id', 'generation_id_or_member_epoch', 'member_id', 'group_instance_id', 'retention_time_ms', 'topics')
     FLEXIBLE_FROM = 8
     API_KEY = 8

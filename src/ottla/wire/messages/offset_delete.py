@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class OffsetDeleteRequestPartition(Message):
@@ -36,7 +36,7 @@ class OffsetDeleteRequestTopic(Message):
         self.partitions: list[OffsetDeleteRequestPartition] = [] if partitions is None else partitions
 
 
-class OffsetDeleteRequest(Message):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 32767
     API_KEY = 47

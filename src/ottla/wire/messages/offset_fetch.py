@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class OffsetFetchRequestTopic(Message):
@@ -66,7 +66,7 @@ class OffsetFetchRequestGroup(Message):
         self.topics: list[OffsetFetchRequestTopics] | None = topics
 
 
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     __slots__ = ('groups', 'group_id', 'topics', 'require_stable')
     FLEXIBLE_FROM = 6
     API_KEY = 9

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class OffsetForLeaderPartition(Message):
@@ -42,7 +42,7 @@ class OffsetForLeaderTopic(Message):
         self.partitions: list[OffsetForLeaderPartition] = [] if partitions is None else partitions
 
 
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
     __slots__ = ('replica_id', 'topics')
     FLEXIBLE_FROM = 4
     API_KEY = 23

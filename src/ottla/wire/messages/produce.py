@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message
+from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message, Request
 
 
 class PartitionProduceData(Message):
@@ -42,7 +42,7 @@ class TopicProduceData(Message):
         self.partition_data: list[PartitionProduceData] = [] if partition_data is None else partition_data
 
 
-class ProduceRequest(Message):
+class ProduceRequest(Request["ProduceResponse"]):
     __slots__ = ('transactional_id', 'acks', 'timeout_ms', 'topic_data')
     FLEXIBLE_FROM = 9
     API_KEY = 0

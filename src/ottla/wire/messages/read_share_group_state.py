@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class PartitionData(Message):
@@ -39,7 +39,7 @@ class ReadStateData(Message):
         self.partitions: list[PartitionData] = [] if partitions is None else partitions
 
 
-class ReadShareGroupStateRequest(Message):
+class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 84

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class RenewDelegationTokenRequest(Message):
+class RenewDelegationTokenRequest(Request["RenewDelegationTokenResponse"]):
     __slots__ = ('hmac', 'renew_period_ms')
     FLEXIBLE_FROM = 2
     API_KEY = 39

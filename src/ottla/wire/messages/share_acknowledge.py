@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class AcknowledgementBatch(Message):
@@ -60,7 +60,7 @@ class AcknowledgeTopic(Message):
         self.partitions: list[AcknowledgePartition] = [] if partitions is None else partitions
 
 
-class ShareAcknowledgeRequest(Message):
+class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
     __slots__ = ('group_id', 'member_id', 'share_session_epoch', 'is_renew_ack', 'topics')
     FLEXIBLE_FROM = 1
     API_KEY = 79

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message
+from ottla.wire.schema import ZERO_UUID, Buffer, Field, Message, Request
 
 
 class AcknowledgementBatch(Message):
@@ -78,7 +78,7 @@ class ForgottenTopic(Message):
         self.partitions: list[int] = [] if partitions is None else partitions
 
 
-class ShareFetchRequest(Message):
+class ShareFetchRequest(Request["ShareFetchResponse"]):
     __slots__ = ('group_id', 'member_id', 'share_session_epoch', 'max_wait_ms', 'min_bytes', 'max_bytes', 'max_records', 'batch_size', 'share_acquire_mode', 'is_renew_ack', 'topics', 'forgotten_topics_data')
     FLEXIBLE_FROM = 1
     API_KEY = 78

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
-class ShareGroupDescribeRequest(Message):
+class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
     __slots__ = ('group_ids', 'include_authorized_operations')
     FLEXIBLE_FROM = 1
     API_KEY = 77

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
-class ShareGroupHeartbeatRequest(Message):
+class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     __slots__ = ('group_id', 'member_id', 'member_epoch', 'rack_id', 'subscribed_topic_names')
     FLEXIBLE_FROM = 1
     API_KEY = 76

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class StreamsGroupDescribeRequest(Message):
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     __slots__ = ('group_ids', 'include_authorized_operations')
     FLEXIBLE_FROM = 0
     API_KEY = 89

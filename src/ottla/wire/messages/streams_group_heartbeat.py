@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class KeyValue(Message):
@@ -174,7 +174,7 @@ class TaskOffset(Message):
         self.offset: int = offset
 
 
-class StreamsGroupHeartbeatRequest(Message):
+class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     __slots__ = ('group_id', 'member_id', 'member_epoch', 'endpoint_information_epoch', 'instance_id', 'rack_id', 'rebalance_timeout_ms', 'topology', 'active_tasks', 'standby_tasks', 'warmup_tasks', 'process_id', 'user_endpoint', 'client_tags', 'task_offsets', 'task_end_offsets', 'shutdown_application')
     FLEXIBLE_FROM = 0
     API_KEY = 88

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class SyncGroupRequestAssignment(Message):
@@ -21,7 +21,7 @@ class SyncGroupRequestAssignment(Message):
         self.assignment: bytes = assignment
 
 
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Request["SyncGroupResponse"]):
     __slots__ = ('group_id', 'generation_id', 'member_id', 'group_instance_id', 'protocol_type', 'protocol_name', 'assignments')
     FLEXIBLE_FROM = 4
     API_KEY = 14

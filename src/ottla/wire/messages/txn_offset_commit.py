@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class TxnOffsetCommitRequestPartition(Message):
@@ -45,7 +45,7 @@ class TxnOffsetCommitRequestTopic(Message):
         self.partitions: list[TxnOffsetCommitRequestPartition] = [] if partitions is None else partitions
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
     __slots__ = ('transactional_id', 'group_id', 'producer_id', 'producer_epoch', 'generation_id', 'member_id', 'group_instance_id', 'topics')
     FLEXIBLE_FROM = 3
     API_KEY = 28

@@ -1,9 +1,9 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
-class UnregisterBrokerRequest(Message):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"]):
     __slots__ = ('broker_id',)
     FLEXIBLE_FROM = 0
     API_KEY = 64

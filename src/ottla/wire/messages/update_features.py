@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class FeatureUpdateKey(Message):
@@ -27,7 +27,7 @@ class FeatureUpdateKey(Message):
         self.allow_downgrade: bool = allow_downgrade
 
 
-class UpdateFeaturesRequest(Message):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     __slots__ = ('timeout_ms', 'feature_updates', 'validate_only')
     FLEXIBLE_FROM = 0
     API_KEY = 57

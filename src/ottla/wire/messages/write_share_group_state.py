@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import ZERO_UUID, Field, Message
+from ottla.wire.schema import ZERO_UUID, Field, Message, Request
 
 
 class StateBatch(Message):
@@ -81,7 +81,7 @@ class WriteStateData(Message):
         self.partitions: list[PartitionData] = [] if partitions is None else partitions
 
 
-class WriteShareGroupStateRequest(Message):
+class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"]):
     __slots__ = ('group_id', 'topics')
     FLEXIBLE_FROM = 0
     API_KEY = 85

@@ -1,6 +1,6 @@
 """Generated from kio by tools/messages.py. Do not edit."""
 
-from ottla.wire.schema import Field, Message
+from ottla.wire.schema import Field, Message, Request
 
 
 class WritableTxnMarkerTopic(Message):
@@ -51,7 +51,7 @@ class WritableTxnMarker(Message):
         self.transaction_version: int = transaction_version
 
 
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"]):
     __slots__ = ('markers',)
     FLEXIBLE_FROM = 1
     API_KEY = 27
