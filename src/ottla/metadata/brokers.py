@@ -1,7 +1,7 @@
 """Decisions on brokers: they register, catch up, stop cleanly, vanish; and what that does to partitions.
 
-The record of the broker itself comes last: a decision too large for one entry may be written in parts,
-and whoever finds it half done does the rest.
+The record of the broker itself comes last: a decision too large for one entry may be written in parts, and a
+controller that finds it half done does the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -104,9 +104,9 @@ def stop(broker_id: int, epoch: int, image: Image, config: Config) -> Decision[b
     may_lead = _except(broker_id, image)
     held = False
     for before in _led_or_in_sync(broker_id, image):
-        if not any(may_lead(each) for each in before.isr):
+        if not any(may_lead(replica) for replica in before.isr):
             # The last in sync goes on serving until it stops; then its partitions wait for it.
-            held = held or any(may_lead(each) for each in before.replicas)
+            held = held or any(may_lead(replica) for replica in before.replicas)
             continue
         records += _moved_away(broker_id, before, image, config)
     if not broker.stopping:
@@ -158,7 +158,7 @@ def _without(
         helps = comes_back and not may_lead(before.leader)
         if not leaves and not helps:
             continue
-        isr = tuple(each for each in before.isr if each != broker_id)
+        isr = tuple(replica for replica in before.isr if replica != broker_id)
         least = leadership.min_isr(before, image, config)
         # An only replica stays eligible whatever it lost: there is nobody to ask for more.
         gone = lost if len(before.replicas) > 1 else ()

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.errors import OttlaError
 from ottla.metadata import records
 from ottla.metadata.records import Record
+from ottla.wire.codec_source import write_uvarint
 
 # Numbers are never used again for something else.
 _NUMBERS: dict[int, type] = {
@@ -55,9 +56,9 @@ def encode(batch: Iterable[Record]) -> bytes:
     for record in batch:
         body = bytearray()
         shape = _SHAPES[type(record)]
-        _write_unsigned(body, shape.number)
+        write_uvarint(body, shape.number)
         shape.write(body, record)
-        _write_unsigned(out, len(body))
+        write_uvarint(out, len(body))
         out += body
     return bytes(out)
 
@@ -97,7 +98,7 @@ class _Shape:
         self.readers = [read for _, read in kinds]
 
     def write(self, out: bytearray, record: Any) -> None:
-        _write_unsigned(out, len(self.names))
+        write_uvarint(out, len(self.names))
         for name, write in zip(self.names, self.writers, strict=True):
             write(out, getattr(record, name))
 
@@ -127,13 +128,6 @@ def _kind(hint: Any) -> tuple[Write, Read]:
     raise TypeError(f"no way to write {hint}")
 
 
-def _write_unsigned(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
 def _read_unsigned(data: bytes, position: int) -> tuple[int, int]:
     if position < len(data) and data[position] < 0x80:
         return data[position], position + 1
@@ -154,7 +148,7 @@ def _write_int(out: bytearray, value: int) -> None:
     if 0 <= value < 64:
         out.append(value << 1)
         return
-    _write_unsigned(out, value << 1 if value >= 0 else (-value << 1) - 1)
+    write_uvarint(out, value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def _read_int(data: bytes, position: int) -> tuple[int, int]:
@@ -163,7 +157,7 @@ def _read_int(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _write_bytes(out: bytearray, value: bytes) -> None:
-    _write_unsigned(out, len(value))
+    write_uvarint(out, len(value))
     out += value
 
 
@@ -202,7 +196,7 @@ def _optional(write: Write, read: Read) -> tuple[Write, Read]:
 
 def _sequence(write: Write, read: Read) -> tuple[Write, Read]:
     def write_sequence(out: bytearray, values: Any) -> None:
-        _write_unsigned(out, len(values))
+        write_uvarint(out, len(values))
         for value in values:
             write(out, value)
 

@@ -1,17 +1,19 @@
 """Decisions on settings: AlterConfigs and IncrementalAlterConfigs of topics, brokers and groups."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla import errors
-from ottla.config.alter import Alteration, altered, check_dynamic_broker, replaced
+from ottla.config.alter import Alteration, Operation, altered, check_dynamic_broker, replaced
 from ottla.config.client_metrics import check_client_metrics
-from ottla.config.definitions import ConfigKey
+from ottla.config.definitions import ConfigKey, check_sizes
 from ottla.config.group import GROUP_KEYS, check_group
 from ottla.config.settings import Config, broker_key
 from ottla.config.topic import TOPIC_KEYS, check_mirror, check_topic
 from ottla.errors import ProtocolError
 from ottla.frozen import frozen
+from ottla.metadata import leadership
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import (
     BROKER_RESOURCE,
@@ -21,7 +23,9 @@ from ottla.metadata.image import (
     Image,
 )
 from ottla.metadata.names import check_name
-from ottla.metadata.records import ConfigSet, Record
+from ottla.metadata.records import ConfigSet
+
+_NODE_ID = re.compile("-?[0-9]{1,10}")
 
 
 @frozen
@@ -44,7 +48,7 @@ def alter_configs(
     resources: Iterable[ResourceAlterations], image: Image, config: Config, *, incremental: bool
 ) -> Decision[list[ResourceResult]]:
     """`incremental` changes what is named; else what is not named is unset (the older AlterConfigs)."""
-    records: list[Record] = []
+    settings: list[ConfigSet] = []
     results: list[ResourceResult] = []
     named = list(resources)
     times = Counter((resource.resource_type, resource.resource_name) for resource in named)
@@ -58,9 +62,10 @@ def alter_configs(
         except ProtocolError as error:
             results.append(ResourceResult(kind, name, error))
         else:
-            records += _differences(kind, name, before, after)
+            settings += _differences(kind, name, before, after)
             results.append(ResourceResult(kind, name))
-    return Decision(tuple(records), results)
+    # A leader that applies the entry in order commits under the new minimum only after the ELR is empty.
+    return Decision((*leadership.without_eligible(image, settings), *settings), results)
 
 
 def _altered(
@@ -76,6 +81,7 @@ def _altered(
         after = altered(before, resource.alterations, key_of, inherited)
     else:
         after = replaced((alteration.name, alteration.value) for alteration in resource.alterations)
+    check_sizes(before, after)
     match resource.resource_type:
         case 2:
             check_topic(after)
@@ -83,6 +89,7 @@ def _altered(
         case 4:
             check_dynamic_broker(before, after, one_broker=bool(resource.resource_name))
             if resource.resource_name:
+                _check_minimum(resource.alterations, before)
                 config.with_dynamic(config.dynamic_default, after).check_order()
             else:
                 config.with_dynamic(after, {}).check_order()
@@ -91,6 +98,18 @@ def _altered(
         case _:
             check_group(after, config)
     return after
+
+
+def _check_minimum(alterations: Iterable[Alteration], before: Mapping[str, str]) -> None:
+    """Leaders must commit under the minimum by which the controller keeps the ELR: none has its own, as in Apache
+    Kafka. One from elsewhere (`Settings` ignores it) may be unset."""
+    for alteration in alterations:
+        if alteration.name == leadership.MIN_ISR:
+            if alteration.operation == Operation.DELETE and leadership.MIN_ISR in before:
+                continue
+            raise errors.InvalidConfig(
+                "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            )
 
 
 def _ways_of(
@@ -117,7 +136,7 @@ def _check_resource(resource: ResourceAlterations, image: Image) -> None:
             if name not in image.topics:
                 raise errors.UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         case 4:
-            if name and not name.removeprefix("-").isdecimal():
+            if name and not _NODE_ID.fullmatch(name):
                 raise errors.InvalidRequest(f"Node id must be an integer, but it is: {name}")
             if name and int(name) not in image.brokers:
                 raise errors.InvalidRequest(f"Broker {name} is not registered.")
@@ -129,8 +148,10 @@ def _check_resource(resource: ResourceAlterations, image: Image) -> None:
                 raise errors.InvalidRequest("Default group resources are not allowed.")
 
 
-def _differences(kind: int, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Record]:
-    gone: list[Record] = [ConfigSet(kind, name, key, None) for key in before if key not in after]
+def _differences(
+    kind: int, name: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[ConfigSet]:
+    gone = [ConfigSet(kind, name, key, None) for key in before if key not in after]
     return gone + [
         ConfigSet(kind, name, key, value) for key, value in after.items() if before.get(key) != value
     ]

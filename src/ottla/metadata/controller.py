@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TypeVar, cast
 
 from ottla import errors
 from ottla.config.settings import Config
@@ -17,14 +17,13 @@ from ottla.metadata.leadership import UNCLEAN_ELECTION, unclean_elections
 from ottla.metadata.log import AppendFailed, Deposed, DiskFailed, MetadataLog, Outrun, TooLarge, Unavailable
 from ottla.metadata.records import ConfigSet, ControllerChanged, Record
 
-Decide = Callable[[Image, Config], Decision[Any]]
-Answer = Callable[[Any], None]
+Answer = TypeVar("Answer")
 
 
 @frozen
 class _Wanted:
-    decide: Decide
-    answer: Answer
+    decide: Callable[[Image, Config], Decision[object]]
+    answer: Callable[[object], None]
     validate_only: bool
 
 
@@ -79,16 +78,24 @@ class Controller:
         self.is_caught_up = False
         self._log.open(self, self.image.position)
 
-    def submit(self, decide: Decide, answer: Answer, *, validate_only: bool = False) -> None:
+    def submit(
+        self,
+        decide: Callable[[Image, Config], Decision[Answer]],
+        answer: Callable[[Answer | ProtocolError], None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
         """Decide on the newest image, write the records, and answer once they are committed and applied.
 
-        The answer is the decision's, or the error that it ended with. Refused writes are decided anew.
+        The answer is the decision's, or the error that it ended with. After a refused write the decision is made again,
+        on the newer image.
         """
         if self.epoch is None:
             return answer(errors.NotController())
         if len(self._queue) >= self.QUEUE_MAX:
             return answer(errors.ThrottlingQuotaExceeded("Too many changes are waiting."))
-        self._queue.append(_Wanted(decide, answer, validate_only))
+        # `_decide` gives an answer nothing but its own decision's answer, or a ProtocolError.
+        self._queue.append(_Wanted(decide, cast("Callable[[object], None]", answer), validate_only))
         return self._go_on()
 
     def catch_up(self, done: Callable[[], None]) -> None:
@@ -103,7 +110,7 @@ class Controller:
             self._go_on()
 
     def on_back(self, broker_id: int) -> None:
-        self._gone = {each for each in self._gone if each[0] != broker_id}
+        self._gone = {registration for registration in self._gone if registration[0] != broker_id}
         self._go_on()
 
     def depose(self, epoch: int) -> None:
@@ -145,7 +152,7 @@ class Controller:
 
     def on_members(self, members: Mapping[int, bytes]) -> None:
         self.members = {broker_id: membership.decode(data) for broker_id, data in members.items()}
-        self._gone &= {(each.broker_id, each.incarnation) for each in self.members.values()}
+        self._gone &= {(member.broker_id, member.incarnation) for member in self.members.values()}
         self._go_on()
         self._on_news()
 
@@ -191,9 +198,9 @@ class Controller:
         members = self.members
         if self._gone:
             members = {
-                each: member
-                for each, member in members.items()
-                if (each, member.incarnation) not in self._gone
+                broker_id: member
+                for broker_id, member in members.items()
+                if (broker_id, member.incarnation) not in self._gone
             }
         return membership.next_step(members, self.image, self.cluster_config()) or self._unclean_elections()
 

@@ -21,7 +21,7 @@ from ottla.metadata.records import (
 
 
 def differences(before: Image, after: Image) -> Iterator[Record]:
-    """Records that make `before` equal to `after`, so that whoever watches hears of every change."""
+    """Records that make `before` equal to `after`, so that watchers of the image are given every change."""
     if before.cluster_id != after.cluster_id:
         yield ClusterCreated(after.cluster_id)
     yield ControllerChanged(after.controller_id, after.controller_epoch)

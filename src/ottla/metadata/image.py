@@ -85,7 +85,7 @@ class Broker:
         return not self.fenced and not self.stopping
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        return next((each for each in self.endpoints if each.name == listener), None)
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
 
 class Image:
@@ -120,10 +120,10 @@ class Image:
     # Questions
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        found = self.topics.get(topic)
-        if found is None or not 0 <= index < len(found.partitions):
+        known = self.topics.get(topic)
+        if known is None or not 0 <= index < len(known.partitions):
             return None
-        return found.partitions[index]
+        return known.partitions[index]
 
     def partitions(self) -> Iterator[Partition]:
         for topic in self.topics.values():
@@ -159,23 +159,27 @@ class Image:
         """
         failures: list[Exception] = []
         for record in records:
-            for each in self._change(record):
-                failures += self._tell(each)
+            for change in self._change(record):
+                failures += self._tell(change)
         self.position = position + 1
         if failures:
             raise failures[0]
 
     def apply(self, record: Record) -> None:
-        for each in self._change(record):
-            for failure in self._tell(each):
+        for change in self._change(record):
+            for failure in self._tell(change):
                 raise failure
 
     def _change(self, record: Record) -> Iterable[Record]:
-        """Changes the state; what watchers hear of it."""
+        """Changes the state; returns the records that watchers are given."""
         self._apply(record)
         self.version += 1
         if isinstance(record, SoleReplicasRestarted) and self._watchers:
-            return [changed(each) for each in self.partitions() if each.replicas == (record.broker_id,)]
+            return [
+                changed(partition)
+                for partition in self.partitions()
+                if partition.replicas == (record.broker_id,)
+            ]
         return (record,)
 
     def _tell(self, record: Record) -> list[Exception]:
@@ -251,17 +255,17 @@ class Image:
         alone = (broker_id,)
         for topic in self.topics.values():
             topic.partitions = [
-                each._replace(
+                partition._replace(
                     leader=broker_id,
                     isr=alone,
                     elr=(),
                     last_known_elr=(),
-                    leader_epoch=each.leader_epoch + 1,
-                    partition_epoch=each.partition_epoch + 1,
+                    leader_epoch=partition.leader_epoch + 1,
+                    partition_epoch=partition.partition_epoch + 1,
                 )
-                if each.replicas == alone
-                else each
-                for each in topic.partitions
+                if partition.replicas == alone
+                else partition
+                for partition in topic.partitions
             ]
 
     def _apply_broker(self, record: Record) -> None:

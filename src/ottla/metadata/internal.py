@@ -33,57 +33,64 @@ def topic_by_itself(name: str, config: Config, *, in_cluster: bool) -> NewTopic:
     begins with fewer replicas, because brokers are still to come, would keep them for good. A broker without a
     cluster uses one replica, so that it needs no settings to run.
     """
-    if name == CONSUMER_OFFSETS:
-        return NewTopic(
-            name,
-            config.offsets_topic_num_partitions,
-            config.offsets_topic_replication_factor if in_cluster else 1,
-            configs=_settings(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(max(config.offsets_topic_segment_bytes, SEGMENT_BYTES_MIN)),
-                }
-            ),
-        )
-    if name == TRANSACTION_STATE:
-        replicas = config.transaction_state_log_replication_factor if in_cluster else 1
-        return NewTopic(
-            name,
-            config.transaction_state_log_num_partitions,
-            replicas,
-            configs=_settings(
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "segment.bytes": str(max(config.transaction_state_log_segment_bytes, SEGMENT_BYTES_MIN)),
-                    "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
-                    "unclean.leader.election.enable": "false",
-                }
-            ),
-        )
-    if name == SHARE_GROUP_STATE:
-        replicas = config.share_coordinator_state_topic_replication_factor if in_cluster else 1
-        least = config.share_coordinator_state_topic_min_isr
-        return NewTopic(
-            name,
-            config.share_coordinator_state_topic_num_partitions,
-            replicas,
-            configs=_settings(
-                {
-                    "cleanup.policy": "delete",  # an update does not replace the one before it
-                    "retention.ms": "-1",
-                    "compression.type": "uncompressed",
-                    "segment.bytes": str(
-                        max(config.share_coordinator_state_topic_segment_bytes, SEGMENT_BYTES_MIN)
-                    ),
-                    "min.insync.replicas": str(min(least, replicas)),
-                    "unclean.leader.election.enable": "false",
-                }
-            ),
-        )
-    return NewTopic(name)
+    make = _INTERNAL.get(name)
+    return NewTopic(name) if make is None else make(config, in_cluster)
+
+
+def _consumer_offsets(config: Config, in_cluster: bool) -> NewTopic:
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": _segment_bytes(config.offsets_topic_segment_bytes),
+    }
+    replicas = config.offsets_topic_replication_factor if in_cluster else 1
+    return NewTopic(
+        CONSUMER_OFFSETS, config.offsets_topic_num_partitions, replicas, configs=_settings(settings)
+    )
+
+
+def _transaction_state(config: Config, in_cluster: bool) -> NewTopic:
+    replicas = config.transaction_state_log_replication_factor if in_cluster else 1
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.bytes": _segment_bytes(config.transaction_state_log_segment_bytes),
+        **_never_lost(config.transaction_state_log_min_isr, replicas),
+    }
+    partitions = config.transaction_state_log_num_partitions
+    return NewTopic(TRANSACTION_STATE, partitions, replicas, configs=_settings(settings))
+
+
+def _share_group_state(config: Config, in_cluster: bool) -> NewTopic:
+    replicas = config.share_coordinator_state_topic_replication_factor if in_cluster else 1
+    settings = {
+        "cleanup.policy": "delete",  # an update does not replace the one before it
+        "retention.ms": "-1",
+        "segment.bytes": _segment_bytes(config.share_coordinator_state_topic_segment_bytes),
+        **_never_lost(config.share_coordinator_state_topic_min_isr, replicas),
+    }
+    partitions = config.share_coordinator_state_topic_num_partitions
+    return NewTopic(SHARE_GROUP_STATE, partitions, replicas, configs=_settings(settings))
+
+
+def _never_lost(min_isr: int, replicas: int) -> dict[str, str]:
+    """Settings of a coordinator's topic of which no committed record may be lost."""
+    return {
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(min(min_isr, replicas)),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def _segment_bytes(wanted: int) -> str:
+    return str(max(wanted, SEGMENT_BYTES_MIN))
 
 
 def _settings(values: dict[str, str]) -> tuple[Setting, ...]:
     return tuple(Setting(name, value) for name, value in values.items())
+
+
+_INTERNAL = {
+    CONSUMER_OFFSETS: _consumer_offsets,
+    TRANSACTION_STATE: _transaction_state,
+    SHARE_GROUP_STATE: _share_group_state,
+}

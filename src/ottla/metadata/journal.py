@@ -162,10 +162,10 @@ class Journal:
         if not self._disk.exists(self._snapshot_path):
             return
         data = self._disk.read_whole(self._snapshot_path)
-        found = _entry_at(data, len(MAGIC)) if data.startswith(MAGIC) else None
-        if found is None:
+        entry = _entry_at(data, len(MAGIC)) if data.startswith(MAGIC) else None
+        if entry is None:
             raise JournalDamaged(f"{self._snapshot_path} cannot be read")
-        self._position, self._epoch, body, _ = found
+        self._position, self._epoch, body, _ = entry
         if wanted < self._position:
             listener.on_snapshot(self._position, codec.decode(body))
 
@@ -178,8 +178,8 @@ class Journal:
             self._begin(file)
             return
         end = len(MAGIC)
-        while (found := _entry_at(data, end)) is not None:
-            position, epoch, body, end = found
+        while (entry := _entry_at(data, end)) is not None:
+            position, epoch, body, end = entry
             if position > self._position:
                 raise JournalDamaged(f"{self._log_path}: entry {self._position} is missing")
             self._epoch = max(self._epoch, epoch)
@@ -221,8 +221,8 @@ def _frame(position: int, epoch: int, body: bytes) -> bytes:
 def _has_entry_after(data: bytes, start: int, position: int) -> bool:
     """Whether what cannot be read is more than a torn tail."""
     for begin in range(start + 1, len(data) - _FRAME.size - _ENTRY.size + 1):
-        found = _entry_at(data, begin)
-        if found is not None and found[0] > position:
+        entry = _entry_at(data, begin)
+        if entry is not None and entry[0] > position:
             return True
     return False
 

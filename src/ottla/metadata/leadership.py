@@ -7,9 +7,10 @@ the high watermark cannot have moved on without it. `last_known_elr` is who led 
 from collections.abc import Callable, Iterable, Iterator
 
 from ottla.config.settings import Config
-from ottla.metadata.image import TOPIC_RESOURCE, Image, Partition, changed
-from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, Ints, PartitionChanged
+from ottla.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image, Partition, changed
+from ottla.metadata.records import NO_LEADER, RECOVERED, RECOVERING, ConfigSet, Ints, PartitionChanged
 
+MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 MayLead = Callable[[int], bool]
@@ -17,7 +18,7 @@ MayLead = Callable[[int], bool]
 
 def min_isr(partition: Partition, image: Image, config: Config) -> int:
     """A partition with fewer replicas than min.insync.replicas asks for all that it has."""
-    own = image.settings(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
+    own = image.settings(TOPIC_RESOURCE, partition.topic).get(MIN_ISR)
     wanted = config.log_defaults.min_insync_replicas if own is None else int(own)
     return min(wanted, len(partition.replicas))
 
@@ -36,6 +37,31 @@ def unclean_elections(image: Image, config: Config) -> Iterator[PartitionChanged
             final = with_epochs(before, elected(before, image.may_lead, unclean=True))
             if final is not None:
                 yield changed(final)
+
+
+def without_eligible(image: Image, settings: Iterable[ConfigSet]) -> Iterator[PartitionChanged]:
+    """Partitions lose their ELR when these settings change their min.insync.replicas, as in Apache Kafka.
+
+    The ELR has every committed record because nothing is committed below the minimum. Under a lower minimum
+    the leader commits without the ELR, and an election from the ELR would lose acknowledged records.
+    """
+    altered = [setting for setting in settings if setting.name == MIN_ISR]
+    if not altered:
+        return
+    topics = {setting.resource_name for setting in altered if setting.resource_type == TOPIC_RESOURCE}
+    # That of one broker has no effect: brokers ignore it.
+    is_default_altered = any(
+        setting.resource_type == BROKER_RESOURCE and not setting.resource_name for setting in altered
+    )
+    for before in image.partitions():
+        inherits = MIN_ISR not in image.settings(TOPIC_RESOURCE, before.topic)
+        if before.topic not in topics and not (is_default_altered and inherits):
+            continue
+        if len(before.replicas) == 1:
+            continue  # Its minimum is 1 whatever the setting is; without its ELR it would never lead again.
+        final = with_epochs(before, before._replace(elr=(), last_known_elr=()))
+        if final is not None:
+            yield changed(final)
 
 
 def with_isr(
@@ -58,7 +84,7 @@ def elected(partition: Partition, may_lead: MayLead, *, unclean: bool = False) -
     """Keep the leader if it may lead; else the first replica in sync, else an eligible one, else the last
     leader when nobody else is known to be better, else nobody.
 
-    `unclean` takes any replica that lives rather than nobody: records may be lost.
+    `unclean` takes any live replica rather than none: records may be lost.
     """
     if partition.leader in partition.isr and may_lead(partition.leader):
         return partition

@@ -1,7 +1,7 @@
 """The port of the metadata log: one ordered list of entries, one writer at a time.
 
-A writer appends at the position it has read up to, under the controller epoch it holds. Whoever was
-deposed or has not read everything is refused: that is the whole fencing. Every home (local journal,
+A writer appends at the position it has read up to, under the controller epoch it holds. A writer that was
+deposed or has not read everything is refused: that is the whole fencing. Every implementation (local journal,
 in-process, ZooKeeper) delivers entries to its listener in order and passes the same tests.
 """
 
@@ -27,7 +27,7 @@ class Deposed(Refused):
 
 
 class Outrun(Refused):
-    """The position is taken: read on and decide anew."""
+    """Another entry has the position: read it and decide again."""
 
 
 class TooLarge(Refused):

@@ -1,4 +1,4 @@
-"""What a broker registers with its session, and what the controller makes of who is there."""
+"""What a broker registers with its session, and what the controller decides when brokers come and go."""
 
 from collections.abc import Iterator, Mapping
 
@@ -66,8 +66,8 @@ def next_step(members: Mapping[int, Registration], image: Image, config: Config)
 
 
 def _steps(members: Mapping[int, Registration], image: Image, config: Config) -> Iterator[tuple[Record, ...]]:
-    # Losses first: they are what clients wait for. Among them whoever may have lost its data: would one that
-    # has everything leave an ISR in which such a member is still counted, it would not stay eligible.
+    # Losses first: clients wait for them. Among them brokers that may have lost data (unclean restart) come first:
+    # if a complete replica left an ISR that still counts such a broker, the complete one would not stay eligible.
     for broker_id, member in members.items():
         if not member.clean and broker_id in image.brokers:
             yield _registered(broker_id, member, image, config)

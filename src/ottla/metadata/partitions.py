@@ -78,7 +78,7 @@ def elect_leaders(
         raise errors.InvalidRequest(f"Unknown election type {kind}")
     records: list[Record] = []
     results: list[ElectionResult] = []
-    every = ((each.topic, each.index) for each in image.partitions())
+    every = ((partition.topic, partition.index) for partition in image.partitions())
     for topic, index in every if wanted is None else wanted:
         try:
             after = _elect(topic, index, ElectionType(kind), image)
@@ -111,39 +111,39 @@ def _check_proposal(broker_id: int, proposal: IsrProposal, image: Image) -> Part
         raise errors.UnknownTopicId
     if not 0 <= proposal.partition < len(topic.partitions):
         raise errors.UnknownTopicOrPartition
-    found = topic.partitions[proposal.partition]
-    # Whoever knows of a later epoch than we do talks to a controller that was deposed.
-    if proposal.leader_epoch > found.leader_epoch or proposal.partition_epoch > found.partition_epoch:
+    current = topic.partitions[proposal.partition]
+    # A leader that knows a later epoch than we do: this controller has been deposed.
+    if proposal.leader_epoch > current.leader_epoch or proposal.partition_epoch > current.partition_epoch:
         raise errors.NotController
-    if proposal.leader_epoch < found.leader_epoch:
+    if proposal.leader_epoch < current.leader_epoch:
         raise errors.FencedLeaderEpoch
-    if broker_id != found.leader:
+    if broker_id != current.leader:
         raise errors.InvalidRequest("Only the leader proposes an ISR.")
-    if proposal.partition_epoch < found.partition_epoch:
+    if proposal.partition_epoch < current.partition_epoch:
         raise errors.InvalidUpdateVersion
     members = [broker for broker, _ in proposal.isr]
-    if len(set(members)) < len(members) or not set(members) <= set(found.replicas):
+    if len(set(members)) < len(members) or not set(members) <= set(current.replicas):
         raise errors.InvalidRequest("The ISR is no set of replicas of the partition.")
-    if found.leader not in members:
+    if current.leader not in members:
         raise errors.InvalidRequest("The leader is in its own ISR.")
-    _check_recovery(proposal, found, members)
-    _check_eligible(proposal, found, image)
-    return found
+    _check_recovery(proposal, current, members)
+    _check_eligible(proposal, current, image)
+    return current
 
 
-def _check_recovery(proposal: IsrProposal, found: Partition, members: Sequence[int]) -> None:
+def _check_recovery(proposal: IsrProposal, current: Partition, members: Sequence[int]) -> None:
     if proposal.recovery_state != RECOVERED and len(members) > 1:
         raise errors.InvalidRequest("A leader that recovers is alone in its ISR.")
-    if proposal.recovery_state != RECOVERED and found.recovery_state == RECOVERED:
+    if proposal.recovery_state != RECOVERED and current.recovery_state == RECOVERED:
         raise errors.InvalidRequest("A leader that has recovered does not recover again.")
 
 
-def _check_eligible(proposal: IsrProposal, found: Partition, image: Image) -> None:
+def _check_eligible(proposal: IsrProposal, current: Partition, image: Image) -> None:
     for broker_id, epoch in proposal.isr:
         broker = image.brokers.get(broker_id)
         stale = broker is not None and epoch not in (-1, broker.epoch)
         # A broker on its way out may stay, not come in.
-        unfit = broker is None or broker.fenced or (broker.stopping and broker_id not in found.isr)
+        unfit = broker is None or broker.fenced or (broker.stopping and broker_id not in current.isr)
         if stale or unfit:
             raise errors.IneligibleReplica(f"Broker {broker_id} cannot be in sync now.")
 

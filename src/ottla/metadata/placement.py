@@ -14,8 +14,8 @@ def place(brokers: Iterable[Broker], partitions: int, replicas: int, *, start: i
     Brokers that are fenced get replicas only when there are not enough others, and never lead.
     """
     known = list(brokers)
-    alive = _in_turns(each for each in known if each.may_lead)
-    spare = _in_turns(each for each in known if not each.may_lead)
+    alive = _in_turns(broker for broker in known if broker.may_lead)
+    spare = _in_turns(broker for broker in known if not broker.may_lead)
     _check_enough(len(known), len(alive), replicas)
     placed = []
     for number in range(start, start + partitions):
@@ -24,7 +24,7 @@ def place(brokers: Iterable[Broker], partitions: int, replicas: int, *, start: i
         # broker does not fall on its neighbour alone.
         step = 1 + turn % (len(alive) - 1) if len(alive) > 1 else 1
         others = [alive[(first + step + i) % len(alive)] for i in range(len(alive))]
-        rest = [each for each in others if each is not alive[first]]
+        rest = [broker for broker in others if broker is not alive[first]]
         placed.append(_spread(alive[first], [*rest, *spare], replicas))
     return placed
 
@@ -44,19 +44,19 @@ def _check_enough(known: int, alive: int, replicas: int) -> None:
 def _in_turns(brokers: Iterable[Broker]) -> list[Broker]:
     """Brokers by number, one of each rack in turn."""
     racks: dict[str, list[Broker]] = {}
-    for broker in sorted(brokers, key=lambda each: each.broker_id):
+    for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         racks.setdefault(broker.rack or "", []).append(broker)
     rounds = zip_longest(*(racks[name] for name in sorted(racks)))
-    return [broker for each in rounds for broker in each if broker is not None]
+    return [broker for one_round in rounds for broker in one_round if broker is not None]
 
 
 def _spread(leader: Broker, others: Sequence[Broker], replicas: int) -> Ints:
     """The leader, then brokers of racks that have the fewest replicas so far, in the order given."""
     chosen = [leader]
-    left = list(others)
+    candidates = list(others)
     while len(chosen) < replicas:
-        used = [each.rack for each in chosen]
-        best = min(left, key=lambda each: (each.fenced or each.stopping, used.count(each.rack)))
-        left.remove(best)
+        used = [broker.rack for broker in chosen]
+        best = min(candidates, key=lambda broker: (broker.fenced or broker.stopping, used.count(broker.rack)))
+        candidates.remove(best)
         chosen.append(best)
-    return tuple(each.broker_id for each in chosen)
+    return tuple(broker.broker_id for broker in chosen)

@@ -55,12 +55,12 @@ def settled(partition: Partition, image: Image, config: Config) -> Partition:
     """A move comes to its end when all that were added are in sync and somebody that stays is."""
     if not partition.is_reassigning or not set(partition.adding) <= set(partition.isr):
         return partition
-    stay = tuple(each for each in partition.replicas if each not in partition.removing)
-    isr = tuple(each for each in partition.isr if each in stay)
+    stay = tuple(replica for replica in partition.replicas if replica not in partition.removing)
+    isr = tuple(replica for replica in partition.isr if replica in stay)
     if not isr:
         return partition
-    elr = tuple(each for each in partition.elr if each in stay)
-    last = tuple(each for each in partition.last_known_elr if each in stay)
+    elr = tuple(replica for replica in partition.elr if replica in stay)
+    last = tuple(replica for replica in partition.last_known_elr if replica in stay)
     done = partition._replace(replicas=stay, isr=isr, elr=elr, last_known_elr=last, adding=(), removing=())
     done = leadership.with_isr(done, isr, leadership.min_isr(done, image, config))
     return leadership.elected(done, image.may_lead)
@@ -69,10 +69,10 @@ def settled(partition: Partition, image: Image, config: Config) -> Partition:
 def _find(move: Move, image: Image) -> Partition:
     if move.topic not in image.topics:
         raise errors.UnknownTopicOrPartition(f"Unable to find a topic named {move.topic}.")
-    found = image.partition(move.topic, move.partition)
-    if found is None:
+    current = image.partition(move.topic, move.partition)
+    if current is None:
         raise errors.UnknownTopicOrPartition(f"Unable to find partition {move.topic}:{move.partition}.")
-    return found
+    return current
 
 
 def _check_factor(before: Partition, target: Sequence[int], allowed: bool) -> None:
@@ -85,28 +85,30 @@ def _check_factor(before: Partition, target: Sequence[int], allowed: bool) -> No
 
 def _begun(before: Partition, target: Sequence[int]) -> Partition:
     """A new goal replaces the one before; what was being added and is not wanted any more is removed."""
-    adding = tuple(each for each in target if each not in before.replicas or each in before.adding)
-    removing = tuple(each for each in before.replicas if each not in target)
+    adding = tuple(
+        replica for replica in target if replica not in before.replicas or replica in before.adding
+    )
+    removing = tuple(replica for replica in before.replicas if replica not in target)
     return before._replace(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
 def _given_up(before: Partition, image: Image) -> Partition:
     if not before.is_reassigning:
         raise errors.NoReassignmentInProgress
-    replicas = tuple(each for each in before.replicas if each not in before.adding)
-    isr = tuple(each for each in before.isr if each in replicas)
+    replicas = tuple(replica for replica in before.replicas if replica not in before.adding)
+    isr = tuple(replica for replica in before.isr if replica in replicas)
     if not isr:
         raise errors.InvalidReplicaAssignment(
             f"Unable to revert partition {before.topic}-{before.index}: "
             "none of its former replicas is in sync."
         )
     # The former order, and with it the preferred leader: those that were to go came last.
-    stayed = [each for each in replicas if each not in before.removing]
+    stayed = [replica for replica in replicas if replica not in before.removing]
     ordered = (*before.removing, *stayed) if before.removing else replicas
     reverted = before._replace(
         replicas=ordered,
-        isr=tuple(each for each in ordered if each in isr),
-        elr=tuple(each for each in before.elr if each in ordered),
+        isr=tuple(replica for replica in ordered if replica in isr),
+        elr=tuple(replica for replica in before.elr if replica in ordered),
         adding=(),
         removing=(),
     )

@@ -106,7 +106,7 @@ class PartitionCreated:
 
 @frozen
 class PartitionChanged:
-    """The whole new state of a partition, not a difference: whoever reads it needs nothing before it."""
+    """The whole new state of a partition, not a difference: a reader needs no earlier record."""
 
     topic_id: bytes
     partition: int

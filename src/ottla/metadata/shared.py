@@ -1,7 +1,7 @@
 """The metadata log in memory, with ZooKeeper's promises: sessions, one lease, a check of epoch and position.
 
 One `Shared` is the ensemble; every broker has a `SharedLog` of it, its session. A session that was cut
-hears nothing and writes nothing; when it expires its registration and lease are gone. Who drives it
+receives nothing and writes nothing; when it expires its registration and lease are gone. The caller
 decides when: `deliver` hands out what is due, so a simulation can delay and reorder between sessions.
 """
 
@@ -129,7 +129,7 @@ class SharedLog:
 
         def write() -> None:
             self._shared.snapshot = (position, body)
-            for number in [each for each in self._shared.entries if each < position]:
+            for number in [number for number in self._shared.entries if number < position]:
                 del self._shared.entries[number]
 
         self._guarded(position, epoch, write, done)
@@ -157,7 +157,7 @@ class SharedLog:
             if self._resigns:
                 self._resigns = False
                 self.resign()
-            if self._wanted is not None:  # it may have been asked for in vain
+            if self._wanted is not None:  # the last attempt may have failed
                 self.register(*self._wanted)
             self._seen_lease = None
             self.news()
@@ -172,7 +172,9 @@ class SharedLog:
             shared.sessions.remove(self)
         if shared.holder is self:
             shared.holder = None
-        shared.members = {each: held for each, held in shared.members.items() if held[0] is not self}
+        shared.members = {
+            broker_id: held for broker_id, held in shared.members.items() if held[0] is not self
+        }
         if self.connected:
             shared.later(self._tell_lost)
         shared.tell_all()
@@ -201,7 +203,7 @@ class SharedLog:
         def back_at_the_broker() -> None:
             if not self.alive or not self.connected:
                 return done(Unavailable("the connection broke before the answer"))
-            # Entries are delivered before their writer hears that they are in.
+            # Entries are delivered before their writer is told that they are stored.
             self._deliver()
             return done(None)
 
@@ -224,7 +226,7 @@ class SharedLog:
         if lease != self._seen_lease:
             self._seen_lease = lease
             listener.on_lease(*lease)
-        members = {each: registration for each, (_, registration) in shared.members.items()}
+        members = {broker_id: registration for broker_id, (_, registration) in shared.members.items()}
         if members != self._seen_members:
             self._seen_members = members
             listener.on_members(members)

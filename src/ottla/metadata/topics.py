@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ottla import errors
+from ottla.config.definitions import check_sizes
 from ottla.config.settings import Config
 from ottla.config.topic import check_topic
 from ottla.errors import ProtocolError
@@ -22,6 +23,12 @@ from ottla.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+
+if TYPE_CHECKING:
+    from ottla.metadata.internal import NewTopic
+    from ottla.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
+    from ottla.wire.messages.create_topics import CreatableTopic
+    from ottla.wire.messages.delete_topics import DeleteTopicState
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
 NO_ID = bytes(16)
@@ -44,28 +51,28 @@ class TopicResult:
 
 
 def create_topics(
-    topics: Iterable[Any],
+    topics: "Iterable[CreatableTopic | NewTopic]",
     image: Image,
     config: Config,
     new_id: Callable[[], bytes],
     charge: Charge = free_of_charge,
 ) -> Decision[list[TopicResult]]:
-    """`topics` are CreatableTopic of CreateTopics. For validate_only, leave the records unwritten."""
+    """For validate_only, leave the records unwritten."""
     requested = list(topics)
     wanted = {topic.name: topic for topic in requested}
     names = Counter(topic.name for topic in requested)
     records: list[Record] = []
     results: list[TopicResult] = []
-    left = PARTITIONS_PER_REQUEST_MAX
+    remaining = PARTITIONS_PER_REQUEST_MAX
     for name, topic in wanted.items():
         try:
             if names[name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
             replicas = _replicas_of_new(topic, image, config)
-            left -= len(replicas)
-            if left < 0:
+            remaining -= len(replicas)
+            if remaining < 0:
                 raise errors.PolicyViolation("Excessively large number of partitions per request.")
-            _check_limits(image, config, len(results), PARTITIONS_PER_REQUEST_MAX - left)
+            _check_limits(image, config, len(results), PARTITIONS_PER_REQUEST_MAX - remaining)
             charge(len(replicas))
             topic_records = _records_of_new(topic, replicas, image, new_id())
         except ProtocolError as error:
@@ -78,24 +85,24 @@ def create_topics(
 
 
 def delete_topics(
-    topics: Iterable[Any], image: Image, config: Config, charge: Charge = free_of_charge
+    topics: "Iterable[DeleteTopicState]", image: Image, config: Config, charge: Charge = free_of_charge
 ) -> Decision[list[TopicResult]]:
-    """`topics` have `name` or `topic_id` (DeleteTopicState)."""
+    """Each by its name or by its topic id."""
     wanted = list(topics)
-    names = Counter(topic.name for topic in wanted if topic.name is not None)
+    names = Counter(topic.name for topic in wanted)
     ids = Counter(topic.topic_id for topic in wanted if topic.topic_id != NO_ID)
     records: dict[bytes, TopicDeleted] = {}
     results: dict[tuple[str | None, bytes], TopicResult] = {}
     for topic in wanted:
         try:
-            if names[topic.name] > 1:
+            if topic.name is not None and names[topic.name] > 1:
                 raise errors.InvalidRequest("Duplicate topic name.")
             if ids[topic.topic_id] > 1:
                 raise errors.InvalidRequest("Duplicate topic id.")
             doomed = _to_delete(topic.name, topic.topic_id, image, config)
             if doomed.topic_id in records:
-                what = "id" if topic.name is None else "name"
-                raise errors.InvalidRequest(f"Duplicate topic {what}.")
+                kind = "id" if topic.name is None else "name"
+                raise errors.InvalidRequest(f"Duplicate topic {kind}.")
             charge(len(doomed.partitions))
         except ProtocolError as error:
             results[topic.name, topic.topic_id] = TopicResult(topic.name, topic.topic_id, error)
@@ -106,9 +113,8 @@ def delete_topics(
 
 
 def create_partitions(
-    topics: Iterable[Any], image: Image, config: Config, charge: Charge = free_of_charge
+    topics: "Iterable[CreatePartitionsTopic]", image: Image, config: Config, charge: Charge = free_of_charge
 ) -> Decision[list[TopicResult]]:
-    """`topics` are CreatePartitionsTopic."""
     requested = list(topics)
     wanted = {topic.name: topic for topic in requested}
     names = Counter(topic.name for topic in requested)
@@ -153,7 +159,7 @@ def check_assignment(replicas: Sequence[int], image: Image) -> None:
         )
 
 
-def _replicas_of_new(topic: Any, image: Image, config: Config) -> list[Ints]:
+def _replicas_of_new(topic: "CreatableTopic | NewTopic", image: Image, config: Config) -> list[Ints]:
     if topic.name == CLUSTER_METADATA:
         raise errors.InvalidRequest(f"Creation of internal topic {topic.name} is prohibited.")
     check_name(topic.name)
@@ -181,14 +187,16 @@ def _replicas_of_new(topic: Any, image: Image, config: Config) -> list[Ints]:
     return place(image.brokers.values(), partitions, replicas, start=image.partition_count)
 
 
-def _check_settings(topic: Any) -> None:
+def _check_settings(topic: "CreatableTopic | NewTopic") -> None:
     missing = [setting.name for setting in topic.configs if setting.value is None]
     if missing:
         raise errors.InvalidConfig(f"Null value not supported for topic configs: {','.join(missing)}")
-    check_topic({setting.name: setting.value for setting in topic.configs})
+    settings = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
+    check_sizes({}, settings)
+    check_topic(settings)
 
 
-def _by_hand(topic: Any, image: Image) -> list[Ints]:
+def _by_hand(topic: "CreatableTopic | NewTopic", image: Image) -> list[Ints]:
     if topic.num_partitions != -1:
         raise errors.InvalidRequest(
             "A manual partition assignment was specified, but numPartitions was not set to -1."
@@ -230,7 +238,9 @@ def _check_limits(image: Image, config: Config, topics: int, partitions: int) ->
         raise errors.PolicyViolation(f"There may be no more than {config.ottla_partitions_max} partitions.")
 
 
-def _records_of_new(topic: Any, replicas: list[Ints], image: Image, topic_id: bytes) -> list[Record]:
+def _records_of_new(
+    topic: "CreatableTopic | NewTopic", replicas: list[Ints], image: Image, topic_id: bytes
+) -> list[Record]:
     settings = {setting.name: setting.value for setting in topic.configs}
     return [
         TopicCreated(topic.name, topic_id),
@@ -257,7 +267,9 @@ def _to_delete(name: str | None, topic_id: bytes, image: Image, config: Config) 
     return topic
 
 
-def _more_partitions(topic: Any, image: Image, config: Config, already: int) -> list[Record]:
+def _more_partitions(
+    topic: "CreatePartitionsTopic", image: Image, config: Config, already: int
+) -> list[Record]:
     existing = image.topics.get(topic.name)
     if existing is None:
         raise errors.UnknownTopicOrPartition
@@ -284,7 +296,9 @@ def _more_partitions(topic: Any, image: Image, config: Config, already: int) -> 
     ]
 
 
-def _more_by_hand(assignments: Sequence[Any], more: int, factor: int, image: Image) -> list[Ints]:
+def _more_by_hand(
+    assignments: "Sequence[CreatePartitionsAssignment]", more: int, factor: int, image: Image
+) -> list[Ints]:
     if len(assignments) != more:
         raise errors.InvalidReplicaAssignment(
             f"Attempted to add {more} additional partition(s), "

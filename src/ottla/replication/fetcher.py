@@ -93,11 +93,11 @@ class Fetcher:
     def follow(self, partition: Partition) -> None:
         key = key_of(partition)
         self._due.add(key)
-        found = self._followed.get(key)
-        if found is None or found.partition is not partition:
+        followed = self._followed.get(key)
+        if followed is None or followed.partition is not partition:
             self._followed[key] = _Followed(partition)
         else:
-            found.pause_ms = found.resume_ms = 0  # a new epoch: what failed before may work now
+            followed.pause_ms = followed.resume_ms = 0  # a new epoch: what failed before may work now
 
     def leave(self, key: Key) -> None:
         self._followed.pop(key, None)
@@ -151,7 +151,7 @@ class Fetcher:
 
     def resumes_in_ms(self, now_ms: int) -> int | None:
         """When a partition that is left out now is due again; None when there is none."""
-        due = [each.resume_ms for each in self._followed.values()]
+        due = [followed.resume_ms for followed in self._followed.values()]
         return max(1, min(due) - now_ms) if due else None
 
     def _asked(self, followed: _Followed, last: Asked | None, now_ms: int) -> Asked | None:
@@ -190,7 +190,9 @@ class Fetcher:
                     partition_max_bytes=self.limits.partition_bytes_max,
                 )
             )
-        return [FetchTopic(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
+        return [
+            FetchTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()
+        ]
 
     # -- taking ----------------------------------------------------------------------------------
 
@@ -230,7 +232,7 @@ class Fetcher:
             or asked.leader_epoch != partition.state.leader_epoch
             or asked.offset != log.end_offset
         ):
-            self._restart_session()  # an answer to a question of another time; what it told is not told again
+            self._restart_session()  # the answer is out of date, and the session would not repeat its contents
             return
         try:
             if data.error_code:
@@ -261,7 +263,9 @@ class Fetcher:
         if not isinstance(error, errors.OffsetOutOfRange) or data.log_start_offset < 0:
             raise error
         if data.log_start_offset > log.end_offset:
-            self._report(f"{partition.name}: starts anew at {data.log_start_offset}, as its leader does")
+            self._report(
+                f"{partition.name}: starts over at {data.log_start_offset}, where the leader's log begins"
+            )
             log.restart_at(data.log_start_offset)
         else:
             log.truncate_to(data.high_watermark)
@@ -283,4 +287,6 @@ def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
     topics: dict[bytes, list[int]] = defaultdict(list)
     for topic_id, index in keys:
         topics[topic_id].append(index)
-    return [ForgottenTopic(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
+    return [
+        ForgottenTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()
+    ]

@@ -44,7 +44,7 @@ class Partition:
         self.trimmed = Waiters()  # for followers to move their log start
         self.followers: dict[int, Replica] = {}
         self.proposed_isr: frozenset[int] | None = None  # what the controller was asked for
-        self.proposed_epochs: dict[int, int] = {}  # of followers in it: the life that had what it takes
+        self.proposed_epochs: dict[int, int] = {}  # broker epochs of its followers when it was proposed
         self.epoch_start_offset = 0  # where this leader began
         self.tenure = 0  # moves each time this broker comes to lead; not with the epoch of one that leads on
         if self.is_leader:
@@ -76,14 +76,14 @@ class Partition:
                 self._begin_to_lead()
             self.advance()
             if is_changed:
-                self.trimmed.wake_all()  # whoever is waited for may be gone
+                self.trimmed.wake_all()  # the replica that a waiter waits for may be gone
 
     def _begin_to_lead(self) -> None:
         self.followers = {}
         self.proposed_isr = None
         if self.log is not None:
             self.epoch_start_offset = self.log.end_offset
-            with suppress(errors.KafkaStorageError):  # the log has failed: whoever asks it hears so
+            with suppress(errors.KafkaStorageError):  # the log has failed: its next use raises this again
                 self.log.begin_epoch(self.state.leader_epoch)
 
     def go_offline(self) -> None:
@@ -121,7 +121,7 @@ class Partition:
         return self.log
 
     def readable_log(self, leader_epoch: int = -1) -> Log:
-        """For a consumer that reads from the nearest replica: the log here, whoever leads."""
+        """For a consumer that reads from the nearest replica: the log here, even if another broker leads."""
         if self.is_leader or self.state.leader < 0:
             return self.leader_log(leader_epoch)
         if leader_epoch >= 0 and leader_epoch != self.state.leader_epoch:
@@ -191,8 +191,8 @@ class Partition:
         return appended.base_offset
 
     def is_committed(self, next_offset: int, tenure: int) -> bool:
-        """Whether what was appended in this tenure is. Raises when another broker led since: it may have been
-        cut off, and something else be there now."""
+        """Whether the records before `next_offset`, appended in this tenure, are committed. Raises if another broker
+        has led since: the records may have been truncated, and others may have taken their offsets."""
         log = self.leader_log()
         if tenure != self.tenure:
             raise errors.NotLeaderOrFollower()
@@ -227,7 +227,7 @@ class Partition:
             self.on_high_watermark()
 
     def _least_in_sync(self, log: Log, end: int) -> int:
-        """Below min.insync.replicas nothing is committed: whoever left may be the next leader (KIP-966)."""
+        """Below min.insync.replicas nothing is committed: a replica that left may be the next leader (KIP-966)."""
         if len(self.state.isr) < self.min_isr(log):
             return -1
         for replica in {*self.state.isr, *(self.proposed_isr or ())}:
@@ -246,7 +246,7 @@ class Partition:
         log = self.leader_log()
         follower = self.follower(replica_id, now_ms)
         if broker_epoch < follower.broker_epoch:
-            raise errors.StaleBrokerEpoch(f"Broker {replica_id} has started anew since")
+            raise errors.StaleBrokerEpoch(f"Broker {replica_id} has restarted since")
         has_trimmed = log_start_offset > follower.log_start_offset
         is_same = follower.is_at(offset, log_start_offset, broker_epoch)
         follower.on_fetch(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
@@ -267,13 +267,13 @@ class Partition:
         return min(starts)
 
     def follower(self, replica_id: int, now_ms: int) -> Replica:
-        found = self.followers.get(replica_id)
-        if found is None:
+        follower = self.followers.get(replica_id)
+        if follower is None:
             if replica_id not in self.state.replicas:
                 raise errors.UnknownLeaderEpoch(f"{replica_id} is no replica of {self.name}")
             # In the ISR it counts as caught up when we began to lead: it has its time to show up.
-            found = self.followers[replica_id] = Replica(caught_up_ms=now_ms)
-        return found
+            follower = self.followers[replica_id] = Replica(caught_up_ms=now_ms)
+        return follower
 
     def _expanded_isr(self, replica_id: int, offset: int, log: Log) -> frozenset[int] | None:
         if offset < max(log.high_watermark, self.epoch_start_offset) or self.proposed_isr is not None:
@@ -286,23 +286,26 @@ class Partition:
             return None
         end = self.log.end_offset
         out = {
-            each
-            for each in self.state.isr
-            if each != self._broker_id and self.follower(each, now_ms).lags(end, now_ms, lag_ms_max)
+            replica_id
+            for replica_id in self.state.isr
+            if replica_id != self._broker_id
+            and self.follower(replica_id, now_ms).lags(end, now_ms, lag_ms_max)
         }
         return frozenset(self.state.isr) - out if out else None
 
     def propose(self, isr: frozenset[int]) -> None:
         """The controller is being asked. Until its answer is known the old and the new ISR both count.
 
-        It may be asked again much later: a follower that started anew by then may have lost what it had."""
+        The question may be repeated much later: a follower that restarted by then may have lost records."""
         self.proposed_isr = isr
         self.proposed_epochs = {
-            each: follower.broker_epoch for each, follower in self.followers.items() if each in isr
+            replica_id: follower.broker_epoch
+            for replica_id, follower in self.followers.items()
+            if replica_id in isr
         }
 
     def on_proposal_refused(self) -> None:
-        """It is certain that it will not be taken."""
+        """The controller has certainly refused the proposal: the current ISR alone counts again."""
         self.proposed_isr = None
         self.advance()
 

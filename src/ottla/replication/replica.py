@@ -26,7 +26,7 @@ class Replica:
     def on_fetch(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:
-        """It asks for `offset`: so it has everything before."""
+        """The follower asks for `offset`, so it has everything before."""
         if offset >= leader_end:
             self.caught_up_ms = now_ms
         elif self._leader_end != UNKNOWN and offset >= self._leader_end:

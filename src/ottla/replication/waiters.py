@@ -50,7 +50,7 @@ class Waiters:
                 wake()
 
     def wake_all(self) -> None:
-        """Leadership went, or the partition: whoever waits must look anew."""
+        """The broker lost the leadership or the partition: all waiters look again."""
         heap, self._heap, self._cancelled = self._heap, [], 0
         for ticket in heap:
             wake, ticket.wake = ticket.wake, None

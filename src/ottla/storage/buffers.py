@@ -11,7 +11,7 @@ class ReadBuffers:
     """Keeps at most `kept_bytes_max` of memory.
 
     A buffer is free when no view of it exists any more. An answer that is still being sent holds one, and so
-    does whoever keeps what was read: nothing has to be given back."""
+    does a caller that keeps what it read: nothing has to be given back."""
 
     def __init__(self, kept_bytes_max: int = 16 << 20) -> None:
         self._kept_bytes_max = kept_bytes_max

@@ -128,9 +128,9 @@ def _lines(disk: Disk, name: str) -> list[str]:
     return text[:-1].split("\n")
 
 
-def _number(name: str, lines: list[str], at: int, what: str) -> int:
+def _number(name: str, lines: list[str], at: int, missing: str) -> int:
     if at >= len(lines) or not _is_integer(lines[at]):
-        raise DamagedFile(name, f"no {what}", at + 1)
+        raise DamagedFile(name, f"no {missing}", at + 1)
     return int(lines[at])
 
 
@@ -150,15 +150,15 @@ def _is_integer(text: str) -> bool:
 
 
 def _properties(disk: Disk) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for at, line in enumerate(_lines(disk, META_PROPERTIES), start=1):
         if not line.strip() or line.startswith(("#", "!")):
             continue
         name, equals, value = line.partition("=")
-        if not equals or name.strip() in found:
+        if not equals or name.strip() in values:
             raise DamagedFile(META_PROPERTIES, f"{line[:80]!r} is not `name=value`, or is there twice", at)
-        found[name.strip()] = value.strip().replace("\\", "")
-    return found
+        values[name.strip()] = value.strip().replace("\\", "")
+    return values
 
 
 def _property(properties: Mapping[str, str], name: str) -> str:

@@ -106,8 +106,8 @@ def assess(log: CompactableLog, last_clean_offset: int | None, now_ms: int) -> C
 
 def filthiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
     """The log to clean next."""
-    due = [each for each in candidates if each.log.config.compact and each.is_due]
-    return max(due, key=lambda each: each.ratio, default=None)
+    due = [candidate for candidate in candidates if candidate.log.config.compact and candidate.is_due]
+    return max(due, key=lambda candidate: candidate.ratio, default=None)
 
 
 def _first_within_lag(segments: Sequence[ClosedSegment], dirty: int, before_ms: int) -> int | None:
@@ -124,7 +124,7 @@ def _segment_start(segments: Sequence[ClosedSegment], offset: int, active_base_o
     if offset >= active_base_offset:
         return active_base_offset
     first = segments[0].base_offset if segments else active_base_offset
-    return max((each.base_offset for each in segments if each.base_offset <= offset), default=first)
+    return max((segment.base_offset for segment in segments if segment.base_offset <= offset), default=first)
 
 
 def _is_overdue(log: CompactableLog, segments: Sequence[ClosedSegment], dirty: int, now_ms: int) -> bool:
@@ -133,7 +133,7 @@ def _is_overdue(log: CompactableLog, segments: Sequence[ClosedSegment], dirty: i
     if limit <= 0:
         return False
     start = _segment_start(segments, dirty, log.active_base_offset)
-    firsts = [_first_timestamp(log, each) for each in segments if each.base_offset >= start]
+    firsts = [_first_timestamp(log, segment) for segment in segments if segment.base_offset >= start]
     return any(0 < first < limit for first in firsts)
 
 

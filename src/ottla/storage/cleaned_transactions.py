@@ -14,7 +14,9 @@ class CleanedTransactions:
     """Batches must come in the order of the log, each of them once."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._ahead = [(each.first_offset, number, each) for number, each in enumerate(aborted)]
+        self._ahead = [
+            (transaction.first_offset, number, transaction) for number, transaction in enumerate(aborted)
+        ]
         heapify(self._ahead)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._aborted_seen: set[int] = set()

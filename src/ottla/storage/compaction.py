@@ -41,7 +41,7 @@ class CannotClean(OttlaError):
 
 
 class LogChanged(OttlaError):
-    """Retention or a truncation took segments away meanwhile. Nothing is lost: the next pass starts anew."""
+    """Retention or a truncation took segments away meanwhile. Nothing is lost: the next pass starts over."""
 
 
 class Cleaning:
@@ -70,13 +70,13 @@ class Cleaning:
         """Raises CannotClean, LogChanged or an OSError; what was not yet swapped in is then removed."""
         # As they are now: should one change on the way, the swap finds out by its size.
         segments = [
-            _Source(each.base_offset, each.size_bytes)
-            for each in self._log.closed_segments()
-            if each.base_offset < self._bound
+            _Source(segment.base_offset, segment.size_bytes)
+            for segment in self._log.closed_segments()
+            if segment.base_offset < self._bound
         ]
         yield from self._map_keys(segments)
         self.end_offset = max(self._dirty, self._keys.latest_offset + 1)
-        todo = [each for each in segments if each.base_offset < self.end_offset]
+        todo = [segment for segment in segments if segment.base_offset < self.end_offset]
         aborted = self._log.aborted_transactions(todo[0].base_offset, self._bound) if todo else []
         transactions = CleanedTransactions(aborted)
         for group in self._groups(todo):
@@ -86,7 +86,7 @@ class Cleaning:
 
     def _map_keys(self, segments: Sequence[_Source]) -> Steps[None]:
         transactions = CleanedTransactions(self._log.aborted_transactions(self._dirty, self._bound))
-        ends = [each.base_offset for each in segments[1:]] + [self._bound]
+        ends = [segment.base_offset for segment in segments[1:]] + [self._bound]
         for segment, end in zip(segments, ends, strict=False):
             if end > self._dirty:
                 yield from self._map_segment(segment, transactions)
@@ -161,7 +161,7 @@ class Cleaning:
 
     def _clean(self, group: Sequence[_Source], transactions: CleanedTransactions) -> Steps[None]:
         log = self._log
-        swap = Swap(log.disk, log.folder, tuple(each.base_offset for each in group))
+        swap = Swap(log.disk, log.folder, tuple(segment.base_offset for segment in group))
         cleaned = CleanedSegment(
             log.disk, log.folder, swap.base_offset, index_interval_bytes=self._config.index_interval_bytes
         )
@@ -169,7 +169,7 @@ class Cleaning:
         try:
             changed = yield from self._copy(group, cleaned, transactions)
             retained, transactions.retained = transactions.retained, []
-            self.bytes_before += sum(each.size_bytes for each in group)
+            self.bytes_before += sum(segment.size_bytes for segment in group)
             self.bytes_after += cleaned.size_bytes
             if not changed and len(group) == 1:
                 return
@@ -195,14 +195,16 @@ class Cleaning:
         for segment in group:
             for batch, header in self._batches(segment):
                 fate = self._fate(batch, header, transactions)
-                kept = yield from rewrite(
+                rewritten = yield from rewrite(
                     batch, header, fate, self._keys, now_ms=self._now_ms, bytes_max=self._bytes_max
                 )
-                if kept is not batch:
+                if rewritten is not batch:
                     changed = True
-                if kept is not None:
-                    left = header if kept is batch else batches.read_header(kept)
-                    cleaned.append(kept, last_offset=header.last_offset, max_timestamp=left.max_timestamp)
+                if rewritten is not None:
+                    remaining = header if rewritten is batch else batches.read_header(rewritten)
+                    cleaned.append(
+                        rewritten, last_offset=header.last_offset, max_timestamp=remaining.max_timestamp
+                    )
                 cost += header.count + _BATCH_COST
                 if cost > RECORDS_PER_STEP:
                     cost = 0
@@ -261,7 +263,7 @@ class Cleaning:
             file.close()
 
     def _trouble(self, segment: _Source, text: str) -> OttlaError:
-        current = [(each.base_offset, each.size_bytes) for each in self._log.closed_segments()]
+        current = [(segment.base_offset, segment.size_bytes) for segment in self._log.closed_segments()]
         return CannotClean(text) if segment in current else LogChanged(text)
 
     def _path(self, segment: _Source, kind: str) -> str:

@@ -61,14 +61,14 @@ def check_folder(disk: Disk, deep: bool, *, others: Container[str] = ()) -> Iter
     `others` are folders in it that are somebody else's business."""
     ends: dict[TopicPartition, int] = {}
     for name in disk.list(""):
-        found = parse_folder(name)
-        if found is None:
+        parsed = parse_folder(name)
+        if parsed is None:
             if name not in others and _is_folder(disk, name):
                 yield Finding(name, "this folder is not a partition's")
-        elif not found.kind:
+        elif not parsed.kind:
             check = PartitionCheck(disk, name, deep)
             yield from check.run()
-            ends[found.topic, found.partition] = check.end_offset
+            ends[parsed.topic, parsed.partition] = check.end_offset
     yield from _check_meta(disk)
     for name in _CHECKPOINTS:
         yield from _check_checkpoint(disk, name, ends)
@@ -118,7 +118,10 @@ class PartitionCheck:
         bases = [base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None]
         yield from self._check_names(names, set(bases))
         if not bases:
-            yield Finding(self._folder, "it has no segment; the next start makes an empty log of it")
+            yield Finding(
+                self._folder,
+                "it has no segment; the next start makes an empty log of it, or puts it aside if no topic has it",
+            )
         for base, next_base in zip(bases, [*bases[1:], None], strict=False):
             self.end_offset = max(self.end_offset, base)
             segment = SegmentCheck(self._disk, self._folder, base, next_base, self._deep, self._epoch)
@@ -283,10 +286,14 @@ class SegmentCheck:
         except BadIndex as error:
             yield Finding(self._path(TRANSACTION_INDEX), str(error))
             return
-        for each in aborted:
-            if not each.first_offset <= each.last_offset < self.next_offset or each.last_offset < self._base:
-                problem = f"the transaction from {each.first_offset} to {each.last_offset} does not end here"
-                yield Finding(self._path(TRANSACTION_INDEX), problem, offset=each.first_offset)
+        for transaction in aborted:
+            if (
+                not transaction.first_offset <= transaction.last_offset < self.next_offset
+                or transaction.last_offset < self._base
+            ):
+                first, last = transaction.first_offset, transaction.last_offset
+                problem = f"the transaction from {first} to {last} does not end here"
+                yield Finding(self._path(TRANSACTION_INDEX), problem, offset=first)
 
     def _read(self, kind: str) -> bytes:
         """An index that is not there yet is built when it is needed."""

@@ -35,7 +35,7 @@ class LeaderEpochs:
         if epoch < 0 or epoch == self.latest:
             return
         entry = EpochStart(epoch, start_offset)
-        kept = [each for each in self.entries if each.epoch < epoch and each.start_offset < start_offset]
+        kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._set([*kept, entry])
 
     def end_of(self, epoch: int, end_offset: int) -> EpochStart:
@@ -57,7 +57,7 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         if self.entries and self.entries[-1].start_offset >= end_offset:
-            self._set([each for each in self.entries if each.start_offset < end_offset])
+            self._set([entry for entry in self.entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The epoch in which the log now starts is kept, starting there."""

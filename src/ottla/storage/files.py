@@ -30,7 +30,7 @@ def file_name(offset: int, kind: str, suffix: str = "") -> str:
 def base_offset_of(name: str) -> int | None:
     """The offset in a file's name; None for files that are not named after one."""
     digits = name.partition(".")[0]
-    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+    return int(digits) if len(digits) == 20 and digits.isdecimal() else None
 
 
 def replace_quickly(disk: Disk, path: str, data: bytes) -> None:

@@ -2,7 +2,7 @@
 when the disk below fails."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from ottla.config.log import LogConfig
@@ -67,7 +67,7 @@ class Opening:
 
 class LogFolder:
     """Which logs are here. An OSError anywhere in it takes the folder offline with all its logs, unless it is
-    one that passes (a full disk): that is refused, and tried again by whoever wanted it.
+    one that passes (a full disk): that write is refused, and its caller may try again. While it is loaded, any does.
 
     `exclusive` is held while checkpoints are written: their jobs may run in several threads.
     """
@@ -88,8 +88,11 @@ class LogFolder:
         self.logs: dict[TopicPartition, Log] = {}
         self.futures: dict[TopicPartition, Log] = {}
         self.cleaner_offsets: Offsets = {}
+        # The disk refused to rename these: their files are of no topic any more, or of an earlier one.
+        self.not_put_aside: set[TopicPartition] = set()
         self.failure: OSError | None = None
         self.was_clean = False
+        self.is_returned = False  # not of the last registration: what it has was left out, or given up
         self._report = report
         self._on_offline = on_offline
         self._recovery_points: Offsets = {}
@@ -133,13 +136,26 @@ class LogFolder:
 
     def load(self) -> list[TopicPartition]:
         """Read the marks and checkpoints; the partitions found. Slow, and DamagedFile stops it."""
-        with self.guard():
-            self.was_clean = checkpoints.take_clean_mark(self.disk)
+        with self._all_or_nothing():
             self._recovery_points = checkpoints.read_offsets(self.disk, checkpoints.RECOVERY_POINTS)
             self._high_watermarks = checkpoints.read_offsets(self.disk, checkpoints.HIGH_WATERMARKS)
             self._log_start_offsets = checkpoints.read_offsets(self.disk, checkpoints.LOG_START_OFFSETS)
             self.cleaner_offsets = checkpoints.read_offsets(self.disk, checkpoints.CLEANER_OFFSETS)
-            return self.partitions()
+            partitions = self.partitions()
+            # Last: it stays true if nothing is opened.
+            self.was_clean = checkpoints.take_clean_mark(self.disk)
+            return partitions
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A guard under which a shortage takes the folder offline too: with half of its checkpoints deleted records
+        would be there again, and with half of its partitions new logs beside the old ones."""
+        with self.guard():
+            try:
+                yield
+            except OSError as error:
+                self.fail(error)
+                raise
 
     def meta(self, cluster_id: str, node_id: int, new_directory_id: bytes) -> Meta:
         """Whose folder it is; a new one becomes ours, somebody else's is refused."""
@@ -183,7 +199,7 @@ class LogFolder:
         """The partition lives here from now on; its failure is the folder's."""
         log.belong_to(_Owner(self, partition))
         # The end of the log is lost, or the checkpoints are of an earlier topic of that name.
-        if any(each.get(partition, 0) > log.end_offset for each in self._checkpointed()):
+        if any(offsets.get(partition, 0) > log.end_offset for offsets in self._checkpointed()):
             self.on_moved_back(partition, log.end_offset)
         if partition in self._outdated:
             log.pending.on_unsettled()
@@ -196,7 +212,7 @@ class LogFolder:
         recovery_points, high_watermarks, log_start_offsets = self._offsets()
         cleaner_offsets = dict(self.cleaner_offsets)
         written = self._checkpoint_written
-        self._outdated = {each: since for each, since in self._outdated.items() if since >= written}
+        self._outdated = {partition: since for partition, since in self._outdated.items() if since >= written}
 
         def write() -> None:
             with self._exclusive:
@@ -236,13 +252,20 @@ class LogFolder:
     # Partitions come and go.
 
     def partitions(self) -> list[TopicPartition]:
-        """Those whose folders are here, opened or not."""
+        """Those whose folders are here, opened or not; without those that should have been put aside."""
+        with self._all_or_nothing():
+            names = self.disk.list("")
         partitions = []
-        for name in self.disk.list(""):
-            found = parse_folder(name)
-            if found is not None and not found.kind:
-                partitions.append((found.topic, found.partition))
-        return partitions
+        for name in names:
+            parsed = parse_folder(name)
+            if parsed is not None and not parsed.kind:
+                partitions.append((parsed.topic, parsed.partition))
+        return [partition for partition in partitions if partition not in self.not_put_aside]
+
+    def has_files(self, partition: TopicPartition) -> bool:
+        """Whether there is a folder of this partition's name, whatever topic it is of."""
+        with self.guard():
+            return self.disk.exists(partition_folder(*partition))
 
     def remove(self, partition: TopicPartition, unique: str) -> Job:
         """Out of sight at once, by a rename; the job frees the space."""
@@ -256,10 +279,10 @@ class LogFolder:
         """Unfinished deletions and copies of an owner whose metadata is gone: kept, under another name."""
         with self.guard():
             for name in self.disk.list(""):
-                found = parse_folder(name)
-                if found is not None and found.kind in (DELETE, FUTURE):
+                parsed = parse_folder(name)
+                if parsed is not None and parsed.kind in (DELETE, FUTURE):
                     self._report(f"{self.path}: {name} is put aside")
-                    self.disk.rename(name, name.removesuffix(found.kind) + STRAY)
+                    self.disk.rename(name, name.removesuffix(parsed.kind) + STRAY)
 
     def on_moved_back(self, partition: TopicPartition, offset: int) -> None:
         """A log was cut to `offset`: what the checkpoints say of it is outdated."""
@@ -282,8 +305,8 @@ class LogFolder:
             names = self.disk.list("")
         jobs: list[Job] = []
         for name in names:
-            found = parse_folder(name)
-            if found is not None and found.kind in (DELETE, FUTURE):
+            parsed = parse_folder(name)
+            if parsed is not None and parsed.kind in (DELETE, FUTURE):
                 self._report(f"{self.path}: {name} is left over and goes")
                 jobs.append(self._removal(name))
         return jobs
@@ -295,7 +318,10 @@ class LogFolder:
 
     def end_offset(self, partition: TopicPartition) -> int:
         """Where a partition's log ends as far as its headers tell, without opening it."""
-        folder = partition_folder(*partition)
+        with self.guard():
+            return self._end_offset(partition_folder(*partition))
+
+    def _end_offset(self, folder: str) -> int:
         names = [name for name in self.disk.list(folder) if name.endswith(LOG)]
         end = max((base for name in names if (base := base_offset_of(name)) is not None), default=0)
         if names:
@@ -320,12 +346,14 @@ class LogFolder:
         log = self.logs.pop(partition, None)
         name = marked_folder(*partition, unique, kind)
         self._forget(partition)
+        self.not_put_aside.add(partition)  # until the rename is done
         with self.guard():
             if log is not None:
                 log.belong_to(NoOwner())  # that its files are gone is no failure of the disk
                 log.close(clean=False)
             if self.disk.exists(partition_folder(*partition)):
                 self.disk.rename(partition_folder(*partition), name)
+        self.not_put_aside.discard(partition)
         return self._removal(name)
 
     def _removal(self, name: str) -> Job:
@@ -355,7 +383,7 @@ class LogFolder:
         return (
             recovery_points,
             high_watermarks,
-            {each: at for each, at in log_start_offsets.items() if at > 0},
+            {partition: at for partition, at in log_start_offsets.items() if at > 0},
         )
 
 
@@ -387,17 +415,17 @@ def duplicates(folders: Sequence[LogFolder]) -> list[tuple[LogFolder, TopicParti
     """Partitions to remove because another folder has them too: a move was cut short between its two renames.
 
     The copy is complete by then and may have got more since, so the longer one is right, and of two alike
-    either.
+    either. But one in a folder that returns is outdated, however long: another was in use without it.
     """
     homes: dict[TopicPartition, list[LogFolder]] = {}
     for folder in folders:
-        if not folder.is_offline:
+        with suppress(KafkaStorageError):  # it is offline
             for partition in folder.partitions():
                 homes.setdefault(partition, []).append(folder)
     surplus = []
-    for partition, found in homes.items():
-        if len(found) == 1:
+    for partition, copies in homes.items():
+        if len(copies) == 1:
             continue
-        keep = max(found, key=lambda folder: folder.end_offset(partition))
-        surplus += [(folder, partition) for folder in found if folder is not keep]
+        keep = max(copies, key=lambda folder: (not folder.is_returned, folder.end_offset(partition)))
+        surplus += [(folder, partition) for folder in copies if folder is not keep]
     return surplus

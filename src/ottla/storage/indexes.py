@@ -21,7 +21,7 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class BadIndex(ValueError):
-    """Not an index, or not of this segment: it has to be built anew."""
+    """Not an index, or not of this segment: it has to be rebuilt."""
 
 
 class OffsetIndex:
@@ -126,12 +126,6 @@ class TimeIndex:
             raise BadIndex("its entries do not rise")
         return index
 
-    @classmethod
-    def last_entry(cls, data: Buffer) -> tuple[int, int]:
-        """(timestamp, relative offset) from the last bytes of a file."""
-        timestamp, offset = _TIME_ENTRY.unpack_from(data, len(data) - cls.ENTRY_BYTES)
-        return timestamp, offset
-
 
 @dataclass(slots=True)
 class Indexes:
@@ -153,7 +147,9 @@ class AbortedTransaction(NamedTuple):
 
 
 def dump_aborted(transactions: list[AbortedTransaction]) -> bytes:
-    return b"".join([_TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *each) for each in transactions])
+    return b"".join(
+        [_TRANSACTION_ENTRY.pack(_TRANSACTION_VERSION, *transaction) for transaction in transactions]
+    )
 
 
 def load_aborted(data: Buffer) -> list[AbortedTransaction]:

@@ -138,11 +138,12 @@ class Log(LogState):
 
     @property
     def last_stable_offset(self) -> int:
-        """All transactions below it are decided; never above the high watermark."""
+        """All transactions below it are decided; never above the high watermark, nor below the start of the log: the
+        first records of an open transaction may be deleted."""
         first_unstable = self.producers.first_unstable_offset
         if first_unstable is None or first_unstable > self.high_watermark:
             return self.high_watermark
-        return first_unstable
+        return max(first_unstable, self.log_start_offset)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Those with records in [start, end), as a fetch names them to the consumer."""

@@ -155,9 +155,9 @@ class MemoryDisk:
             if full in self._nodes:
                 durable[full] = self._nodes[full]
         self._durable_folders = {
-            each for each in self._durable_folders if _parent(each) != path or each == ""
+            folder for folder in self._durable_folders if _parent(folder) != path or folder == ""
         }
-        self._durable_folders.update(each for each in self._folders if _parent(each) == path)
+        self._durable_folders.update(folder for folder in self._folders if _parent(folder) == path)
 
     def total_bytes(self) -> int:
         return self.used_bytes + self.free_bytes()
@@ -196,7 +196,7 @@ class MemoryDisk:
         self.open_files = 0
         if lose_unsynced:
             self._let_survive(survives)
-            self._folders = {each for each in self._durable_folders if self._is_durable(each)}
+            self._folders = {folder for folder in self._durable_folders if self._is_durable(folder)}
             self._nodes = {
                 path: node for path, node in self._durable_nodes.items() if _parent(path) in self._folders
             }

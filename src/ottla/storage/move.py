@@ -18,7 +18,7 @@ _ROUNDS_MAX = 100  # under a load that the target's disk cannot keep up with, th
 
 class Move:
     """Run `steps` to its end; it yields as compaction does. A crash on the way leaves the old log in place
-    and the copy as a leftover. Give it up (close the generator) when the log is truncated meanwhile.
+    and the copy as a leftover. It fails when the log is truncated meanwhile: the copy may hold what was cut off.
 
     `on_settling` is called before the last sync: from then on nothing more may be called durable because it
     is so in the old place. `on_switched` is called with the log in its new place: appends go there at once.
@@ -42,10 +42,12 @@ class Move:
         self._now_ms = now_ms
         self._on_settling = on_settling
         self._on_switched = on_switched
+        self._generation = 0  # of the log: another one after a truncation
 
     def steps(self) -> Steps[Log]:
         """The log in its new place, at the end."""
         log = self._source.logs[self.partition]
+        self._generation = log.durability.generation
         copy = self._begin(log)
         moved = False
         try:
@@ -115,8 +117,7 @@ class Move:
             self._copy_part(log, copy)
 
     def _copy_part(self, log: Log, copy: Log) -> None:
-        if self._source.logs.get(self.partition) is not log:
-            raise KafkaStorageError(f"{log.folder} was deleted meanwhile")
+        self._check_same(log)
         offset = max(copy.end_offset, log.log_start_offset)
         with self._source.guard():
             part = log.read(offset, max_bytes=_COPY_BYTES, up_to=log.end_offset)
@@ -126,9 +127,15 @@ class Move:
             copy.append_replicated(part.data, now_ms=self._now_ms)
 
     def _check_level(self, log: Log, copy: Log) -> None:
+        self._check_same(log)
+        if copy.end_offset != log.end_offset:
+            raise KafkaStorageError(f"{log.folder} was truncated meanwhile")
+
+    def _check_same(self, log: Log) -> None:
+        """Ends do not tell: what was cut off may have been replaced by as many records of the next leader."""
         if self._source.logs.get(self.partition) is not log:
             raise KafkaStorageError(f"{log.folder} was deleted meanwhile")
-        if copy.end_offset != log.end_offset:
+        if log.durability.generation != self._generation:
             raise KafkaStorageError(f"{log.folder} was truncated meanwhile")
 
     def _switch(self, log: Log, copy: Log) -> None:

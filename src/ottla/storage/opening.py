@@ -66,7 +66,7 @@ def open_folder(
     producers = load_producers(
         disk, folder, segments, end_offset, at_most=at_most, now_ms=now_ms, report=report
     )
-    _seal(disk, folder, [each for each in segments[:-1] if not each.is_sealed])
+    _seal(disk, folder, [segment for segment in segments[:-1] if not segment.is_sealed])
     producers.expire(now_ms, config.producer_id_expiration_ms)
     remove_stray_snapshots(disk, folder, segments)
     start = max(log_start_offset, segments[0].base_offset)

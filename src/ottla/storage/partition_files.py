@@ -41,7 +41,7 @@ def read_epochs(disk: Disk, folder: str, report: Callable[[str], None]) -> Leade
     except FileNotFoundError:
         pass
     except BadEpochs as error:
-        report(f"{path} is made anew: {error}")
+        report(f"{path} is rebuilt from the batches: {error}")
     return None
 
 

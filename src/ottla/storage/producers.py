@@ -177,17 +177,21 @@ class Producers:
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open, or decided but not yet replicated."""
         first = next(iter(self.open_transactions.values()), None)
-        for each in self._unreplicated:
-            if first is None or each.first_offset < first:
-                first = each.first_offset
+        for transaction in self._unreplicated:
+            if first is None or transaction.first_offset < first:
+                first = transaction.first_offset
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
         if self._unreplicated:
-            self._unreplicated = [each for each in self._unreplicated if each.last_offset >= high_watermark]
+            self._unreplicated = [
+                transaction for transaction in self._unreplicated if transaction.last_offset >= high_watermark
+            ]
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        self._unreplicated = [each for each in self._unreplicated if each.last_offset >= log_start_offset]
+        self._unreplicated = [
+            transaction for transaction in self._unreplicated if transaction.last_offset >= log_start_offset
+        ]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that were silent for too long; never one with an open transaction.
@@ -196,10 +200,10 @@ class Producers:
         while it is at work, and its next retry would be appended twice.
         """
         expired = [
-            each.producer_id
-            for each in self.entries.values()
-            if each.transaction_first_offset < 0
-            and now_ms - max(each.last_timestamp, each.seen_ms) >= expiration_ms
+            entry.producer_id
+            for entry in self.entries.values()
+            if entry.transaction_first_offset < 0
+            and now_ms - max(entry.last_timestamp, entry.seen_ms) >= expiration_ms
         ]
         for producer_id in expired:
             del self.entries[producer_id]
@@ -225,8 +229,8 @@ class Producers:
                     AppendedBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp)
                 )
             producers.entries[producer_id] = entry
-        open_ones = [each for each in producers.entries.values() if each.transaction_first_offset >= 0]
-        for entry in sorted(open_ones, key=lambda each: each.transaction_first_offset):
+        open_ones = [entry for entry in producers.entries.values() if entry.transaction_first_offset >= 0]
+        for entry in sorted(open_ones, key=lambda entry: entry.transaction_first_offset):
             producers.open_transactions[entry.producer_id] = entry.transaction_first_offset
         return producers
 

@@ -70,7 +70,7 @@ class Recovery:
         self._rebuilt_from = _TRUST_ALL
 
     def run(self, *, clean: bool, recovery_point: int) -> Recovered:
-        segments = self._found()
+        segments = self._existing()
         trusted = _TRUST_ALL if clean else recovery_point
         for at, segment in enumerate(segments):
             is_last = at == len(segments) - 1
@@ -88,7 +88,7 @@ class Recovery:
                 segment.close()
         return Recovered(segments, self._rebuilt_from)
 
-    def _found(self) -> list[Segment]:
+    def _existing(self) -> list[Segment]:
         names = self._disk.list(self._folder)
         bases = [base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None]
         for name in names:  # indexes without a log: a crash while deleting
@@ -128,7 +128,7 @@ class Recovery:
         size, end_offset = segment.size_bytes, segment.next_offset  # of the last one: without a limit
         # After an unclean stop any part of its indexes may be missing, and nobody would notice.
         if trusted != _TRUST_ALL or not segment.resume():
-            segment.start_anew()
+            segment.forget_all()
             self._rebuilt_from = min(self._rebuilt_from, segment.base_offset)
         file = segment.open_for_append()
         buffer, start = b"", 0
@@ -172,19 +172,19 @@ class Recovery:
         path = segment.path(LOG)
         file = segment.open_for_append()
         removed_bytes = file.size() - cut.position
-        kept = ""
+        copy = ""
         if removed_bytes and (later or self._holds_valid_batch(segment, cut.position)):
-            kept = f"{path}.{cut.position}{CORRUPT}"
-            self._copy_tail(segment, cut.position, kept)
+            copy = f"{path}.{cut.position}{CORRUPT}"
+            self._copy_tail(segment, cut.position, copy)
         segment.cut(cut.position, segment.next_offset)
         self._report(
             f"{path}: cut at position {cut.position}, {removed_bytes} bytes from offset "
             f"{segment.next_offset} on are gone: {cut.reason}"
-            + (f"; they are kept in {kept}" if kept else "")
+            + (f"; they are kept in {copy}" if copy else "")
         )
-        for each in later:
-            each.rename(CORRUPT)
-            self._report(f"{each.path(LOG)}: taken out of the log, the segment before it is corrupt")
+        for later_segment in later:
+            later_segment.rename(CORRUPT)
+            self._report(f"{later_segment.path(LOG)}: taken out of the log, the segment before it is corrupt")
         if later:
             # With their names of before they would be taken for what follows the records that come next.
             self._disk.sync_folder(self._folder)

@@ -19,6 +19,7 @@ INLINE_BYTES_MAX = 64 * 1024
 
 _FIELDS = kernel.INDEX_FIELDS
 _TIMESTAMP, _VALUE_START, _START, _END = 1, 4, 7, 8
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 T = TypeVar("T")
 # A step: nothing (the event loop may take a turn), or work for a thread, after which the generator goes on.
@@ -49,19 +50,17 @@ def rewrite(
     else:
         payload, rows = yield from in_thread(lambda: unpack(batch, header, bytes_max))
     if header.is_control:
-        kept = list(range(header.count))
+        survivors = list(range(header.count))
     else:
-        kept = yield from _survivors(payload, rows, header, keys, now_ms)
-    if not kept:
+        survivors = yield from _survivors(payload, rows, header, keys, now_ms)
+    if not survivors:
         return emptied(header) if fate.keep_empty else None
-    horizon_ms = None
-    if not header.has_delete_horizon and (fate.is_spent_marker or _has_tombstone(rows, kept, header)):
-        horizon_ms = fate.horizon_ms
-    if len(kept) == header.count and horizon_ms is None:
+    horizon_ms = _horizon(rows, survivors, header, fate)
+    if len(survivors) == header.count and horizon_ms is None:
         return batch
     if is_small(header):
-        return _rebuilt(payload, rows, kept, header, horizon_ms)
-    return (yield from in_thread(lambda: _rebuilt(payload, rows, kept, header, horizon_ms)))
+        return _rebuilt(payload, rows, survivors, header, horizon_ms)
+    return (yield from in_thread(lambda: _rebuilt(payload, rows, survivors, header, horizon_ms)))
 
 
 def is_small(header: BatchHeader) -> bool:
@@ -97,7 +96,7 @@ def _survivors(
     What lies beyond the map is not known to be old, so it stays. Records without a key go.
     """
     tombstones_stay = not header.has_delete_horizon or now_ms < header.base_timestamp
-    kept: list[int] = []
+    survivors: list[int] = []
     for first in range(0, header.count, RECORDS_PER_STEP):
         if first:
             yield None
@@ -106,35 +105,50 @@ def _survivors(
         for number, (delta, key_start, key_end, value_start) in enumerate(columns, start=first):
             offset = header.base_offset + delta
             if offset > keys.latest_offset:
-                kept.append(number)
+                survivors.append(number)
             elif key_start < 0 or (value_start < 0 and not tombstones_stay):
                 continue
             elif offset >= keys.offset_of(bytes(payload[key_start:key_end])):
-                kept.append(number)
-    return kept
+                survivors.append(number)
+    return survivors
 
 
-def _has_tombstone(rows: "array[int]", kept: Sequence[int], header: BatchHeader) -> bool:
-    return not header.is_control and any(rows[number * _FIELDS + _VALUE_START] < 0 for number in kept)
+def _horizon(rows: "array[int]", survivors: Sequence[int], header: BatchHeader, fate: Fate) -> int | None:
+    """The delete horizon to set. None if there is one, if nothing needs one, or if a record is so far from it that its
+    timestamp would not fit beside it: then its tombstones stay."""
+    if fate.horizon_ms is None or header.has_delete_horizon:
+        return None
+    if not fate.is_spent_marker and not _has_tombstone(rows, survivors, header):
+        return None
+    horizon_ms = min(fate.horizon_ms, _INT64_MAX)
+    shift = header.base_timestamp - horizon_ms
+    deltas = [rows[number * _FIELDS + _TIMESTAMP] + shift for number in survivors]
+    return horizon_ms if min(deltas) >= _INT64_MIN and max(deltas) <= _INT64_MAX else None
+
+
+def _has_tombstone(rows: "array[int]", survivors: Sequence[int], header: BatchHeader) -> bool:
+    return not header.is_control and any(rows[number * _FIELDS + _VALUE_START] < 0 for number in survivors)
 
 
 def _rebuilt(
-    payload: Buffer, rows: "array[int]", kept: Sequence[int], header: BatchHeader, horizon_ms: int | None
+    payload: Buffer, rows: "array[int]", survivors: Sequence[int], header: BatchHeader, horizon_ms: int | None
 ) -> bytes:
     """The kept records in a batch of the same offsets, sequence and codec.
 
-    A delete horizon takes the place of the base timestamp (KIP-534), so only then are records written anew.
+    A delete horizon takes the place of the base timestamp (KIP-534), so only then are records re-encoded.
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
     if horizon_ms is None:
-        records = b"".join(_runs(payload, rows, kept))
+        records = b"".join(_runs(payload, rows, survivors))
     else:
         attributes, base_timestamp = attributes | DELETE_HORIZON, horizon_ms
         shift = header.base_timestamp - horizon_ms
-        records = b"".join(_shifted(payload, rows, number, shift) for number in kept)
+        records = b"".join(_shifted(payload, rows, number, shift) for number in survivors)
     max_timestamp = header.max_timestamp
     if not header.log_append_time:
-        max_timestamp = header.base_timestamp + max(rows[number * _FIELDS + _TIMESTAMP] for number in kept)
+        max_timestamp = header.base_timestamp + max(
+            rows[number * _FIELDS + _TIMESTAMP] for number in survivors
+        )
     if header.codec != compression.NONE:
         records = compression.compress(header.codec, records)
     changed = replace(
@@ -142,17 +156,17 @@ def _rebuilt(
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
-        count=len(kept),
+        count=len(survivors),
     )
     return bytes(assemble(changed, records))
 
 
-def _runs(payload: Buffer, rows: "array[int]", kept: Sequence[int]) -> list[memoryview]:
+def _runs(payload: Buffer, rows: "array[int]", survivors: Sequence[int]) -> list[memoryview]:
     """Neighbours in one slice."""
     view = memoryview(payload)
     runs: list[memoryview] = []
-    start, end = rows[kept[0] * _FIELDS + _START], rows[kept[0] * _FIELDS + _START]
-    for number in kept:
+    start, end = rows[survivors[0] * _FIELDS + _START], rows[survivors[0] * _FIELDS + _START]
+    for number in survivors:
         record_start, record_end = rows[number * _FIELDS + _START], rows[number * _FIELDS + _END]
         if record_start != end:
             runs.append(view[start:end])
@@ -180,10 +194,10 @@ def _after_varint(payload: Buffer, position: int) -> int:
 
 def _varint(value: int) -> bytes:
     """Zigzag, seven bits a byte."""
-    left = (value << 1) ^ (value >> 63)
+    rest = (value << 1) ^ (value >> 63)
     out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
     return bytes(out)

@@ -163,7 +163,7 @@ class Segment:
         return self._file
 
     def cut_back(self) -> None:
-        """After a failed append: away with what was half written."""
+        """After a failed append: truncates what was half written."""
         if self._file is not None and self._file.size() != self.size_bytes:
             self._file.truncate(self.size_bytes)
 
@@ -232,11 +232,11 @@ class Segment:
         return writes
 
     def forget_written_indexes(self) -> None:
-        """Perhaps not all of it was: the next write begins at the start."""
+        """The last write of the indexes may be incomplete: the next one begins at their start."""
         self._offset_entries_written = self._time_entries_written = self._aborted_written = 0
 
     def drop_index_files(self) -> None:
-        """What they hold is not true, or not whole: they go, and are written anew at the next occasion."""
+        """The files are wrong or incomplete: removed now, written again with the next flush of the indexes."""
         self.forget_written_indexes()
         for kind in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
             self.disk.remove(self.path(kind))
@@ -253,7 +253,7 @@ class Segment:
         indexes, aborted = self.indexes, self.aborted
         indexes.offset.truncate(position)
         indexes.time.truncate(next_offset - self.base_offset)
-        self._aborted = [each for each in aborted if each.last_offset < next_offset]
+        self._aborted = [transaction for transaction in aborted if transaction.last_offset < next_offset]
         self.drop_index_files()
         self.size_bytes = position
         self.next_offset = next_offset
@@ -301,8 +301,8 @@ class Segment:
             raise BadIndex("it is of another log")
         return header.base_offset
 
-    def start_anew(self) -> None:
-        """Empty indexes, nothing noted: recovery walks the file from its start."""
+    def forget_all(self) -> None:
+        """Drops indexes, offsets and sizes: recovery walks the file from its start."""
         self.files.forget(self.disk, self.path(LOG))
         self._indexes, self._aborted = Indexes(), []
         self.next_offset = self.max_timestamp_offset = self.base_offset
@@ -412,7 +412,7 @@ class Segment:
         return self._first_timestamp
 
     def _load_indexes(self) -> Indexes:
-        """From the files; walked anew from the log when they are missing or wrong."""
+        """From the files; rebuilt by walking the log when they are missing or wrong."""
         try:
             offset = OffsetIndex.load(self.disk.read_whole(self.path(OFFSET_INDEX)))
             time = TimeIndex.load(self.disk.read_whole(self.path(TIME_INDEX)))

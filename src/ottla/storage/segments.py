@@ -65,26 +65,26 @@ class Segments:
         return offset
 
     def restart(self, offset: int) -> None:
-        """Nothing but an empty segment that starts there."""
+        """Replaces all segments by an empty one that starts at the offset."""
         self._doom(self.all)
-        for each in offsets_of_snapshots(self._disk, self._folder):
-            self._disk.remove(snapshot_path(self._folder, each))
+        for end_offset in offsets_of_snapshots(self._disk, self._folder):
+            self._disk.remove(snapshot_path(self._folder, end_offset))
         self.active = Segment(self._disk, self._files, self._folder, offset)
         self.active.open_for_append()
         self.all = [self.active]
 
     def delete(self, segments: Sequence[Segment]) -> None:
         """Never the active one."""
-        doomed = [each for each in segments if each is not self.active]
-        self.all = [each for each in self.all if each not in doomed]
+        doomed = [segment for segment in segments if segment is not self.active]
+        self.all = [segment for segment in self.all if segment not in doomed]
         self._doom(doomed)
 
     def swap_in(self, swap: Swap, size_bytes: Mapping[int, int]) -> bool:
         """A cleaned segment for closed ones; False, with nothing done, when these have changed meanwhile."""
-        old = [each for each in self.all[:-1] if each.base_offset in swap.replaced]
-        if [each.base_offset for each in old] != list(swap.replaced):
+        old = [segment for segment in self.all[:-1] if segment.base_offset in swap.replaced]
+        if [segment.base_offset for segment in old] != list(swap.replaced):
             return False
-        if any(each.size_bytes != size_bytes[each.base_offset] for each in old):
+        if any(segment.size_bytes != size_bytes[segment.base_offset] for segment in old):
             return False
         for segment in old:
             segment.close()

@@ -6,5 +6,5 @@ _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, er
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """What is there is sound, and when there is room again the work goes on; any other error is a failure."""
+    """Whether the disk is full: the log stays sound and works again when there is room. Other errors are failures."""
     return isinstance(error, OSError) and error.errno in _PASSING

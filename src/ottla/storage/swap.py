@@ -161,7 +161,7 @@ def _complete_swaps_of_kafka(disk: Disk, folder: str, report: Callable[[str], No
                 disk.remove(f"{folder}/{old}")
         report(f"{folder}: the swap of the segments from {base} to {end} was completed")
     # Logs first, as above.
-    for name in sorted(swaps, key=lambda each: not each.endswith(LOG + SWAP)):
+    for name in sorted(swaps, key=lambda swap_name: not swap_name.endswith(LOG + SWAP)):
         disk.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP)}")
 
 

@@ -50,6 +50,8 @@ def _cut(log: LogState, offset: int) -> None:
         log.producers = load_producers(
             log.disk, log.folder, log.segments, offset, at_most=offset, report=lambda _: None
         )
+        # The high watermark may be here already, and not move before the next record is committed.
+        log.producers.on_high_watermark(log.high_watermark)
         log.epochs.truncate_from_end(offset)
         log.pending.save_epochs()
 

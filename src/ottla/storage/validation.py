@@ -25,7 +25,7 @@ from ottla.wire.corruption import WrongMagic
 
 NO_TIMESTAMP = -1
 MAGIC = 2
-RECORD_ERRORS_MAX = 100  # told of one batch
+RECORD_ERRORS_MAX = 100  # listed in the answer for one batch
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _COUNT_AT = 8, 16, 22, 57
@@ -104,6 +104,13 @@ def accept(
 def is_compressed(batch: Buffer) -> bool:
     """As its header says; it is not checked."""
     return len(batch) >= HEADER_BYTES and bool(batch[_ATTRIBUTES_AT] & CODEC_MASK)
+
+
+def is_recompressed(batch: Buffer, config: LogConfig) -> bool:
+    """Whether the topic wants the records compressed otherwise, by a header that is not checked."""
+    if config.compression_type in ("producer", "uncompressed") or len(batch) < HEADER_BYTES:
+        return False
+    return batch[_ATTRIBUTES_AT] & CODEC_MASK != _CODECS[config.compression_type]
 
 
 def unpacked_bytes_max(config: LogConfig) -> int:
@@ -186,7 +193,7 @@ def _check_timestamps(
 def _reject(
     records: Buffer,
     header: BatchHeader,
-    what: str,
+    problem: str,
     *,
     null_keys: bool = False,
     oldest: int = 0,
@@ -208,12 +215,12 @@ def _reject(
     if null_keys:
         reason = "Compacted topic cannot accept message without key"
         record_errors = tuple(RecordError(at, reason) for at, _ in outliers)
-        raise RejectedRecords(summary(what, total, record_errors), record_errors)
+        raise RejectedRecords(summary(problem, total, record_errors), record_errors)
     record_errors = tuple(
         RecordError(at, f"Timestamp {base + delta} is out of range [{oldest}, {newest}]")
         for at, delta in outliers
     )
-    raise RejectedTimestamps(summary(what, total, record_errors), record_errors)
+    raise RejectedTimestamps(summary(problem, total, record_errors), record_errors)
 
 
 def _as_int64(value: int) -> int:
@@ -247,6 +254,6 @@ def compression_level(config: LogConfig, codec: int) -> int | None:
     return levels.get(codec)
 
 
-def summary(what: str, total: int, shown: tuple[RecordError, ...]) -> str:
-    first = "; ".join(f"record {each.batch_index}: {each.message}" for each in shown[:3])
-    return f"One or more records have been rejected due to {what}, {total} in total; the first: {first}"
+def summary(reason: str, total: int, shown: tuple[RecordError, ...]) -> str:
+    first = "; ".join(f"record {error.batch_index}: {error.message}" for error in shown[:3])
+    return f"One or more records have been rejected due to {reason}, {total} in total; the first: {first}"

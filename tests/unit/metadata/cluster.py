@@ -1,12 +1,12 @@
 """A cluster on paper for tests of decisions: brokers by number, topics, and `carry_out`."""
 
 from itertools import count
-from types import SimpleNamespace
 
 from ottla.config.settings import Config
 from ottla.metadata import brokers, topics
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerRegistered, BrokerUnfenced, Endpoint
+from ottla.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 
 
 class Cluster:
@@ -67,12 +67,15 @@ ENDPOINTS = (Endpoint("PLAINTEXT", "localhost", 9092),)
 
 
 def topic(name="t", partitions=-1, replicas=-1, assignments=(), **configs):
-    return SimpleNamespace(
+    return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replicas,
         assignments=[
-            SimpleNamespace(partition_index=index, broker_ids=list(ids)) for index, ids in assignments
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
+            for index, ids in assignments
         ],
-        configs=[SimpleNamespace(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        configs=[
+            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+        ],
     )

@@ -1,6 +1,5 @@
 from dataclasses import replace
 from itertools import count
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +17,7 @@ from ottla.metadata.membership import Registration, encode
 from ottla.metadata.records import ConfigSet, PartitionChanged
 from ottla.metadata.shared import Shared
 from ottla.storage.memory import MemoryDisk
+from ottla.wire.messages.delete_topics import DeleteTopicState
 
 from .cluster import ENDPOINTS, topic
 
@@ -287,7 +287,7 @@ def test_a_follower_that_fell_behind_the_snapshot_hears_of_what_is_gone():
     two = Node(2, shared.session(), **settings).start()
     one.create(topic("old", replicas=1, retention_ms="1"), topic("stays", partitions=1, replicas=1))
     two.log.cut()
-    asked = [SimpleNamespace(name="old", topic_id=bytes(16))]
+    asked = [DeleteTopicState(name="old", topic_id=bytes(16))]
     one.submit(lambda image, config: topics.delete_topics(asked, image, config))
     for number in range(5):
         one.create(topic(f"t{number}", replicas=1))

@@ -1,12 +1,12 @@
 """Codes and messages are those of Apache Kafka 4.3.1."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from ottla import errors
 from ottla.metadata import topics
 from ottla.metadata.topics import NO_ID
+from ottla.wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
+from ottla.wire.messages.delete_topics import DeleteTopicState
 
 from .cluster import Cluster, topic
 
@@ -17,8 +17,8 @@ def outcome(results):
 
 def more(name="t", count=2, assignments=None):
     if assignments is not None:
-        assignments = [SimpleNamespace(broker_ids=list(each)) for each in assignments]
-    return SimpleNamespace(name=name, count=count, assignments=assignments)
+        assignments = [CreatePartitionsAssignment(broker_ids=list(each)) for each in assignments]
+    return CreatePartitionsTopic(name=name, count=count, assignments=assignments)
 
 
 def test_a_topic_without_numbers_gets_the_brokers_defaults():
@@ -121,6 +121,11 @@ def test_a_single_broker_is_the_only_replica():
             "Null value not supported for topic configs: retention.ms",
         ),
         (
+            topic(cleanup_policy="compact," * 5000 + "delete"),
+            errors.InvalidConfig,
+            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+        ),
+        (
             topic(partitions=10_001),
             errors.PolicyViolation,
             "Excessively large number of partitions per request.",
@@ -179,8 +184,8 @@ def test_topics_are_deleted_by_name_and_by_id_with_their_settings():
     cluster = Cluster(1)
     _, b = cluster.create(topic("a", retention_ms="1"), topic("b", 3))
     wanted = [
-        SimpleNamespace(name="a", topic_id=NO_ID),
-        SimpleNamespace(name=None, topic_id=b.topic_id),
+        DeleteTopicState(name="a", topic_id=NO_ID),
+        DeleteTopicState(name=None, topic_id=b.topic_id),
     ]
     results = cluster.carry_out(topics.delete_topics(wanted, cluster.image, cluster.config))
     assert [(each.name, each.error) for each in results] == [("a", None), ("b", None)]
@@ -203,7 +208,7 @@ def test_topics_are_deleted_by_name_and_by_id_with_their_settings():
 def test_what_cannot_be_deleted_is_refused(wanted, code):
     cluster = Cluster(1)
     cluster.create(topic())
-    asked = [SimpleNamespace(name=name, topic_id=topic_id) for name, topic_id in wanted]
+    asked = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in wanted]
     results = cluster.carry_out(topics.delete_topics(asked, cluster.image, cluster.config))
     assert [each.error.code for each in results] == [code]
     assert "t" in cluster.image.topics
@@ -212,7 +217,7 @@ def test_what_cannot_be_deleted_is_refused(wanted, code):
 def test_a_topic_named_by_name_and_by_id_is_deleted_once():
     cluster = Cluster(1)
     (made,) = cluster.create(topic())
-    asked = [SimpleNamespace(name="t", topic_id=NO_ID), SimpleNamespace(name=None, topic_id=made.topic_id)]
+    asked = [DeleteTopicState(name="t", topic_id=NO_ID), DeleteTopicState(name=None, topic_id=made.topic_id)]
     results = cluster.carry_out(topics.delete_topics(asked, cluster.image, cluster.config))
     assert [each.error and each.error.code for each in results] == [None, 42]
 
@@ -220,7 +225,7 @@ def test_a_topic_named_by_name_and_by_id_is_deleted_once():
 def test_deletion_can_be_switched_off():
     cluster = Cluster(1, config={"delete.topic.enable": "false"})
     cluster.create(topic())
-    asked = [SimpleNamespace(name="t", topic_id=NO_ID)]
+    asked = [DeleteTopicState(name="t", topic_id=NO_ID)]
     (result,) = cluster.carry_out(topics.delete_topics(asked, cluster.image, cluster.config))
     assert isinstance(result.error, errors.TopicDeletionDisabled)
 

@@ -451,6 +451,25 @@ def test_a_move_given_up_leaves_the_old_log_and_no_copy():
     append(source.folder.logs[A0])
 
 
+def test_a_move_fails_when_its_log_is_truncated_and_grows_again_meanwhile():
+    """The copy would keep the records of the old leader among those of the new one."""
+    source, target = Home(), Home()
+    log = source.open(A0)
+    for number in range(5):
+        append(log, f"old{number}")
+    left = iter(range(1))
+
+    def change_leader() -> None:
+        if target.folder.futures and next(left, None) is not None:
+            log.truncate_to(3)
+            for number in range(4):
+                append(log, f"new{number}")
+
+    with pytest.raises(KafkaStorageError, match="truncated meanwhile"):
+        run(Move(A0, source.folder, target.folder, unique=UNIQUE, now_ms=0), change_leader)
+    assert source.folder.logs == {A0: log} and target.folder.logs == {}
+
+
 def test_a_failing_target_leaves_the_old_log_in_place():
     source, target = Home(path="one"), Home(path="two")
     append(source.open(A0))

@@ -96,7 +96,9 @@ def test_kafka_finds_our_indexes_sane(written):
 def of_kafka() -> Iterator[dict[str, object]]:
     """A topic of Apache Kafka: what a consumer sees, and its folder as it runs and after a clean stop."""
     with cluster.Oracle(heap="512M") as oracle:
-        topic = NewTopic("t", 1, 1, config={"segment.bytes": "1048576", "index.interval.bytes": "1000"})
+        # The records are of long ago: a broker that is half a minute old would delete them.
+        settings = {"segment.bytes": "1048576", "index.interval.bytes": "1000", "retention.ms": "-1"}
+        topic = NewTopic("t", 1, 1, config=settings)
         admin = AdminClient({"bootstrap.servers": oracle.bootstrap})
         admin.create_topics([topic])["t"].result()
         write_to_kafka(oracle.bootstrap)

@@ -2,6 +2,7 @@
 
 import struct
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 
 from ottla import errors
 from ottla.config.log import LogConfig
+from ottla.config.settings import Config
 from ottla.storage.files import FileCache
 from ottla.storage.log import LastRun, Location, Log, Origin
 from ottla.storage.memory import MemoryDisk
-from ottla.wire.batch import build, headers
+from ottla.storage.rewrite import emptied
+from ottla.storage.search import HEADERS_PER_STEP, SEGMENT_HEADERS
+from ottla.wire.batch import build, headers, read_header
 from ottla.wire.records import Record, read
 
 NOW = 1_000_000
@@ -68,6 +72,22 @@ def test_reading_outside_of_the_log_is_refused_and_at_its_end_gives_nothing():
     for offset in (-1, 1, 4):
         with pytest.raises(errors.OffsetOutOfRange):
             log.read(offset, max_bytes=100, up_to=3)
+
+
+@pytest.mark.parametrize("is_of_topic", [True, False])
+def test_a_read_never_walks_many_headers(is_of_topic: bool):
+    """Whatever the topic's owner sets: between two entries of the index all headers are walked, on the event loop."""
+    own, broker = "index.interval.bytes", "log.index.interval.bytes"
+    longest = str(2**31 - 1)
+    config = LogConfig.from_settings(
+        {own: longest} if is_of_topic else {}, Config({} if is_of_topic else {broker: longest})
+    )
+    log = opened(MemoryDisk())
+    log.reconfigure(config)
+    for _ in range(40):
+        append(log, value=b"v" * 10_000)
+    positions = log.segments[0].indexes.offset.positions
+    assert max(after - before for before, after in pairwise([0, *positions, log.size_bytes])) < 90_000
 
 
 def test_a_read_keeps_within_every_bound():
@@ -213,6 +233,17 @@ def test_truncation_keeps_transactions_of_what_stays():
     log.truncate_to(5)
     assert log.producers.open_transactions == {1: 4}
     assert [each.last_offset for each in log.aborted_transactions(0, 10)] == [1, 3]
+
+
+def test_the_last_stable_offset_stays_where_it_was_when_a_log_is_truncated_to_its_high_watermark():
+    log = opened(MemoryDisk())
+    for at in range(2):
+        append(log, producer_id=1, producer_epoch=0, base_sequence=at, transactional=True)
+        log.append_marker(1, 0, True, 0, leader_epoch=0, now_ms=NOW)
+    log.advance_high_watermark(4)
+    append(log)
+    log.truncate_to(4)
+    assert (log.end_offset, log.high_watermark, log.last_stable_offset) == (4, 4, 4)
 
 
 def test_a_restarted_log_forgets_everything_and_begins_elsewhere():
@@ -393,6 +424,18 @@ def test_the_first_unstable_offset_holds_the_last_stable_offset_until_its_marker
     assert log.aborted_transactions(0, 4) == []
 
 
+@pytest.mark.parametrize("decided", [False, True])
+def test_the_last_stable_offset_is_never_before_the_start_of_the_log(decided: bool):
+    log = opened(MemoryDisk())
+    append(log, 3, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    append(log, 2)
+    log.advance_high_watermark(5)
+    if decided:
+        log.append_marker(1, 0, False, 0, leader_epoch=0, now_ms=NOW)
+    log.delete_records_before(4)
+    assert log.last_stable_offset == 4
+
+
 def test_an_aborted_transaction_is_named_to_those_who_read_its_records():
     log = opened(MemoryDisk())
     append(log, 2, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
@@ -479,3 +522,36 @@ def test_a_damaged_batch_length_on_disk_ends_a_read(length, victim):
         with suppress(errors.CorruptMessage):
             read = log.read(offset, max_bytes=10_000, up_to=4)
             assert len(read.data) <= 4 * size
+
+
+def test_the_newest_record_is_found_behind_any_number_of_emptied_batches():
+    """Compaction leaves the header of every producer's last batch."""
+    log = opened(MemoryDisk())
+    count = HEADERS_PER_STEP + 1
+    for offset in range(count):
+        header = read_header(a_batch(producer_id=offset, producer_epoch=0, base_sequence=0))
+        header.base_offset, header.leader_epoch = offset, 0
+        log.append_replicated(emptied(header), now_ms=NOW)
+    append(log, now_ms=5)
+    append(log, now_ms=9)
+    assert log.offset_of_max_timestamp(up_to=count + 1) == (count, 5, 0)
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_very_many_segments_are_searched_in_steps(newest: bool):
+    """Of each segment that was not asked before the indexes are read."""
+    disk = MemoryDisk()
+    log, count = opened(disk, segment_bytes=100), 3 * HEADERS_PER_STEP // SEGMENT_HEADERS
+    for at in range(count):
+        append(log, now_ms=NOW + at)
+    log.close(clean=True)
+    log = opened(disk, clean=True, segment_bytes=100)
+    assert len(log.segments) == count
+    search = log.search_newest() if newest else log.search(NOW + count - 1)
+    steps: list[Any] = []
+    with pytest.raises(StopIteration) as stop:
+        steps.append(next(search))
+        while True:
+            steps.append(search.send(None if isinstance(steps[-1], int) else steps[-1]()))
+    assert stop.value.value == (count - 1, NOW + count - 1, 0)
+    assert [step for step in steps if isinstance(step, int)][:2] == [HEADERS_PER_STEP] * 2
