@@ -10,7 +10,7 @@ from ottla.security.authorizer import StandardAuthorizer
 from tests.oracle import programs
 
 SAMPLES, QUESTIONS = 400, 25
-TYPES = [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID]
+TYPES = [each for each in ResourceType if each is not ResourceType.ANY]
 OPERATIONS = [each for each in Operation if each not in (Operation.ANY, Operation.ALL)]
 # Names that are prefixes of each other, so that rules meet.
 NAMES = ["*", "a", "ab", "abc", "abd", "b", "ba", "hardcode", "hard", "h"]

@@ -36,14 +36,22 @@ REQUESTS = [
 ]
 
 
-class Broker:
-    """A node on a loop of its own, driven step by step."""
+RULES = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow_everyone_if_no_acl_found": "true",
+}
 
-    def __init__(self):
+
+class Broker:
+    """A node on a loop of its own, driven step by step. Where there are rules, all requests come on one connection:
+    what it was allowed is remembered with it."""
+
+    def __init__(self, rules):
         self.runner = asyncio.Runner()
         self.node = a_node(
-            [memory_disk()], offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0
+            [memory_disk()], offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0, **rules
         )
+        self._known = Client("127.0.0.1", 1) if rules else None
         self.failures = []
         self.runner.run(self._start())
 
@@ -72,7 +80,7 @@ class Broker:
         answers, reasons = [], []
 
         def begin(frame, slot):
-            client = Client("127.0.0.1", 1)
+            client = self._known or Client("127.0.0.1", 1)
             self.node.dispatcher.begin(frame, slot, client, reasons.append)
 
         def write(buffers):
@@ -93,12 +101,12 @@ class Broker:
         return answer.error_code
 
     def works(self):
-        return self.runner.run(asyncio.wait_for(self._works(), 10))
+        return self.runner.run(asyncio.wait_for(self._works(), 60))
 
 
-@pytest.fixture(scope="module")
-def broker():
-    running = Broker()
+@pytest.fixture(scope="module", params=[{}, RULES], ids=["without rules", "with rules"])
+def broker(request):
+    running = Broker(request.param)
     yield running
     running.close()
 

@@ -32,6 +32,7 @@ from ottla.storage.memory import MemoryDisk
 from ottla.wire import records
 from tests.oracle import cluster
 from tests.oracle.cluster import Oracle
+from tests.oracle.leaders import wait_for_changes
 from tests.property.cleaning import batches_on
 
 TOPIC = "compacted"
@@ -93,7 +94,7 @@ class Stream:
         self._idempotent = Producer({**base, "enable.idempotence": True, "compression.type": "gzip"})
         self._transactional = [Producer({**base, "transactional.id": f"t{number}"}) for number in range(3)]
         for producer in self._transactional:
-            producer.init_transactions(20)
+            producer.init_transactions(60)
         self._open: dict[int, set[int]] = {}  # producer -> partitions in its transaction
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self._now_ms = int(time.time() * 1000) - 30_000_000
@@ -111,7 +112,7 @@ class Stream:
 
     def close(self) -> None:
         for number in list(self._open):
-            self._transactional[number].abort_transaction(20)
+            self._transactional[number].abort_transaction(60)
 
     def _in_transaction(self, partition: int) -> None:
         number = self._random.randrange(3)
@@ -125,9 +126,9 @@ class Stream:
         if choice > 0.8:
             return
         if choice < 0.5:
-            producer.commit_transaction(20)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(20)
+            producer.abort_transaction(60)
         for each in self._open.pop(number):
             self.ends[each] += 1
 
@@ -137,7 +138,7 @@ class Stream:
             value = None if self._random.random() < 0.25 else b"v%d" % self._random.randrange(1000)
             producer.produce(TOPIC, value, key, partition, timestamp=self._now_ms)
             self.ends[partition] += 1
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def copy_of(log_folder: Path, partition: int) -> MemoryDisk:
@@ -182,6 +183,9 @@ def clean_in_kafka(admin: AdminClient, oracle: Oracle, ends: checkpoints.Offsets
     set_ratio(admin, LET_IN)
     wait_for(lambda: checkpoints_of(oracle.log_folder()) == ends, f"Kafka to clean up to {ends}")
     set_ratio(admin, KEPT_AWAY)
+    wait_for_changes(
+        oracle.bootstrap
+    )  # or the cleaner would come once more while the next records are written
 
 
 def check_with_dump_log(disks: list[MemoryDisk], folder: Path) -> None:

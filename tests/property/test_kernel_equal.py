@@ -179,6 +179,7 @@ NAMED = st.sampled_from(
         b"\0\xff\xff\xff\xff",
         b"\1\0\0\0\7",
         b"\1" + b"g" * 16,
+        b"\1" + b"g" * 16 + b"\2\2",
         b"\1" + b"h" * 16,
         b"\1" + b"g" * 15,
     ]

@@ -312,8 +312,8 @@ def indexes_made_anew_are_not_synced(patch):
 
 
 def indexes_are_believed_after_a_power_cut(patch):
-    original = Segment.start_anew
-    patch.setattr(Segment, "start_anew", lambda self: self.resume() or original(self))
+    original = Segment.forget_all
+    patch.setattr(Segment, "forget_all", lambda self: self.resume() or original(self))
 
 
 def epochs_are_not_saved_with_a_flush(patch):

@@ -1,7 +1,5 @@
 """Random histories of a cluster on paper: replay equals live, and the rules of leaders and replicas hold."""
 
-from types import SimpleNamespace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +12,8 @@ from ottla.metadata.image import Image
 from ottla.metadata.partitions import IsrProposal
 from ottla.metadata.reassignment import Move, alter_reassignments
 from ottla.metadata.records import NO_LEADER, RECOVERING, PartitionChanged
+from ottla.wire.messages.create_partitions import CreatePartitionsTopic
+from ottla.wire.messages.delete_topics import DeleteTopicState
 from tests.unit.metadata.cluster import Cluster, topic
 
 BROKERS = (1, 2, 3, 4)
@@ -51,11 +51,11 @@ def take(cluster, step):
             }
             cluster.create(topic(name, count, replicas, **settings))
         case "delete", name:
-            asked = [SimpleNamespace(name=name, topic_id=bytes(16))]
+            asked = [DeleteTopicState(name=name, topic_id=bytes(16))]
             cluster.carry_out(topics.delete_topics(asked, image, config))
         case "grow", name, count:
-            asked = [SimpleNamespace(name=name, count=count, assignments=None)]
-            cluster.carry_out(topics.create_partitions(asked, image, config))
+            grown = [CreatePartitionsTopic(name=name, count=count, assignments=None)]
+            cluster.carry_out(topics.create_partitions(grown, image, config))
         case "lose", broker:
             cluster.lose(broker)
         case "restart", broker, clean, ready:

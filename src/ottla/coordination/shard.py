@@ -1,16 +1,16 @@
 """Carries out what a coordinator's machine decides, over one partition of its internal topic.
 
 Append before apply, apply before answer, answer once committed: a failed append leaves nothing to undo, and
-no client hears of what could still be lost. Replies that only read are parked too, until everything applied
-so far is committed. When leadership goes, whoever still waits hears NOT_COORDINATOR.
+no client sees a result that could still be lost. Replies that only read are parked too, until everything applied
+so far is committed. When the broker loses leadership, requests that still wait are answered NOT_COORDINATOR.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
-from ottla.effects import AnyToken, Effects, Token
+from ottla.effects import AnyToken, Effects, Entry, Message, Message_co, TimerName, Token
 from ottla.errors import CoordinatorNotAvailable, MessageTooLarge, NotCoordinator, ProtocolError
 from ottla.ports import Clock, TimerHandle
 from ottla.wire.records import Record
@@ -18,24 +18,24 @@ from ottla.wire.records import Record
 R = TypeVar("R")
 
 
-class Machine(Protocol):
+class Machine(Protocol[Entry, TimerName, Message_co]):
     """A coordinator's state. `apply` alone changes what must survive; the rest is decisions."""
 
-    def apply(self, record: Any, offset: int, producer: tuple[int, int] | None) -> None: ...
+    def apply(self, record: Entry, offset: int, producer: tuple[int, int] | None) -> None: ...
 
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None: ...
 
-    def on_loaded(self, now_ms: int) -> Effects: ...
+    def on_loaded(self, now_ms: int) -> Effects[Entry, TimerName, Message_co]: ...
 
-    def on_timer(self, name: Hashable, now_ms: int) -> Effects: ...
+    def on_timer(self, name: TimerName, now_ms: int) -> Effects[Entry, TimerName, Message_co]: ...
 
 
-class RecordCodec(Protocol):
+class RecordCodec(Protocol[Entry]):
     """The machine's records as Kafka's bytes. An unknown record decodes to None and is passed over."""
 
-    def encode(self, record: Any) -> tuple[bytes, bytes | None]: ...
+    def encode(self, record: Entry) -> tuple[bytes, bytes | None]: ...
 
-    def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
+    def decode(self, key: bytes, value: bytes | None) -> Entry | None: ...
 
 
 class ShardLog(Protocol):
@@ -54,14 +54,14 @@ class ShardLog(Protocol):
         ...
 
 
-class Shard:
+class Shard(Generic[Entry, TimerName, Message]):
     def __init__(
         self,
-        machine: Machine,
-        codec: RecordCodec,
+        machine: Machine[Entry, TimerName, Message],
+        codec: RecordCodec[Entry],
         log: ShardLog,
         clock: Clock,
-        send: Callable[[Any], None] = lambda message: None,
+        send: Callable[[Message], None] = lambda message: None,
     ) -> None:
         self.machine = machine
         self._codec, self._log, self._clock, self._send = codec, log, clock, send
@@ -69,11 +69,13 @@ class Shard:
         self._waiting: dict[AnyToken, Callable[[object], None]] = {}
         self._parked: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_waiting = False  # for the first of them to be committed
-        self._timers: dict[Hashable, TimerHandle] = {}
+        self._timers: dict[TimerName, TimerHandle] = {}
         self._closed = False
 
     def handle(
-        self, decide: Callable[[Token[R], int], Effects], answer: Callable[[R | ProtocolError], None]
+        self,
+        decide: Callable[[Token[R], int], Effects[Entry, TimerName, Message]],
+        answer: Callable[[R | ProtocolError], None],
     ) -> Token[R]:
         """Answers once, now or later, with what the machine replies, or with a ProtocolError."""
         token: Token[R] = Token()
@@ -87,21 +89,24 @@ class Shard:
         except ProtocolError as error:
             self._answer(token, error)
         else:
-            self.carry_out(effects)
+            self._carry_out(effects, token)
         return token
 
     def forget(self, token: AnyToken) -> None:
-        """Nobody listens any more: its connection is gone."""
+        """The connection of this request is gone: its answer is dropped."""
         self._waiting.pop(token, None)
 
-    def carry_out(self, effects: Effects) -> None:
+    def carry_out(self, effects: Effects[Entry, TimerName, Message]) -> None:
+        self._carry_out(effects, None)
+
+    def _carry_out(self, effects: Effects[Entry, TimerName, Message], asked_by: AnyToken | None) -> None:
         if self._closed:
-            return  # decided by a leader that is none any more; those who waited have been told
+            return  # no longer the leader; `close` has answered the requests that waited
         if effects.records:
             try:
                 self._append(effects)
             except ProtocolError as error:
-                self._refuse(effects, error)
+                self._refuse(effects, asked_by, error)
                 return
         for timer in effects.timers:
             self._arm(timer.name, timer.delay_ms)
@@ -152,23 +157,30 @@ class Shard:
         for answer in waiting.values():
             answer(NotCoordinator())
 
-    def _append(self, effects: Effects) -> None:
+    def _append(self, effects: Effects[Entry, TimerName, Message]) -> None:
         now_ms = self._clock.now_ms()
-        batch = [Record(i, now_ms, *self._codec.encode(each)) for i, each in enumerate(effects.records)]
+        batch = [Record(i, now_ms, *self._codec.encode(record)) for i, record in enumerate(effects.records)]
         end = self._log.append(batch, effects.producer)
         base = end - len(batch)
         for i, record in enumerate(effects.records):
             self.machine.apply(record, base + i, effects.producer)
         self._end = end
 
-    def _refuse(self, effects: Effects, error: ProtocolError) -> None:
-        """Nothing happened. What is not the client's fault is worth another try."""
+    def _refuse(
+        self, effects: Effects[Entry, TimerName, Message], asked_by: AnyToken | None, error: ProtocolError
+    ) -> None:
+        """Nothing happened. What is not the client's fault is worth another try.
+
+        The request itself is answered even if it was to wait: the records may have made the group it waits in, and
+        without them nobody has its token."""
         for timer in effects.if_refused:
             self._arm(timer.name, timer.delay_ms)
         if not isinstance(error, MessageTooLarge | NotCoordinator):
             error = CoordinatorNotAvailable(error.message)
         for reply in effects.replies:
             self._answer(reply.token, error)
+        if asked_by is not None:
+            self._answer(asked_by, error)
 
     def _when_committed(self, action: Callable[[], None]) -> None:
         self._parked.append((self._end, action))
@@ -178,13 +190,13 @@ class Shard:
         if answer is not None:
             answer(value)
 
-    def _arm(self, name: Hashable, delay_ms: int | None) -> None:
+    def _arm(self, name: TimerName, delay_ms: int | None) -> None:
         running = self._timers.pop(name, None)
         if running is not None:
             running.cancel()
         if delay_ms is not None:
             self._timers[name] = self._clock.call_later(delay_ms, lambda: self._on_timer(name))
 
-    def _on_timer(self, name: Hashable) -> None:
+    def _on_timer(self, name: TimerName) -> None:
         self._timers.pop(name, None)
         self.carry_out(self.machine.on_timer(name, self._clock.now_ms()))

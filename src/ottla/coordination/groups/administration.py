@@ -3,10 +3,10 @@
 from ottla import errors
 from ottla.coordination.groups import describe
 from ottla.coordination.groups.classic_group import ClassicGroup, State
-from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.decision import Decision, GroupEffects
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.state import GroupState
-from ottla.effects import Effects, Token, answer_to
+from ottla.effects import Token, answer_to
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
@@ -20,7 +20,7 @@ class Administration:
 
     def on_delete_groups(
         self, group_ids: list[str], token: Token[list[DeletableGroupResult]], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         """Replies with one DeletableGroupResult for each of these groups, which live on this shard."""
         decision = Decision()
         results = []
@@ -49,33 +49,37 @@ class Administration:
 
     def on_list_groups(
         self, request: ListGroupsRequest, token: Token[ListGroupsResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         groups = [*self._state.groups.values(), *self._state.share_groups.values()]
-        found = describe.listed(groups, request.states_filter, request.types_filter)
-        return answer_to(token, ListGroupsResponse(groups=found))
+        listed = describe.listed(groups, request.states_filter, request.types_filter)
+        return answer_to(token, ListGroupsResponse(groups=listed))
 
     def on_describe_groups(
         self, group_ids: list[str], version: int, token: Token[list[DescribedGroup]], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         """Replies with a list of describe_groups.DescribedGroup."""
-        found = [
-            describe.described_classic(each, self._state.groups.get(each), version) for each in group_ids
+        described = [
+            describe.described_classic(group_id, self._state.groups.get(group_id), version)
+            for group_id in group_ids
         ]
-        return answer_to(token, found)
+        return answer_to(token, described)
 
     def on_consumer_group_describe(
         self, group_ids: list[str], token: Token[list[DescribedConsumerGroup]], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         """Replies with a list of consumer_group_describe.DescribedGroup."""
-        found = [
-            describe.described_consumer(each, self._state.groups.get(each), self._env) for each in group_ids
+        described = [
+            describe.described_consumer(group_id, self._state.groups.get(group_id), self._env)
+            for group_id in group_ids
         ]
-        return answer_to(token, found)
+        return answer_to(token, described)
 
     def on_share_group_describe(
         self, group_ids: list[str], token: Token[list[DescribedShareGroup]]
-    ) -> Effects:
+    ) -> GroupEffects:
         """Replies with a list of share_group_describe.DescribedGroup."""
         groups = self._state.share_groups
-        found = [describe.described_share(each, groups.get(each), self._env) for each in group_ids]
-        return answer_to(token, found)
+        described = [
+            describe.described_share(group_id, groups.get(group_id), self._env) for group_id in group_ids
+        ]
+        return answer_to(token, described)

@@ -43,7 +43,7 @@ class ClassicProtocol:
         now_ms: int,
         decision: Decision,
     ) -> None:
-        protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+        protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
         if not group.has_room_for(request.member_id, self._env.settings.group_max_size):
             if group.remove(request.member_id) is not None:
                 decision.disarm(timers.session(group.group_id, request.member_id))
@@ -69,8 +69,7 @@ class ClassicProtocol:
         decision: Decision,
         protocols: Protocols,
     ) -> None:
-        prefix = request.group_instance_id or client.client_id
-        member_id = f"{prefix[:ID_PREFIX_MAX]}-{self._env.new_id()}"
+        member_id = new_member_id(request, client, self._env)
         if request.group_instance_id in group.statics:
             self._replace_static(group, member_id, request, version, token, now_ms, decision, protocols)
         elif request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
@@ -135,7 +134,7 @@ class ClassicProtocol:
         if group.state is State.EMPTY:
             raise errors.UnknownMemberId
         if group.state is State.COMPLETING and same:
-            # Its answer got lost: once more. Whoever was waiting in sync is still waiting.
+            # Its answer was lost: it gets the same one. Members that wait in SyncGroup go on waiting.
             decision.reply(token, joined(group, member))
         elif group.state is State.STABLE and same and member.member_id != group.leader:
             decision.reply(token, joined(group, member))
@@ -227,9 +226,9 @@ class ClassicProtocol:
     def _assign(
         self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int, decision: Decision
     ) -> None:
-        """The leader has spoken: recorded first, then everybody who waits is told. Applying the record
+        """The leader's assignment is recorded first; then all waiting members are answered. Applying the record
         makes the group stable; if it cannot be written the leader tries again."""
-        assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
+        assignments = {member.member_id: bytes(member.assignment) for member in request.assignments}
         decision.record(group.to_record(now_ms, assignments))
         self._env.report(
             f"group {group.group_id} generation {group.generation}: stable, assigned by {group.leader}"
@@ -288,20 +287,20 @@ class ClassicProtocol:
         self, group: ClassicGroup, members: list[MemberIdentity], now_ms: int, decision: Decision
     ) -> list[MemberResponse]:
         answers = []
-        left = []
-        for each in members:
+        departed = []
+        for member in members:
             try:
-                left.append(self._leave(group, each, decision))
+                departed.append(self._leave(group, member, decision))
                 code = errors.NONE
             except errors.ProtocolError as error:
                 code = error.code
             answers.append(
                 MemberResponse(
-                    member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+                    member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code
                 )
             )
-        if left:
-            self.rebalance.after_removal(group, now_ms, decision, f"{', '.join(left)} left")
+        if departed:
+            self.rebalance.after_removal(group, now_ms, decision, f"{', '.join(departed)} left")
         return answers
 
     def _leave(self, group: ClassicGroup, identity: MemberIdentity, decision: Decision) -> str:
@@ -331,12 +330,17 @@ class ClassicProtocol:
             return
         waits = member.joining is not None or member.syncing is not None
         if waits and not member.is_new:
-            return  # we owe it an answer, and start its session anew with that
+            return  # its session restarts with the answer that it waits for
         self.rebalance.remove(group, member_id, now_ms, decision, f"the session of {member_id} ended")
 
     def on_loaded(self, group: ClassicGroup, decision: Decision) -> None:
         for member in group.members.values():
             self.rebalance.keep_alive(group, member, decision)
+
+
+def new_member_id(request: JoinGroupRequest, client: Client, environment: Environment) -> str:
+    prefix = request.group_instance_id or client.client_id
+    return f"{prefix[:ID_PREFIX_MAX]}-{environment.new_id()}"
 
 
 def _member(
@@ -362,8 +366,8 @@ def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
 def _taken_over(
     group: ClassicGroup, member: ClassicMember, old_leader: str | None, version: int
 ) -> JoinGroupResponse:
-    """A leader that comes back must not assign anew. From version 9 it is told so; before that it is told
-    that somebody else leads (the id it had before)."""
+    """A leader that comes back must not assign again. From version 9 the answer says so (skip_assignment); older
+    versions name its former member id as the leader."""
     answer = joined(group, member)
     leads = member.member_id == group.leader
     if version >= SKIP_ASSIGNMENT_FROM:

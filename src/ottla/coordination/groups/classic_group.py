@@ -84,17 +84,17 @@ class ClassicGroup:
             state_timestamp_ms=value.state_timestamp_ms,
             recorded=value,
         )
-        for each in value.members:
+        for member in value.members:
             group.add(
                 ClassicMember(
-                    each.member_id,
-                    each.group_instance_id,
-                    each.client_id,
-                    each.client_host,
-                    each.rebalance_timeout_ms,
-                    each.session_timeout_ms,
-                    ((value.protocol or "", each.subscription),),
-                    each.assignment,
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    member.session_timeout_ms,
+                    ((value.protocol or "", member.subscription),),
+                    member.assignment,
                 )
             )
         group.leader = value.leader
@@ -200,9 +200,9 @@ class ClassicGroup:
         if self.state is State.EMPTY:
             return len(self.pending) < limit
         if self.state is State.PREPARING:
-            # In a rebalance those count who joined it already: whoever is quick is in.
+            # In a rebalance only members that have joined it count: first come, first served.
             member = self.members.get(member_id)
-            joined = sum(each.joining is not None for each in self.members.values())
+            joined = sum(other.joining is not None for other in self.members.values())
             return (member is not None and member.joining is not None) or joined < limit
         return member_id in self.members or len(self.members) < limit
 
@@ -213,7 +213,8 @@ class ClassicGroup:
             return False
         if not self.members:
             return True
-        return protocol_type == self.protocol_type and any(name in self.candidates() for name, _ in protocols)
+        candidates = self.candidates()  # once: a request may name tens of thousands of protocols
+        return protocol_type == self.protocol_type and any(name in candidates for name, _ in protocols)
 
     def candidates(self) -> set[str]:
         offered = [{name for name, _ in member.protocols} for member in self.members.values()]
@@ -293,16 +294,16 @@ class ClassicGroup:
     def to_record(self, now_ms: int, assignments: dict[str, bytes] | None = None) -> GroupMetadata:
         members = tuple(
             ClassicMemberValue(
-                each.member_id,
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.rebalance_timeout_ms,
-                each.session_timeout_ms,
-                each.metadata(self.protocol),
-                each.assignment if assignments is None else assignments.get(each.member_id, b""),
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(self.protocol),
+                member.assignment if assignments is None else assignments.get(member.member_id, b""),
             )
-            for each in self.members.values()
+            for member in self.members.values()
         )
         value = GroupMetadataValue(
             self.protocol_type or "", self.generation, self.protocol, self.leader, now_ms, members

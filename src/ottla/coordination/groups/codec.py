@@ -111,8 +111,8 @@ def decode(key: bytes, value: bytes | None) -> r.GroupRecord | None:
 
 def _key(record_type: int, *strings: str) -> Writer:
     writer = Writer().int16(record_type)
-    for each in strings:
-        writer.string(each)
+    for string in strings:
+        writer.string(string)
     return writer
 
 
@@ -282,7 +282,7 @@ def _read_target_epoch(source: Reader, _version: int) -> r.TargetAssignmentMetad
 
 def _write_target(out: Writer, value: r.Partitions) -> None:
     out.int16(0)
-    topics = _by_topic((each, 0) for each in value)
+    topics = _by_topic((partition, 0) for partition in value)
     out.compact_count(len(topics))
     for topic_id, partitions in topics:
         out.raw(topic_id).compact_count(len(partitions))
@@ -327,7 +327,7 @@ def _write_assignment(out: Writer, assigned: Iterable[tuple[r.TopicPartition, in
 
 def _read_assignment(source: Reader, epoch: int) -> tuple[tuple[r.TopicPartition, int], ...]:
     """Releases before 4.3 wrote no epochs: the member's own is the safe one, as nothing older may commit."""
-    found: list[tuple[r.TopicPartition, int]] = []
+    with_epochs: list[tuple[r.TopicPartition, int]] = []
     source.flexible = True
     for _ in range(source.count()):
         topic_id = source.raw(16)
@@ -338,8 +338,10 @@ def _read_assignment(source: Reader, epoch: int) -> tuple[tuple[r.TopicPartition
             inner = Reader(tags[0])
             inner.flexible = True
             epochs = [inner.int32() for _ in range(inner.count())] or epochs
-        found.extend(((topic_id, each), at) for each, at in zip(partitions, epochs, strict=True))
-    return tuple(found)
+        with_epochs.extend(
+            ((topic_id, partition), at) for partition, at in zip(partitions, epochs, strict=True)
+        )
+    return tuple(with_epochs)
 
 
 def _by_topic(

@@ -95,7 +95,7 @@ class ConsumerProtocol:
         before = draft.group.members.get(member_id)
         metadata = _described(before.metadata if before is not None else NOBODY, request, client)
         changed = self.membership.describe(draft, member_id, metadata)
-        updated = self.settle(draft, member_id, owned, now_ms, subscription_changed=changed)
+        updated = self.settle(draft, member_id, client, owned, now_ms, subscription_changed=changed)
         self._arm(group.group_id, updated, before, decision)
         decision.reply(token, self._answer(request, updated, before, now_ms))
 
@@ -103,6 +103,7 @@ class ConsumerProtocol:
         self,
         draft: Draft,
         member_id: str,
+        client: Client,
         owned: Partitions | None,
         now_ms: int,
         *,
@@ -112,7 +113,7 @@ class ConsumerProtocol:
         group_id = draft.group.group_id
         stale = self._topics_seen.get(group_id) != self._topics_version
         if subscription_changed or stale:
-            self.membership.resolve_regexes(draft, now_ms, anew=stale)
+            self.membership.resolve_regexes(draft, now_ms, client, topics_changed=stale)
             current = self.membership.metadata_hash(draft.group)
             if subscription_changed or current != draft.group.metadata_hash:
                 why = f"{member_id} subscribes" if subscription_changed else "topics changed"
@@ -179,11 +180,11 @@ class ConsumerProtocol:
     def remove(
         self, group: ConsumerGroup, member_ids: list[str], why: str, now_ms: int, decision: Decision
     ) -> None:
-        """Out; what they had is free. The next heartbeat of anybody makes the new target."""
+        """Removes the members and frees their partitions. The next heartbeat of any member computes the new target."""
         draft = Draft(group, decision)
         for member_id in member_ids:
             draft.remove(member_id)
-        self.membership.resolve_regexes(draft, now_ms, anew=False)
+        self.membership.drop_unused_regexes(draft)
         current = self.membership.metadata_hash(draft.group)
         self.membership.bump(draft, current, f"{', '.join(member_ids)}: {why}")
         self.disarm(group.group_id, member_ids, decision)
@@ -204,11 +205,15 @@ class ConsumerProtocol:
         instance_id: str | None,
         epoch: int,
         version: int | None,
+        *,
+        transactional: bool,
     ) -> PartitionCheck:
         """Members commit under their epoch. A commit on its way while the epoch moved on still counts for
         what the member has had since (KIP-1251)."""
         if epoch < 0 and group.is_empty:
             return anything
+        if transactional and epoch == -1 and member_id == "" and instance_id is None:
+            return anything  # TxnOffsetCommit need not name a member; its producer is fenced instead
         member = group.member(member_id, instance_id)
         if member.is_classic:
             if member.epoch != epoch:
@@ -234,13 +239,13 @@ class ConsumerProtocol:
         """Names that patterns have not been matched with, and that the heartbeat will need."""
         patterns = {request.subscribed_topic_regex or ""}
         if group is not None and self._topics_seen.get(group.group_id) != self._topics_version:
-            patterns |= {each.metadata.subscribed_topic_regex or "" for each in group.members.values()}
+            patterns |= {member.metadata.subscribed_topic_regex or "" for member in group.members.values()}
         patterns.discard("")
         if not patterns:
             return []
         names = self._env.patterns.snapshot(self._env.topics.names())
-        found = (self._env.patterns.question(pattern, names) for pattern in sorted(patterns))
-        return [question for question in found if question is not None]
+        questions = (self._env.patterns.question(pattern, names) for pattern in sorted(patterns))
+        return [question for question in questions if question is not None]
 
     def on_topics_changed(self) -> None:
         self._topics_version += 1
@@ -307,7 +312,7 @@ class ConsumerProtocol:
 def _described(
     old: r.MemberMetadataValue, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> r.MemberMetadataValue:
-    """Only what the request carries is news."""
+    """Fields that the request leaves out keep their values."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout = request.rebalance_timeout_ms
     return r.MemberMetadataValue(
@@ -326,7 +331,7 @@ def _partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
     if request.topic_partitions is None:
         return None
     return frozenset(
-        (each.topic_id, number) for each in request.topic_partitions for number in each.partitions
+        (topic.topic_id, number) for topic in request.topic_partitions for number in topic.partitions
     )
 
 
@@ -336,7 +341,8 @@ def _assignment(partitions: Partitions) -> Assignment:
         topics.setdefault(topic_id, []).append(partition)
     return Assignment(
         topic_partitions=[
-            ResponseTopicPartitions(topic_id=topic_id, partitions=each) for topic_id, each in topics.items()
+            ResponseTopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in topics.items()
         ]
     )
 

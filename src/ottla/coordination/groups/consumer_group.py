@@ -146,18 +146,18 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[r.ConsumerRecord]:
         """Everything that says this group exists, newest facts first, as Apache Kafka orders them."""
-        found: list[r.ConsumerRecord] = []
+        tombstones: list[r.ConsumerRecord] = []
         for member_id in self.members:
-            found.append(r.CurrentMemberAssignment(self.group_id, member_id, None))
+            tombstones.append(r.CurrentMemberAssignment(self.group_id, member_id, None))
         for member_id in self.targets:
-            found.append(r.TargetAssignmentMember(self.group_id, member_id, None))
-        found.append(r.TargetAssignmentMetadata(self.group_id, None))
+            tombstones.append(r.TargetAssignmentMember(self.group_id, member_id, None))
+        tombstones.append(r.TargetAssignmentMetadata(self.group_id, None))
         for member_id in self.members:
-            found.append(r.MemberMetadata(self.group_id, member_id, None))
+            tombstones.append(r.MemberMetadata(self.group_id, member_id, None))
         for regex in self.regexes:
-            found.append(r.RegularExpression(self.group_id, regex, None))
-        found.append(r.ConsumerGroupMetadata(self.group_id, None))
-        return found
+            tombstones.append(r.RegularExpression(self.group_id, regex, None))
+        tombstones.append(r.ConsumerGroupMetadata(self.group_id, None))
+        return tombstones
 
     # Questions
 
@@ -171,7 +171,7 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values())
+        settled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
         return "Stable" if settled else "Reconciling"
 
     def target_of(self, member_id: str) -> Partitions:
@@ -191,7 +191,7 @@ class ConsumerGroup:
         return topic in self.subscribed_topics()
 
     def classic_members(self) -> Iterator[ConsumerMember]:
-        return (each for each in self.members.values() if each.is_classic)
+        return (member for member in self.members.values() if member.is_classic)
 
     def member(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
         if instance_id is not None:

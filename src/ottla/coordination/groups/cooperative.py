@@ -1,7 +1,7 @@
-"""Cooperative rebalances of classic groups: who is about to join again, and who had better wait for that.
+"""Cooperative rebalances of classic groups: which members are about to join again, and which answers wait for them.
 
 A member that loses partitions in a cooperative rebalance gives them up and joins again at once, for a second rebalance
-that hands them out. The others would hear of it from a heartbeat, three seconds later by default. So their answers
+that hands them out. The others would learn of it from a heartbeat, three seconds later by default. So their answers
 to SyncGroup are held back for a moment: if the second rebalance begins meanwhile they are told
 REBALANCE_IN_PROGRESS, as if their SyncGroup had come a little later, and join it at once. They keep reading what they
 own all the while.
@@ -21,7 +21,7 @@ def members_giving_up(group: ClassicGroup, assignments: Mapping[str, bytes]) -> 
     """Those that own partitions which they are not assigned. Members of an eager protocol own none when they join."""
     if not group.is_consumer:
         return set()
-    subscriptions = {each.member_id: each.metadata(group.protocol) for each in group.members.values()}
+    subscriptions = {member.member_id: member.metadata(group.protocol) for member in group.members.values()}
     if sum(map(len, subscriptions.values())) > SUBSCRIPTION_BYTES_MAX:
         return set()
     return {
@@ -39,7 +39,7 @@ def _gives_up(subscription: bytes, assignment: bytes) -> bool:
         assigned = parse_assignment(assignment)
     except InvalidRequest:
         return False  # bytes of some other kind: nobody waits for it
-    return any(not set(each.partitions) <= set(assigned.get(each.topic, ())) for each in owned)
+    return any(not set(topic.partitions) <= set(assigned.get(topic.topic, ())) for topic in owned)
 
 
 def is_held(group: ClassicGroup, member: ClassicMember) -> bool:

@@ -26,9 +26,9 @@ def listed(
     groups: Iterable[Group | ShareGroup], states: Iterable[str], types: Iterable[str]
 ) -> list[ListedGroup]:
     """Filters are case-insensitive; an empty one lets all through."""
-    wanted_states = {each.lower().replace("_", "") for each in states}  # NotReady or not_ready
-    wanted_types = {each.lower() for each in types}
-    found = []
+    wanted_states = {state.lower().replace("_", "") for state in states}  # NotReady or not_ready
+    wanted_types = {group_type.lower() for group_type in types}
+    listed = []
     for group in groups:
         entry = ListedGroup(
             group_id=group.group_id,
@@ -40,8 +40,8 @@ def listed(
             continue
         if wanted_types and entry.group_type not in wanted_types:
             continue
-        found.append(entry)
-    return found
+        listed.append(entry)
+    return listed
 
 
 def _type(group: Group | ShareGroup) -> str:
@@ -72,26 +72,26 @@ def described_classic(group_id: str, group: Group | None, version: int) -> Descr
         protocol_data=(group.protocol or "") if stable else "",
         members=[
             DescribedGroupMember(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                member_metadata=each.metadata(group.protocol) if stable else b"",
-                member_assignment=each.assignment if stable else b"",
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol) if stable else b"",
+                member_assignment=member.assignment if stable else b"",
             )
-            for each in group.members.values()
+            for member in group.members.values()
         ],
     )
 
 
 def _absent(group_id: str, group: Group | None, version: int) -> DescribedGroup:
-    found = version >= NOT_FOUND_ERROR_FROM
-    what = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+    is_an_error = version >= NOT_FOUND_ERROR_FROM
+    message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
     return DescribedGroup(
         group_id=group_id,
         group_state=State.DEAD.value,
-        error_code=errors.GroupIdNotFound.code if found else errors.NONE,
-        error_message=what if found else None,
+        error_code=errors.GroupIdNotFound.code if is_an_error else errors.NONE,
+        error_message=message if is_an_error else None,
     )
 
 
@@ -99,11 +99,11 @@ def described_consumer(
     group_id: str, group: Group | None, environment: Environment
 ) -> consumer.DescribedGroup:
     if not isinstance(group, ConsumerGroup):
-        what = (
+        message = (
             f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
         )
         return consumer.DescribedGroup(
-            group_id=group_id, error_code=errors.GroupIdNotFound.code, error_message=what
+            group_id=group_id, error_code=errors.GroupIdNotFound.code, error_message=message
         )
     return consumer.DescribedGroup(
         group_id=group_id,
@@ -111,7 +111,7 @@ def described_consumer(
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(group, environment.settings.group_consumer_assignors[0]),
-        members=[_member(group, each, environment) for each in group.members.values()],
+        members=[_member(group, member, environment) for member in group.members.values()],
     )
 
 
@@ -146,11 +146,14 @@ def _assignment(partitions: Partitions, environment: Environment) -> consumer.As
     topics: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
-    named = [(topic_id, environment.topics.topic_name(topic_id), each) for topic_id, each in topics.items()]
+    named = [
+        (topic_id, environment.topics.topic_name(topic_id), partitions)
+        for topic_id, partitions in topics.items()
+    ]
     return consumer.Assignment(
         topic_partitions=[
-            consumer.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=each)
-            for topic_id, name, each in named
+            consumer.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+            for topic_id, name, partitions in named
             if name is not None  # deleted meanwhile
         ]
     )
@@ -188,9 +191,9 @@ def _share_member(member: ShareMember, environment: Environment) -> share.Member
         assignment=share.Assignment(
             topic_partitions=[
                 share.TopicPartitions(
-                    topic_id=each.topic_id, topic_name=each.topic_name, partitions=each.partitions
+                    topic_id=topic.topic_id, topic_name=topic.topic_name, partitions=topic.partitions
                 )
-                for each in assignment.topic_partitions
+                for topic in assignment.topic_partitions
             ]
         ),
     )

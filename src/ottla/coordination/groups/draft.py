@@ -37,6 +37,6 @@ class Draft:
         )
 
     def put(self, member: ConsumerMember) -> None:
-        """The member's assignment, if that is news."""
+        """Records the member's assignment if it has changed."""
         if self.group.members.get(member.member_id) != member:
             self.emit(member.current(self.group.group_id))

@@ -34,6 +34,10 @@ class Client(Protocol):
     @property
     def host(self) -> str: ...
 
+    def may_see(self, topic: str) -> bool:
+        """Whether a pattern that it subscribes to may bring this topic."""
+        ...
+
 
 def no_overrides(_group_id: str) -> Mapping[str, str]:
     return {}

@@ -15,7 +15,7 @@ from ottla.coordination.groups.consumer_group import (
 )
 from ottla.coordination.groups.describe import preferred_assignor
 from ottla.coordination.groups.draft import Draft
-from ottla.coordination.groups.environment import Environment
+from ottla.coordination.groups.environment import Client, Environment
 from ottla.coordination.groups.reconcile import reconcile
 from ottla.coordination.groups.records import Partitions
 from ottla.coordination.groups.share_group import ShareGroup
@@ -69,21 +69,28 @@ class Membership:
             metadata.subscribed_topic_regex or None
         ) != (old.subscribed_topic_regex or None)
 
-    def resolve_regexes(self, draft: Draft, now_ms: int, *, anew: bool) -> None:
-        """Every pattern in use has its topics; those that nobody uses any more go."""
+    def drop_unused_regexes(self, draft: Draft) -> set[str]:
+        """The patterns in use are left, and returned."""
         group = draft.group
-        patterns = (each.metadata.subscribed_topic_regex for each in group.members.values())
-        wanted = {each for each in patterns if each}  # the empty one is none
+        patterns = (member.metadata.subscribed_topic_regex for member in group.members.values())
+        wanted = {pattern for pattern in patterns if pattern}  # the empty one is none
         for pattern in sorted(group.regexes.keys() - wanted):
             draft.emit(r.RegularExpression(group.group_id, pattern, None))
+        return wanted
+
+    def resolve_regexes(self, draft: Draft, now_ms: int, client: Client, *, topics_changed: bool) -> None:
+        """Resolves the patterns in use (known ones only if topics have changed), and removes unused ones. As in Kafka,
+        a pattern brings the topics that the member who asks may see."""
+        wanted = self.drop_unused_regexes(draft)
         if not wanted:
             return
+        group = draft.group
         names = self._env.patterns.snapshot(self._env.topics.names())
         for pattern in sorted(wanted):
             known = group.regexes.get(pattern)
-            if known is not None and not anew:
+            if known is not None and not topics_changed:
                 continue
-            topics = self._env.patterns.resolve(pattern, names)
+            topics = tuple(filter(client.may_see, self._env.patterns.resolve(pattern, names)))
             if known is None or known.topics != topics:
                 version = known.version + 1 if known is not None else 0
                 value = r.RegularExpressionValue(topics, version, now_ms)
@@ -111,13 +118,13 @@ class Membership:
         topics = self._topics(group.subscribed_topics())
         members = {
             member_id: Subscriber(
-                frozenset(topics[each] for each in group.topics_of(member) if each in topics),
+                frozenset(topics[topic] for topic in group.topics_of(member) if topic in topics),
                 group.target_of(member_id),
                 member.metadata.instance_id,
             )
             for member_id, member in group.members.items()
         }
-        counts = {topic_id: self._env.topics.partition_count(each) for each, topic_id in topics.items()}
+        counts = {topic_id: self._env.topics.partition_count(topic) for topic, topic_id in topics.items()}
         for member_id, target in by_name(name)(members, counts).items():
             if group.targets.get(member_id) != target:
                 draft.emit(r.TargetAssignmentMember(group.group_id, member_id, target))
@@ -141,7 +148,7 @@ class Membership:
         digest = blake2b(digest_size=8)
         for name, topic_id in sorted(topics.items()):
             count = self._env.topics.partition_count(name)
-            racks = [sorted(self._env.topics.racks(name, each)) for each in range(count)]
+            racks = [sorted(self._env.topics.racks(name, partition)) for partition in range(count)]
             digest.update(repr((name, topic_id, count, racks)).encode())
         return int.from_bytes(digest.digest(), "big", signed=True)
 

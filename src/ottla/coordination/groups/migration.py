@@ -42,11 +42,11 @@ class Migration:
             raise _cannot_upgrade(classic, "the embedded consumer protocol is malformed") from error
 
     def release(self, classic: ClassicGroup, decision: Decision) -> None:
-        """Whoever waits in the old protocol joins again, into the new group."""
+        """Members that wait in the classic protocol are asked to join again, into the consumer group."""
         for member in classic.members.values():
             self._rebalance.refuse_waiting(member, errors.RebalanceInProgress.code, decision)
             self._rebalance.keep_alive(classic, member, decision)
-        decision.disarm_all(timers.session(classic.group_id, each) for each in classic.pending)
+        decision.disarm_all(timers.session(classic.group_id, member_id) for member_id in classic.pending)
         classic.pending.clear()  # or their end would still be decided for the old group
         decision.disarm(timers.join(classic.group_id), timers.sync(classic.group_id))
         self._env.report(
@@ -55,12 +55,12 @@ class Migration:
 
     def should_downgrade(self, group: ConsumerGroup, leaving: list[str]) -> bool:
         """All that would be left speak the classic protocol."""
-        left = [each for each in group.members.values() if each.member_id not in leaving]
+        staying = [member for member in group.members.values() if member.member_id not in leaving]
         return (
             self._env.settings.can_downgrade
-            and bool(left)
-            and all(each.is_classic for each in left)
-            and len(left) <= self._env.settings.group_max_size
+            and bool(staying)
+            and all(member.is_classic for member in staying)
+            and len(staying) <= self._env.settings.group_max_size
         )
 
     def downgrade(self, group: ConsumerGroup, leaving: list[str], now_ms: int, decision: Decision) -> None:
@@ -70,7 +70,7 @@ class Migration:
         for member in classic.members.values():
             self._rebalance.keep_alive(classic, member, decision)
         # The classic group is there once this is applied; then its members rebalance among themselves.
-        decision.arm(("rebalance", group.group_id), 0)
+        decision.arm(timers.rebalance(group.group_id), 0)
         self._env.report(f"group {group.group_id} epoch {group.epoch}: back to the classic protocol")
 
     def _converted(self, classic: ClassicGroup, fresh: ConsumerGroup, decision: Decision) -> ConsumerGroup:
@@ -87,7 +87,7 @@ class Migration:
         for member in classic.members.values():
             known = draft.group.members[member.member_id]
             assigned = self._assigned(member)
-            current = tuple((each, epoch) for each in sorted(assigned))
+            current = tuple((partition, epoch) for partition in sorted(assigned))
             draft.emit(
                 ConsumerMember(known.member_id, known.metadata, epoch, epoch, assigned=current).current(
                     group_id

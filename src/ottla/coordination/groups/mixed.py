@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ottla import errors
 from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups import records as r
-from ottla.coordination.groups.classic import MEMBER_ID_REQUIRED_FROM
+from ottla.coordination.groups.classic import MEMBER_ID_REQUIRED_FROM, new_member_id
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from ottla.coordination.groups.decision import Decision
@@ -50,7 +50,7 @@ class MixedProtocol:
         self._consumer.membership.check_room(group, request.member_id)
         member_id = request.member_id
         if member_id == "":
-            member_id = f"{request.group_instance_id or client.client_id}-{self._env.new_id()}"
+            member_id = new_member_id(request, client, self._env)
             if request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_FROM:
                 decision.reply(token, join_error(errors.MemberIdRequired.code, version, member_id))
                 return
@@ -66,7 +66,7 @@ class MixedProtocol:
         metadata = _described(request, subscription, client)
         changed = self._consumer.membership.describe(draft, member_id, metadata)
         owned = self._owned(draft.group.members[member_id], subscription)
-        member = self._consumer.settle(draft, member_id, owned, now_ms, subscription_changed=changed)
+        member = self._consumer.settle(draft, member_id, client, owned, now_ms, subscription_changed=changed)
         self._expect(group.group_id, member, decision)
         answer = JoinGroupResponse(
             generation_id=member.epoch,
@@ -126,26 +126,26 @@ class MixedProtocol:
         """Who goes, and the answers. An administrator names a static member by its instance alone."""
         leaving: list[str] = []
         answers = []
-        for each in members:
+        for member in members:
             code = errors.NONE
             try:
-                member_id = each.member_id
+                member_id = member.member_id
                 if member_id == "":
-                    member_id = group.statics.get(each.group_instance_id or "", "")
-                found = group.member(member_id, each.group_instance_id).member_id
-                if found not in leaving:
-                    leaving.append(found)
+                    member_id = group.statics.get(member.group_instance_id or "", "")
+                known_id = group.member(member_id, member.group_instance_id).member_id
+                if known_id not in leaving:
+                    leaving.append(known_id)
             except errors.ProtocolError as error:
                 code = error.code
             answers.append(
                 MemberResponse(
-                    member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+                    member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code
                 )
             )
         return leaving, answers
 
     def forget(self, group_id: str, member_ids: Iterable[str]) -> None:
-        self._rejoining.difference_update((group_id, each) for each in member_ids)
+        self._rejoining.difference_update((group_id, member_id) for member_id in member_ids)
 
     # Below: the steps
 
@@ -153,11 +153,11 @@ class MixedProtocol:
         """The first that all classic members of the group know."""
         if request.protocol_type != CONSUMER or not request.protocols:
             raise errors.InconsistentGroupProtocol
-        common = {each.name for each in request.protocols}
+        common = {protocol.name for protocol in request.protocols}
         for member in group.classic_members():
             if member.member_id != request.member_id:
                 common &= {name for name, _ in _protocols(member)}
-        chosen = next((each for each in request.protocols if each.name in common), None)
+        chosen = next((protocol for protocol in request.protocols if protocol.name in common), None)
         if chosen is None:
             raise errors.InconsistentGroupProtocol
         return chosen
@@ -170,9 +170,9 @@ class MixedProtocol:
         topics = self._env.topics
         return frozenset(
             (topic_id, number)
-            for each in subscription.owned_partitions
-            if (topic_id := topics.topic_id(each.topic)) is not None
-            for number in each.partitions
+            for topic in subscription.owned_partitions
+            if (topic_id := topics.topic_id(topic.topic)) is not None
+            for number in topic.partitions
         )
 
     def _classic_member(
@@ -251,6 +251,6 @@ def _described(
         None,
         r.ClassicMemberMetadata(
             request.session_timeout_ms,
-            tuple((each.name, bytes(each.metadata)) for each in request.protocols),
+            tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
         ),
     )

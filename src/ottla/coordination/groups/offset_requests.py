@@ -8,7 +8,7 @@ from ottla.coordination.groups.classic import ClassicProtocol
 from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import FIRST_COMMIT_VERSION
-from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.decision import Decision, GroupEffects
 from ottla.coordination.groups.environment import Environment
 from ottla.coordination.groups.offsets import (
     Offsets,
@@ -41,7 +41,7 @@ class OffsetRequests:
 
     def on_offset_commit(
         self, request: OffsetCommitRequest, version: int, token: Token[OffsetCommitResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             check = self._check_commit(
@@ -63,7 +63,7 @@ class OffsetRequests:
 
     def on_txn_offset_commit(
         self, request: TxnOffsetCommitRequest, token: Token[TxnOffsetCommitResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         """The records belong to the producer's transaction: they count when its marker says so."""
         try:
             check_group_id(request.group_id)
@@ -110,10 +110,12 @@ class OffsetRequests:
             return self._streams.check_commit(
                 group, member_id, instance_id, generation, version, transactional=transactional
             )
-        return self._consumer.check_commit(group, member_id, instance_id, generation, version)
+        return self._consumer.check_commit(
+            group, member_id, instance_id, generation, version, transactional=transactional
+        )
 
     def _extend_session(self, request: OffsetCommitRequest, decision: Decision) -> None:
-        """Who commits is alive: a classic member's session starts anew."""
+        """A commit shows that the member is alive: its session (classic protocol) restarts."""
         group = self._state.groups.get(request.group_id)
         if isinstance(group, ClassicGroup) and request.member_id in group.members:
             self._classic.rebalance.keep_alive(group, group.members[request.member_id], decision)
@@ -124,7 +126,7 @@ class OffsetRequests:
         require_stable: bool,
         token: Token[OffsetFetchResponseGroup],
         now_ms: int,
-    ) -> Effects:
+    ) -> GroupEffects:
         try:
             group = self._state.groups.get(request.group_id)
             if group is not None:
@@ -137,7 +139,7 @@ class OffsetRequests:
 
     def on_offset_delete(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         try:
             group = self._state.existing(request.group_id)
             group.validate_offset_delete()

@@ -47,10 +47,10 @@ class OffsetTable:
         return self.committed.get(group_id, {})
 
     def pending_of(self, group_id: str) -> set[Partition]:
-        found: set[Partition] = set()
+        partitions: set[Partition] = set()
         for groups in self.pending.values():
-            found.update(groups.get(group_id, ()))
-        return found
+            partitions.update(groups.get(group_id, ()))
+        return partitions
 
     def has(self, group_id: str) -> bool:
         return bool(self.committed.get(group_id)) or bool(self.pending_of(group_id))

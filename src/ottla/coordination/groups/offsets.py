@@ -64,14 +64,18 @@ class Offsets:
         for topic in request.topics:
             name, topic_id = self._identify(topic.name, topic.topic_id)
             partitions = []
-            for each in topic.partitions:
+            for partition in topic.partitions:
                 try:
-                    value = self._value(name, topic_id, each, now_ms, expires)
-                    records.append(OffsetCommit(request.group_id, name or "", each.partition_index, value))
+                    value = self._value(name, topic_id, partition, now_ms, expires)
+                    records.append(
+                        OffsetCommit(request.group_id, name or "", partition.partition_index, value)
+                    )
                     code = errors.NONE
                 except errors.ProtocolError as error:
                     code = error.code
-                answer = OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                answer = OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=code
+                )
                 partitions.append(answer)
             topics.append(
                 OffsetCommitResponseTopic(topic_id=topic.topic_id, name=topic.name, partitions=partitions)
@@ -87,15 +91,19 @@ class Offsets:
         for topic in request.topics:
             name, topic_id = self._identify(topic.name, NO_TOPIC_ID)
             partitions = []
-            for each in topic.partitions:
+            for partition in topic.partitions:
                 try:
-                    value = self._value(name, topic_id, each, now_ms, -1)
-                    records.append(OffsetCommit(request.group_id, topic.name, each.partition_index, value))
+                    value = self._value(name, topic_id, partition, now_ms, -1)
+                    records.append(
+                        OffsetCommit(request.group_id, topic.name, partition.partition_index, value)
+                    )
                     code = errors.NONE
                 except errors.ProtocolError as error:
                     code = error.code
                 partitions.append(
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
                 )
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return records, TxnOffsetCommitResponse(topics=topics)
@@ -109,9 +117,9 @@ class Offsets:
         for topic in topics:
             topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else NO_TOPIC_ID
             name, topic_id = self._identify(topic.name, topic_id)
-            for each in topic.partitions:
+            for partition in topic.partitions:
                 if name is not None:
-                    check(topic_id, each.partition_index)
+                    check(topic_id, partition.partition_index)
 
     def _identify(self, name: str, topic_id: bytes) -> tuple[str | None, bytes]:
         """Name and id of a topic given by either; no name when it is unknown."""
@@ -124,19 +132,24 @@ class Offsets:
         self,
         name: str | None,
         topic_id: bytes,
-        each: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+        partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
         now_ms: int,
         expires_ms: int,
     ) -> OffsetCommitValue:
         if name is None:
             raise errors.UnknownTopicId if topic_id != NO_TOPIC_ID else errors.UnknownTopicOrPartition
-        if not 0 <= each.partition_index < self._env.topics.partition_count(name):
+        if not 0 <= partition.partition_index < self._env.topics.partition_count(name):
             raise errors.UnknownTopicOrPartition
-        metadata = each.committed_metadata or ""
+        metadata = partition.committed_metadata or ""
         if len(metadata) > self._env.settings.offset_metadata_max_bytes:
             raise errors.OffsetMetadataTooLarge
         return OffsetCommitValue(
-            each.committed_offset, metadata, now_ms, each.committed_leader_epoch, expires_ms, topic_id
+            partition.committed_offset,
+            metadata,
+            now_ms,
+            partition.committed_leader_epoch,
+            expires_ms,
+            topic_id,
         )
 
     # Fetch
@@ -154,9 +167,11 @@ class Offsets:
             partitions.setdefault(topic, []).append(partition)
         return [
             OffsetFetchRequestTopics(
-                topic_id=self._env.topics.topic_id(topic) or NO_TOPIC_ID, name=topic, partition_indexes=each
+                topic_id=self._env.topics.topic_id(topic) or NO_TOPIC_ID,
+                name=topic,
+                partition_indexes=indexes,
             )
-            for topic, each in partitions.items()
+            for topic, indexes in partitions.items()
         ]
 
     def _fetch_topic(
@@ -170,8 +185,8 @@ class Offsets:
         elif topic_id == NO_TOPIC_ID:
             topic_id = self._env.topics.topic_id(name) or NO_TOPIC_ID
         partitions = [
-            self._fetch_partition(group_id, (name, each), topic_id, unstable, unknown)
-            for each in topic.partition_indexes
+            self._fetch_partition(group_id, (name, index), topic_id, unstable, unknown)
+            for index in topic.partition_indexes
         ]
         return OffsetFetchResponseTopics(topic_id=topic.topic_id, name=name, partitions=partitions)
 
@@ -203,20 +218,22 @@ class Offsets:
             in_use = errors.GroupSubscribedToTopic.code if subscribed(topic.name) else errors.NONE
             count = self._env.topics.partition_count(topic.name)
             partitions = []
-            for each in topic.partitions:
-                there = 0 <= each.partition_index < count
+            for partition in topic.partitions:
+                there = 0 <= partition.partition_index < count
                 code = in_use if there else errors.UnknownTopicOrPartition.code
-                if not code and (topic.name, each.partition_index) in known:
-                    records.append(OffsetCommit(request.group_id, topic.name, each.partition_index, None))
+                if not code and (topic.name, partition.partition_index) in known:
+                    records.append(
+                        OffsetCommit(request.group_id, topic.name, partition.partition_index, None)
+                    )
                 partitions.append(
-                    OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code)
+                    OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
         return records, OffsetDeleteResponse(topics=topics)
 
 
 def _other_topic(committed: bytes, asked: bytes) -> bool:
-    """A commit for a topic that was deleted and made anew under the same name."""
+    """A commit for a topic that was deleted and re-created under the same name."""
     return committed != asked and NO_TOPIC_ID not in (committed, asked)
 
 
@@ -227,8 +244,8 @@ def refuse_commit(request: OffsetCommitRequest, code: int) -> OffsetCommitRespon
                 topic_id=topic.topic_id,
                 name=topic.name,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -242,8 +259,10 @@ def refuse_transactional(request: TxnOffsetCommitRequest, code: int) -> TxnOffse
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

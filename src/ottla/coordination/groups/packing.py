@@ -129,10 +129,6 @@ class Reader:
     def blob(self) -> bytes:
         return self.raw(self.varint() - 1 if self.flexible else self.int32())
 
-    def nullable_blob(self) -> bytes | None:
-        length = self.varint() - 1 if self.flexible else self.int32()
-        return None if length < 0 else self.raw(length)
-
     def count(self) -> int:
         """The length of an array; null counts as empty. Each element takes a byte at least."""
         count = self.varint() - 1 if self.flexible else self.int32()
@@ -141,8 +137,8 @@ class Reader:
         return max(count, 0)
 
     def tags(self) -> dict[int, bytes]:
-        found = {}
+        tags = {}
         for _ in range(self.varint()):
             number = self.varint()
-            found[number] = self.raw(self.varint())
-        return found
+            tags[number] = self.raw(self.varint())
+        return tags

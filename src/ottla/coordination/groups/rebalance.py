@@ -9,6 +9,7 @@ from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseM
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 NULLABLE_PROTOCOL_FROM = 7  # JoinGroup version
+STATIC_MEMBERS_WAIT_MS_MIN = 1_000  # a client may ask for a rebalance time-out of 0
 
 
 class Rebalance:
@@ -61,7 +62,7 @@ class Rebalance:
         self.complete_join(group, now_ms, decision)
 
     def on_sync_timeout(self, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
-        """Whoever joined this generation and never asked for its assignment is out."""
+        """Members that joined this generation and never asked for their assignment are removed."""
         if group.state not in (State.COMPLETING, State.STABLE) or not group.unsynced:
             return
         late = sorted(group.unsynced)
@@ -70,13 +71,14 @@ class Rebalance:
         self.prepare(group, now_ms, decision, f"no SyncGroup from {', '.join(late)}")
 
     def complete_join(self, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
-        """Whoever has joined by now is the next generation; static members may still come back."""
-        for member in [each for each in group.members.values() if each.joining is None]:
+        """Starts the generation with the members that have joined; static members may still come back."""
+        for member in [member for member in group.members.values() if member.joining is None]:
             if member.instance_id is None:
                 self.drop(group, member.member_id, decision)
         if not self._elect_leader(group) and group.members:
             # Only static members, none of them here: their sessions decide.
-            decision.arm(timers.join(group.group_id), group.rebalance_timeout_ms)
+            delay_ms = max(group.rebalance_timeout_ms, STATIC_MEMBERS_WAIT_MS_MIN)
+            decision.arm(timers.join(group.group_id), delay_ms)
             return
         decision.disarm(timers.join(group.group_id))
         group.newcomer = False
@@ -87,12 +89,12 @@ class Rebalance:
             self._end_last_generation(group, now_ms, decision)
 
     def remove(self, group: ClassicGroup, member_id: str, now_ms: int, decision: Decision, why: str) -> None:
-        """One member is out; the rest rebalance."""
+        """Removes the member; the others rebalance."""
         self.drop(group, member_id, decision)
         self.after_removal(group, now_ms, decision, why)
 
     def drop(self, group: ClassicGroup, member_id: str, decision: Decision) -> None:
-        """Out, and whatever it waits for is answered."""
+        """Removes the member and answers its waiting requests."""
         member = group.remove(member_id)
         if member is None:
             return
@@ -140,7 +142,7 @@ class Rebalance:
         leader = group.members.get(group.leader or "")
         if leader is not None and leader.joining is not None:
             return True
-        present = next((each for each in group.members.values() if each.joining is not None), None)
+        present = next((member for member in group.members.values() if member.joining is not None), None)
         if present is None:
             return False
         group.leader = present.member_id
@@ -172,8 +174,8 @@ class Rebalance:
         decision.retry(timers.join(group.group_id))
         self._report(group, f"generation {group.generation + 1}: empty")
 
-    def _report(self, group: ClassicGroup, what: str) -> None:
-        self._env.report(f"group {group.group_id} {what}")
+    def _report(self, group: ClassicGroup, event: str) -> None:
+        self._env.report(f"group {group.group_id} {event}")
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
@@ -191,11 +193,11 @@ def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
 def roster(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     return [
         JoinGroupResponseMember(
-            member_id=each.member_id,
-            group_instance_id=each.instance_id,
-            metadata=each.metadata(group.protocol),
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(group.protocol),
         )
-        for each in group.members.values()
+        for member in group.members.values()
     ]
 
 

@@ -7,11 +7,11 @@ questions that are open in a thread before it lets the group decide, and the gro
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.errors import InvalidRegularExpression
+from ottla.patterns import BadPattern, Pattern, compile_pattern
 
-MEMORY_BYTES = 1 << 16  # for a compiled pattern; more is refused
 PATTERNS_MAX = 256  # whose answers are kept
 
 
@@ -78,16 +78,10 @@ def check(pattern: str, length_max: int) -> None:
 
 
 @lru_cache(maxsize=PATTERNS_MAX)
-def _compiled(pattern: str) -> Any:
-    import re2  # type: ignore[import-untyped]  # few groups use patterns, and every start would pay
-
-    options = re2.Options()
-    options.max_mem = MEMORY_BYTES
-    options.log_errors = False
+def _compiled(pattern: str) -> Pattern:
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
+        return compile_pattern(pattern)
+    except BadPattern as error:
         raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
         ) from error

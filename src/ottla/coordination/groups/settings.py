@@ -35,7 +35,11 @@ class GroupSettings:
     group_consumer_regex_max_length: int = 4_096
 
     group_share_session_timeout_ms: int = 45_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_max_session_timeout_ms: int = 60_000
     group_share_heartbeat_interval_ms: int = 5_000
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
     group_share_max_size: int = 200
 
     group_streams_session_timeout_ms: int = 45_000
@@ -63,10 +67,20 @@ class GroupSettings:
         changed = self
         share_session = overrides.get("share.session.timeout.ms")
         if share_session is not None:
-            changed = replace(changed, group_share_session_timeout_ms=int(share_session))
+            bounded = _bounded(
+                int(share_session),
+                self.group_share_min_session_timeout_ms,
+                self.group_share_max_session_timeout_ms,
+            )
+            changed = replace(changed, group_share_session_timeout_ms=bounded)
         share_interval = overrides.get("share.heartbeat.interval.ms")
         if share_interval is not None:
-            changed = replace(changed, group_share_heartbeat_interval_ms=int(share_interval))
+            bounded = _bounded(
+                int(share_interval),
+                self.group_share_min_heartbeat_interval_ms,
+                self.group_share_max_heartbeat_interval_ms,
+            )
+            changed = replace(changed, group_share_heartbeat_interval_ms=bounded)
         if session is not None:
             bounded = _bounded(
                 int(session),

@@ -3,11 +3,12 @@
 from ottla import errors
 from ottla.coordination.groups import decision as timers
 from ottla.coordination.groups import records as r
+from ottla.coordination.groups.assignors import Subscriber, simple
 from ottla.coordination.groups.decision import Decision
 from ottla.coordination.groups.environment import Client, Environment
 from ottla.coordination.groups.membership import Membership
 from ottla.coordination.groups.records import Partitions
-from ottla.coordination.groups.share_group import ShareGroup, ShareMember, assign
+from ottla.coordination.groups.share_group import ShareGroup, ShareMember
 from ottla.effects import Token
 from ottla.wire.messages.share_group_heartbeat import (
     Assignment,
@@ -107,14 +108,15 @@ class ShareProtocol:
             return
         ids = {name: self._env.topics.topic_id(name) for name in group.subscribed_topics()}
         known = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
-        wanted = {
-            member_id: frozenset(
-                known[name] for name in member.metadata.subscribed_topic_names if name in known
+        members = {
+            member_id: Subscriber(
+                frozenset(known[name] for name in member.metadata.subscribed_topic_names if name in known),
+                group.targets.get(member_id, r.NO_PARTITIONS),
             )
             for member_id, member in group.members.items()
         }
         counts = {topic_id: self._env.topics.partition_count(name) for name, topic_id in known.items()}
-        for member_id, target in assign(wanted, counts).items():
+        for member_id, target in simple.assign(members, counts).items():
             if group.targets.get(member_id) != target:
                 draft.emit(r.ShareTargetAssignmentMember(group.group_id, member_id, target))
         draft.emit(
@@ -160,12 +162,12 @@ def _described(
 ) -> r.ShareMemberMetadataValue:
     old = None if before is None else before.metadata
     names = request.subscribed_topic_names
-    kept = () if old is None else old.subscribed_topic_names
+    subscribed = () if old is None else old.subscribed_topic_names
     return r.ShareMemberMetadataValue(
         request.rack_id if request.rack_id is not None else (old.rack_id if old is not None else None),
         client.client_id,
         client.host,
-        kept if names is None else tuple(sorted(set(names))),
+        subscribed if names is None else tuple(sorted(set(names))),
     )
 
 
@@ -173,5 +175,7 @@ def _assignment(partitions: Partitions) -> Assignment:
     topics: dict[bytes, list[int]] = {}
     for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)
-    rows = [TopicPartitions(topic_id=topic_id, partitions=each) for topic_id, each in topics.items()]
+    rows = [
+        TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()
+    ]
     return Assignment(topic_partitions=rows)

@@ -94,32 +94,9 @@ class ShareGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         names = (member.metadata.subscribed_topic_names for member in self.members.values())
-        return frozenset(name for each in names for name in each)
+        return frozenset(name for subscribed in names for name in subscribed)
 
     def member(self, member_id: str) -> ShareMember:
         if member_id not in self.members:
             raise errors.UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return self.members[member_id]
-
-
-def assign(members: dict[str, frozenset[bytes]], counts: dict[bytes, int]) -> dict[str, Partitions]:
-    """Every partition has a member, every member a partition if there is one; as evenly as that goes.
-
-    `members` are the topics of each, `counts` the partitions of each topic. Several members may share a partition."""
-    result: dict[str, set[tuple[bytes, int]]] = {member_id: set() for member_id in members}
-    load = dict.fromkeys(members, 0)
-    for topic_id, count in sorted(counts.items()):
-        fitting = [member_id for member_id in sorted(members) if topic_id in members[member_id]]
-        if not fitting or not count:
-            continue
-        for number in range(max(count, len(fitting))):
-            if number < count:
-                member_id = min(fitting, key=lambda each: (load[each], each))
-            else:  # more members than partitions: those that have none of this topic join in
-                idle = [each for each in fitting if not any(t == topic_id for t, _ in result[each])]
-                if not idle:
-                    break
-                member_id = idle[0]
-            result[member_id].add((topic_id, number % count))
-            load[member_id] += 1
-    return {member_id: frozenset(partitions) for member_id, partitions in result.items()}

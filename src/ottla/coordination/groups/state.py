@@ -1,6 +1,6 @@
 """The hard state of a shard of `__consumer_offsets`: groups and offsets, changed by records alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla import errors
 from ottla.coordination.groups import records as r
@@ -20,9 +20,7 @@ class GroupState:
         self.groups: dict[str, Group] = {}
         self.share_groups: dict[str, ShareGroup] = {}
         self.offsets = OffsetTable()
-        self.successors: dict[
-            str, ClassicGroup
-        ] = {}  # soft: take over when the end of a group of another protocol is applied
+        self._successors: dict[str, tuple[Sequence[r.GroupRecord], ClassicGroup]] = {}  # soft: see `succeed`
         self.loaded = False  # from then on a classic group is more than its last record
         self._on_group_gone = on_group_gone
 
@@ -31,11 +29,17 @@ class GroupState:
             raise errors.GroupIdNotFound(f"Group {group_id} not found.")
         return self.groups[group_id]
 
+    def succeed(self, tombstones: Sequence[r.GroupRecord], successor: ClassicGroup) -> None:
+        """The classic group takes over once these tombstones of its predecessor are applied: these objects, not
+        their equals. If the log refuses them the successor's timers never start, so that tombstones of a later
+        decision must not install it."""
+        self._successors[successor.group_id] = (tombstones, successor)
+
     def apply(self, record: r.GroupRecord, offset: int, producer: tuple[int, int] | None) -> None:
         match record:
             case r.OffsetCommit():
                 self.offsets.apply(record, offset, producer)
-                if record.value is not None:  # whoever has offsets is a group
+                if record.value is not None:  # committed offsets make a group
                     self.groups.setdefault(record.group_id, ClassicGroup(record.group_id))
             case r.GroupMetadata():
                 self._apply_classic(record)
@@ -77,7 +81,7 @@ class GroupState:
             if not isinstance(group, ConsumerGroup):
                 return
             if isinstance(record, r.ConsumerGroupMetadata):
-                self._remove(record.group_id)
+                self._remove(record)
                 return
         if not isinstance(group, ConsumerGroup):
             group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
@@ -89,15 +93,17 @@ class GroupState:
             if not isinstance(group, StreamsGroup):
                 return  # a tombstone that outlived its group
             if isinstance(record, StreamsGroupMetadata):
-                self._remove(record.group_id)
+                self._remove(record)
                 return
         if not isinstance(group, StreamsGroup):
             group = self.groups[record.group_id] = StreamsGroup(record.group_id)
         group.apply(record)
 
-    def _remove(self, group_id: str) -> None:
+    def _remove(self, tombstone: r.ConsumerGroupMetadata | StreamsGroupMetadata) -> None:
+        group_id = tombstone.group_id
         del self.groups[group_id]
-        successor = self.successors.pop(group_id, None)
-        if successor is not None:
-            self.groups[group_id] = successor
+        if group_id in self._successors:
+            expected, successor = self._successors.pop(group_id)
+            if any(tombstone is record for record in expected):
+                self.groups[group_id] = successor
         self._on_group_gone(group_id)

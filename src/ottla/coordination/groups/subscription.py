@@ -31,11 +31,13 @@ def parse_assignment(data: bytes) -> dict[str, list[int]]:
     if not data:
         return {}
     assignment = codec.read(ConsumerProtocolAssignment, version_of(data), data, 2)[0]
-    return {each.topic: list(each.partitions) for each in assignment.assigned_partitions}
+    return {topic.topic: list(topic.partitions) for topic in assignment.assigned_partitions}
 
 
 def write_assignment(partitions: dict[str, list[int]], version: int) -> bytes:
-    topics = [AssignedTopic(topic=name, partitions=sorted(each)) for name, each in sorted(partitions.items())]
+    topics = [
+        AssignedTopic(topic=name, partitions=sorted(numbers)) for name, numbers in sorted(partitions.items())
+    ]
     body = codec.write(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=None), version)
     return version.to_bytes(2, "big") + bytes(body)
 

@@ -1,6 +1,6 @@
 """The group machine: all groups and offsets of one shard of `__consumer_offsets`, and who answers what."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from ottla import errors
 from ottla.coordination.groups import decision as timers
@@ -10,22 +10,22 @@ from ottla.coordination.groups.classic import ClassicProtocol
 from ottla.coordination.groups.classic_group import ClassicGroup
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import JOIN_EPOCH, ConsumerGroup
-from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.decision import Decision, GroupEffects, GroupTimer, TimerKind
+from ottla.coordination.groups.deleted_topics import DeletedTopics
 from ottla.coordination.groups.environment import Client, Environment
-from ottla.coordination.groups.expiry import expired
+from ottla.coordination.groups.expiry import Group, expired
 from ottla.coordination.groups.migration import Migration
 from ottla.coordination.groups.mixed import MixedProtocol
 from ottla.coordination.groups.offset_requests import OffsetRequests, check_group_id
 from ottla.coordination.groups.rebalance import join_error
 from ottla.coordination.groups.regex import Question
-from ottla.coordination.groups.share import LEAVE_EPOCH as SHARE_LEAVE_EPOCH
 from ottla.coordination.groups.share import ShareProtocol
-from ottla.coordination.groups.share_group import ShareGroup
+from ottla.coordination.groups.share_requests import ShareRequests
 from ottla.coordination.groups.state import GroupState
 from ottla.coordination.groups.streams.group import StreamsGroup
 from ottla.coordination.groups.streams.protocol import StreamsProtocol
 from ottla.coordination.groups.streams.requests import StreamsRequests
-from ottla.effects import Effects, Token, answer_to, reply_to
+from ottla.effects import Token, answer_to
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -38,7 +38,6 @@ from ottla.wire.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 BATCH_LEAVE_FROM = 3  # LeaveGroup version
@@ -57,6 +56,7 @@ class GroupTable:
         self._share = ShareProtocol(environment)
         self._streams = StreamsProtocol(environment)
         self.state = GroupState(self._on_group_gone)
+        self._deleted_topics = DeletedTopics(environment, self.state)
         offsets = OffsetRequests(environment, self.state, self._classic, self._consumer, self._streams)
         self.on_offset_commit = offsets.on_offset_commit
         self.on_txn_offset_commit = offsets.on_txn_offset_commit
@@ -68,6 +68,9 @@ class GroupTable:
         self.on_consumer_group_describe = administration.on_consumer_group_describe
         self.on_delete_groups = administration.on_delete_groups
         self.on_share_group_describe = administration.on_share_group_describe
+        share = ShareRequests(environment, self.state, self._share)
+        self.on_share_group_heartbeat = share.on_share_group_heartbeat
+        self.on_share_states = share.on_share_states
         streams = StreamsRequests(self.state, self._streams)
         self.on_streams_group_heartbeat = streams.on_streams_group_heartbeat
         self.on_streams_group_describe = streams.on_streams_group_describe
@@ -84,7 +87,7 @@ class GroupTable:
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         self.state.apply_marker(producer_id, producer_epoch, committed, offset)
 
-    def on_loaded(self, now_ms: int) -> Effects:
+    def on_loaded(self, now_ms: int) -> GroupEffects:
         """All that was replayed: sessions start now, so that members have time to come back."""
         self.state.loaded = True
         decision = Decision()
@@ -97,78 +100,64 @@ class GroupTable:
                 self._consumer.on_loaded(group, now_ms, decision)
         for share_group in self.state.share_groups.values():
             self._share.on_loaded(share_group, decision)
+        self._deleted_topics.look(decision)
         decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
         return decision.effects()
 
     # Time
 
-    def on_timer(self, name: Hashable, now_ms: int) -> Effects:
+    def on_timer(self, name: GroupTimer, now_ms: int) -> GroupEffects:
         decision = Decision()
-        self._on_due(name, now_ms, decision)
+        if name.kind is TimerKind.EXPIRY:
+            self._expire(now_ms, decision)
+        elif name.kind is TimerKind.DELETED_TOPICS:
+            self._deleted_topics.on_due(decision)
+        else:
+            self._on_due(name, self.state.groups.get(name.group_id), now_ms, decision)
         if self._is_retried(name):
             decision.retry(name)
         return decision.effects()
 
-    def _is_retried(self, name: Hashable) -> bool:
+    def _is_retried(self, timer: GroupTimer) -> bool:
         """The members of classic groups are soft state: a time-out removes them whether it is written or not, and
         `Rebalance` retries what must be written."""
-        match name:
-            case ("expiry",):
+        match timer.kind:
+            case TimerKind.EXPIRY | TimerKind.FIRST_ASSIGNMENT:
                 return True
-            case ("session" | "revocation" | "rejoin", str(group_id), _):
+            case TimerKind.SESSION | TimerKind.REVOCATION | TimerKind.REJOIN:
                 return (
-                    isinstance(self.state.groups.get(group_id), ConsumerGroup | StreamsGroup)
-                    or group_id in self.state.share_groups
+                    isinstance(self.state.groups.get(timer.group_id), ConsumerGroup | StreamsGroup)
+                    or timer.group_id in self.state.share_groups
                 )
-            case ("first-assignment", str()):
-                return True
-        return False
-
-    def _on_due(self, name: Hashable, now_ms: int, decision: Decision) -> None:
-        match name:
-            case ("expiry",):
-                self._expire(now_ms, decision)
-            case ("session", str(group_id), str(member_id)):
-                self._on_session_timeout(group_id, member_id, now_ms, decision)
-            case ("join", str(group_id)):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, ClassicGroup):
-                    self._classic.rebalance.on_join_timeout(group, now_ms, decision)
-            case ("sync", str(group_id)):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, ClassicGroup):
-                    self._classic.rebalance.on_sync_timeout(group, now_ms, decision)
-            case ("hold", str(group_id)):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, ClassicGroup):
-                    self._classic.on_hold_over(group, decision)
-            case ("rebalance", str(group_id)):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, ClassicGroup) and group.members:
-                    self._classic.rebalance.prepare(group, now_ms, decision, "back to the classic protocol")
-            case ("first-assignment", str(group_id)):
-                group = self.state.groups.get(group_id)
-                if isinstance(group, StreamsGroup):
-                    self._streams.on_delay_over(group, now_ms, decision)
-            case ("revocation" | "rejoin" as what, str(group_id), str(member_id)):
-                self._fence(group_id, member_id, f"{what} timed out", now_ms, decision)
             case _:
-                raise ValueError(f"no such timer: {name!r}")
+                return False
 
-    def _on_session_timeout(self, group_id: str, member_id: str, now_ms: int, decision: Decision) -> None:
-        group = self.state.groups.get(group_id)
-        if isinstance(group, ClassicGroup):
-            self._classic.on_session_timeout(group, member_id, now_ms, decision)
-        else:
-            self._fence(group_id, member_id, "session timed out", now_ms, decision)
+    def _on_due(self, timer: GroupTimer, group: Group | None, now_ms: int, decision: Decision) -> None:
+        """A timer may outlive its group, or find another kind of group under its id."""
+        match timer.kind, group:
+            case TimerKind.SESSION, ClassicGroup():
+                self._classic.on_session_timeout(group, timer.member_id, now_ms, decision)
+            case ((TimerKind.SESSION | TimerKind.REVOCATION | TimerKind.REJOIN), _):
+                self._fence(timer, now_ms, decision)
+            case TimerKind.JOIN, ClassicGroup():
+                self._classic.rebalance.on_join_timeout(group, now_ms, decision)
+            case TimerKind.SYNC, ClassicGroup():
+                self._classic.rebalance.on_sync_timeout(group, now_ms, decision)
+            case TimerKind.HOLD, ClassicGroup():
+                self._classic.on_hold_over(group, decision)
+            case TimerKind.REBALANCE, ClassicGroup():
+                if group.members:
+                    self._classic.rebalance.prepare(group, now_ms, decision, "back to the classic protocol")
+            case TimerKind.FIRST_ASSIGNMENT, StreamsGroup():
+                self._streams.on_delay_over(group, now_ms, decision)
 
-    def _fence(self, group_id: str, member_id: str, why: str, now_ms: int, decision: Decision) -> None:
+    def _fence(self, timer: GroupTimer, now_ms: int, decision: Decision) -> None:
+        group_id, member_id, why = timer.group_id, timer.member_id, f"{timer.kind.value} timed out"
         group = self.state.groups.get(group_id)
         share_group = self.state.share_groups.get(group_id)
         if share_group is not None and member_id in share_group.members:
             self._share.remove(share_group, [member_id], why, decision)
-            return
-        if isinstance(group, ConsumerGroup) and member_id in group.members:
+        elif isinstance(group, ConsumerGroup) and member_id in group.members:
             self._remove_consumer_members(group, [member_id], why, now_ms, decision)
         elif isinstance(group, StreamsGroup) and member_id in group.members:
             self._streams.remove(group, member_id, why, decision)
@@ -189,11 +178,12 @@ class GroupTable:
         for group in list(self.state.groups.values()):
             gone = list(expired(group, self.state.offsets, retention_ms, now_ms))
             decision.record(*gone)
-            left = len(self.state.offsets.of_group(group.group_id)) - len(gone)
-            if group.is_empty and not left and not self.state.offsets.pending_of(group.group_id):
+            remaining = len(self.state.offsets.of_group(group.group_id)) - len(gone)
+            if group.is_empty and not remaining and not self.state.offsets.pending_of(group.group_id):
                 self._env.report(f"group {group.group_id} dead: empty, and no offsets are left")
                 decision.record(*group.tombstones())
         self._streams.forget_all_but(self.state.groups)
+        self._deleted_topics.look(decision)
         decision.arm(timers.EXPIRY, self._env.settings.offsets_retention_check_interval_ms)
 
     # Topics
@@ -203,9 +193,10 @@ class GroupTable:
         self._consumer.on_topics_changed()
         self._streams.on_topics_changed()
 
-    def on_topic_deleted(self, name: str, now_ms: int) -> Effects:
-        """Its offsets go with it."""
+    def on_topic_deleted(self, name: str, now_ms: int) -> GroupEffects:
+        """Tombstones for all offsets of the topic. Share groups have none: they forget its states."""
         decision = Decision()
+        self._deleted_topics.look(decision)
         for group_id in sorted({*self.state.offsets.committed, *self._pending_groups()}):
             for record in self.state.offsets.tombstones(group_id):
                 if record.topic == name:
@@ -224,7 +215,7 @@ class GroupTable:
         client: Client,
         token: Token[JoinGroupResponse],
         now_ms: int,
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             self._join(request, version, client, token, now_ms, decision)
@@ -282,15 +273,16 @@ class GroupTable:
         now_ms: int,
         decision: Decision,
     ) -> None:
-        """A classic group takes the place of one without members."""
-        decision.record(*group.tombstones())
+        """A classic group takes the place of one without members, if the join is accepted."""
         successor = ClassicGroup(request.group_id)
         self._classic.on_join(successor, request, version, client, token, now_ms, decision)
-        self.state.successors[request.group_id] = successor
+        tombstones = group.tombstones()
+        decision.record(*tombstones)
+        self.state.succeed(tombstones, successor)
 
     def on_sync_group(
         self, request: SyncGroupRequest, version: int, token: Token[SyncGroupResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             check_group_id(request.group_id)
@@ -309,7 +301,7 @@ class GroupTable:
 
     def on_heartbeat(
         self, request: HeartbeatRequest, token: Token[HeartbeatResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             check_group_id(request.group_id)
@@ -326,7 +318,7 @@ class GroupTable:
 
     def on_leave_group(
         self, request: LeaveGroupRequest, version: int, token: Token[LeaveGroupResponse], now_ms: int
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         batched = version >= BATCH_LEAVE_FROM
         members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
@@ -362,7 +354,7 @@ class GroupTable:
         client: Client,
         token: Token[ConsumerGroupHeartbeatResponse],
         now_ms: int,
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             self._consumer.validate(request, version)
@@ -408,63 +400,3 @@ class GroupTable:
         self._consumer.on_heartbeat(group, request, client, token, now_ms, decision)
         if classic is not None:
             self._migration.release(classic, decision)
-
-    # The share group protocol
-
-    def on_share_group_heartbeat(
-        self,
-        request: ShareGroupHeartbeatRequest,
-        client: Client,
-        token: Token[ShareGroupHeartbeatResponse],
-        now_ms: int,
-    ) -> Effects:
-        decision = Decision()
-        try:
-            self._share_heartbeat(request, client, token, now_ms, decision)
-        except errors.ProtocolError as error:
-            answer = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return answer_to(token, answer)
-        return decision.effects()
-
-    def _share_heartbeat(
-        self,
-        request: ShareGroupHeartbeatRequest,
-        client: Client,
-        token: Token[ShareGroupHeartbeatResponse],
-        now_ms: int,
-        decision: Decision,
-    ) -> None:
-        if not request.group_id.strip():
-            raise errors.InvalidRequest("GroupId can't be empty.")
-        if not request.member_id.strip():
-            raise errors.InvalidRequest("MemberId can't be empty.")
-        group = self.state.share_groups.get(request.group_id)
-        if group is None and (request.group_id in self.state.groups or request.member_epoch != JOIN_EPOCH):
-            raise errors.GroupIdNotFound(f"Group {request.group_id} is not a share group.")
-        if request.member_epoch == SHARE_LEAVE_EPOCH and group is not None:
-            group.member(request.member_id)
-            self._share.remove(group, [request.member_id], "left", decision)
-            answer = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=SHARE_LEAVE_EPOCH)
-            decision.reply(token, answer)
-            return
-        self._share.on_heartbeat(
-            group or ShareGroup(request.group_id), request, client, token, now_ms, decision
-        )
-
-    def on_share_states(
-        self, group_id: str, added: set[str], removed: set[str], token: Token[None]
-    ) -> Effects:
-        """Topics by name of which the group has states from now on, and has none any more."""
-        group = self.state.share_groups.get(group_id)
-        noted = {} if group is None else dict(group.initialized)
-        for name in added:
-            topic_id = self._env.topics.topic_id(name)
-            if topic_id is not None:
-                noted[topic_id] = (name, tuple(range(self._env.topics.partition_count(name))))
-        noted = {topic_id: entry for topic_id, entry in noted.items() if entry[0] not in removed}
-        rows = tuple((topic_id, *entry) for topic_id, entry in sorted(noted.items()))
-        records: list[r.ShareGroupRecord] = []
-        if group is None:
-            records.append(r.ShareGroupMetadata(group_id, r.ConsumerGroupMetadataValue(0)))
-        records.append(r.ShareStatePartitions(group_id, r.ShareStatePartitionsValue(rows)))
-        return Effects(tuple(records), (reply_to(token, None),))

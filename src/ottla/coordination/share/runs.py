@@ -1,7 +1,7 @@
 """Neighbouring records that are alike, as one: a window over millions of records is a list of a few runs."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ottla.coordination.share.records import ACKNOWLEDGED, ARCHIVED, AVAILABLE
@@ -67,6 +67,12 @@ class Runs:
         self._firsts.append(run.first_offset)
         self._runs[run.first_offset] = run
 
+    def overlapping(self, first: int, last: int) -> list[Run]:
+        """The runs that hold one of these offsets."""
+        low, high = bisect_right(self._firsts, first), bisect_right(self._firsts, last)
+        runs = [self._runs[at] for at in self._firsts[max(0, low - 1) : high]]
+        return runs[1:] if runs and runs[0].last_offset < first else runs
+
     def between(self, first: int, last: int) -> list[Run]:
         """The runs of these offsets and of no others: those at the edges are split."""
         self._split(first)
@@ -86,6 +92,28 @@ class Runs:
 
     def remove_first(self) -> Run:
         return self._runs.pop(self._firsts.pop(0))
+
+    def join(self, runs: Iterable[Run]) -> list[Run]:
+        """Neighbours of these, which are free and in order, become one where they were delivered equally often."""
+        joined: list[Run] = []
+        for run in runs:
+            last = joined[-1] if joined else None
+            if (
+                last is not None
+                and last.last_offset + 1 == run.first_offset
+                and last.delivery_count == run.delivery_count
+            ):
+                last.last_offset = run.last_offset
+                del self._runs[run.first_offset]
+            else:
+                joined.append(run)
+        for run in joined:
+            low, high = (
+                bisect_right(self._firsts, run.first_offset),
+                bisect_right(self._firsts, run.last_offset),
+            )
+            del self._firsts[low:high]
+        return joined
 
     def merge_into_previous(self, run: Run) -> None:
         """If both are done with in the same way: nobody asks which of them a record belonged to."""

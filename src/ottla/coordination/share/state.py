@@ -6,9 +6,10 @@ before it can be deleted (`on_prune`).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
+from typing import Never
 
 from ottla import errors
 from ottla.coordination.share.records import (
@@ -27,7 +28,12 @@ from ottla.coordination.share.records import (
 )
 from ottla.effects import NOTHING, Effects, Token, reply_to
 
+ShareEffects = Effects[ShareRecord, Never, Never]  # no timers, no messages to others
+
 MAX_UPDATES = 500
+BATCHES_AT_ONCE = 20_000  # laid over a state: more than a window of share.partition.max.record.locks has
+BATCHES_MAX = 250_000
+_FEW = 64
 MAX_SNAPSHOTS = 100  # at a time, of states that rest
 _first_offset, _last_offset = attrgetter("first_offset"), attrgetter("last_offset")
 _kind = attrgetter("state", "delivery_count", "due_ms", "verdict")
@@ -64,9 +70,16 @@ class ShareStates:
         self._held: dict[ShareKey, _Held] = {}
         self._updates_max = updates_max
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def state_of(self, key: ShareKey) -> ShareState | None:
         held = self._held.get(key)
         return None if held is None else held.whole()
+
+    def of_deleted_topics(self, topic_ids: Container[bytes]) -> list[ShareKey]:
+        """The states of all topics but these, which are those that exist."""
+        return [key for key in self._held if key.topic_id not in topic_ids]
 
     # Records
 
@@ -83,17 +96,17 @@ class ShareStates:
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         """Nothing here is transactional."""
 
-    def on_loaded(self, now_ms: int) -> Effects:
+    def on_loaded(self, now_ms: int) -> ShareEffects:
         return NOTHING
 
-    def on_timer(self, name: Hashable, now_ms: int) -> Effects:
+    def on_timer(self, name: Never, now_ms: int) -> ShareEffects:
         raise ValueError(f"no such timer: {name!r}")
 
     # Requests
 
     def on_initialize(
         self, key: ShareKey, state_epoch: int, start_offset: int, token: Token[None], now_ms: int
-    ) -> Effects:
+    ) -> ShareEffects:
         """A new state, or an old one begun again under a higher epoch."""
         known = self._head(key)
         if known is not None and state_epoch < known.state_epoch:
@@ -111,7 +124,7 @@ class ShareStates:
 
     def on_read(
         self, key: ShareKey, leader_epoch: int, token: Token[ShareState | None], now_ms: int
-    ) -> Effects:
+    ) -> ShareEffects:
         """None if there is no state. A leader that reads is known from then on: an older one cannot write."""
         known = self.state_of(key)
         if known is None:
@@ -133,7 +146,7 @@ class ShareStates:
         batches: tuple[Batch, ...],
         token: Token[None],
         now_ms: int,
-    ) -> Effects:
+    ) -> ShareEffects:
         known = self._head(key)
         if known is None:
             raise errors.UnknownTopicOrPartition(
@@ -143,6 +156,10 @@ class ShareStates:
             raise errors.FencedLeaderEpoch()
         if state_epoch < known.state_epoch:
             raise errors.FencedStateEpoch()
+        if len(batches) > BATCHES_AT_ONCE or self._batch_count(key) + len(batches) > BATCHES_MAX:
+            raise errors.InvalidRequest(
+                f"a write has {BATCHES_AT_ONCE} batches of offsets at most, and a state {BATCHES_MAX}"
+            )
         if not all(map(_is_possible, batches)):
             raise errors.InvalidRequest(
                 "a batch of offsets has an end before its beginning, or no such state"
@@ -150,14 +167,14 @@ class ShareStates:
         record = self._written(key, leader_epoch, start_offset, delivery_complete_count, batches, now_ms)
         return Effects((record,), (reply_to(token, None),))
 
-    def on_delete(self, key: ShareKey, token: Token[None]) -> Effects:
-        gone = (ShareSnapshot(key, None),) if key in self._held else ()
+    def on_delete(self, keys: Iterable[ShareKey], token: Token[None]) -> ShareEffects:
+        gone = tuple(ShareSnapshot(key, None) for key in keys if key in self._held)
         return Effects(gone, (reply_to(token, None),))
 
-    def on_summary(self, key: ShareKey, token: Token[ShareState | None]) -> Effects:
+    def on_summary(self, key: ShareKey, token: Token[ShareState | None]) -> ShareEffects:
         return Effects(replies=(reply_to(token, self.state_of(key)),))
 
-    def on_prune(self, token: Token[int], now_ms: int) -> Effects:
+    def on_prune(self, token: Token[int], now_ms: int) -> ShareEffects:
         """The offset before which nothing is needed any more, 0 if there is none. States that have rested since the
         last time get a snapshot, so that they do not hold back the others for ever."""
         records: list[ShareRecord] = []
@@ -171,6 +188,10 @@ class ShareStates:
     def _snapshot(self, key: ShareKey, whole: ShareState, now_ms: int) -> ShareSnapshot:
         epoch = whole.snapshot_epoch + 1
         return ShareSnapshot(key, replace(whole, snapshot_epoch=epoch, write_timestamp_ms=now_ms))
+
+    def _batch_count(self, key: ShareKey) -> int:
+        held = self._held[key]
+        return len(held.state.batches) + len(held.batches)
 
     def _head(self, key: ShareKey) -> ShareState | None:
         """Epochs and offsets; its batches may be old."""
@@ -189,7 +210,8 @@ class ShareStates:
         held = self._held[key]
         epoch = held.state.snapshot_epoch
         update = ShareUpdate(key, epoch, leader_epoch, start_offset, complete, batches)
-        if held.updates < self._updates_max:
+        is_long = len(held.batches) + len(batches) > BATCHES_AT_ONCE
+        if held.updates < self._updates_max and not is_long:
             return update
         return self._snapshot(key, updated(held.whole(), update), now_ms)
 
@@ -225,15 +247,36 @@ def without_batches_updated(known: ShareState, update: ShareUpdate) -> ShareStat
     )
 
 
-def combined(old: Iterable[Batch], new: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
+def combined(old: Iterable[Batch], new: Collection[Batch], start_offset: int) -> tuple[Batch, ...]:
     """What is newer wins; nothing below the start; neighbours that are alike become one."""
     batches = list(old)
-    for batch in new:
-        _lay_over(batches, batch)
+    if len(new) < _FEW:
+        for batch in new:
+            _lay_over(batches, batch)
+    else:
+        laid: list[Batch] = []
+        for batch in new:
+            _lay_over(laid, batch)
+        batches = _joined([*_not_covered(batches, laid), *laid])
     del batches[: bisect_left(batches, start_offset, key=_last_offset)]
     if batches and batches[0].first_offset < start_offset:
         batches[0] = replace(batches[0], first_offset=start_offset)
     return tuple(batches)
+
+
+def _not_covered(batches: list[Batch], others: list[Batch]) -> Iterator[Batch]:
+    """What is left of batches where no other covers them; both are in order, and neither overlaps itself."""
+    at = 0
+    for batch in batches:
+        while at < len(others) and others[at].last_offset < batch.first_offset:
+            at += 1
+        first, index = batch.first_offset, at
+        while index < len(others) and (other := others[index]).first_offset <= batch.last_offset:
+            if first < other.first_offset:
+                yield replace(batch, first_offset=first, last_offset=other.first_offset - 1)
+            first, index = other.last_offset + 1, index + 1
+        if first <= batch.last_offset:
+            yield replace(batch, first_offset=first)
 
 
 def _lay_over(batches: list[Batch], batch: Batch) -> None:
@@ -259,9 +302,9 @@ def _without(batch: Batch, other: Batch) -> list[Batch]:
     """What is left of a batch where another one does not cover it."""
     if batch.last_offset < other.first_offset or batch.first_offset > other.last_offset:
         return [batch]
-    left = []
+    remainders = []
     if batch.first_offset < other.first_offset:
-        left.append(replace(batch, last_offset=other.first_offset - 1))
+        remainders.append(replace(batch, last_offset=other.first_offset - 1))
     if batch.last_offset > other.last_offset:
-        left.append(replace(batch, first_offset=other.last_offset + 1))
-    return left
+        remainders.append(replace(batch, first_offset=other.last_offset + 1))
+    return remainders

@@ -1,18 +1,19 @@
-"""A share-partition as its leader sees it: the records in flight, who has them, how often each was delivered.
+"""A share-partition as its leader sees it: who gets which records, and what acknowledgements make of them.
 
-Everything before `start_offset` is done with; everything from `end_offset` on was never delivered. A change of what
-must survive is first proposed (`Change`), then written by the share coordinator, then applied or dropped: meanwhile
-nobody else may decide about its records. Acquisition is not written: a new leader frees all locks.
+A change of what must survive is first proposed (`Change`), then written by the share coordinator, then applied or
+dropped: meanwhile nobody else may decide about its records. Acquisition is not written: a new leader frees all locks.
 
 Two clocks: locks end by the monotonic one (`now_ms`), delays by the wall clock (`wall_ms`), for they are written.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import heappop, heappush
 from itertools import groupby
 from operator import itemgetter
 
 from ottla import errors
+from ottla.coordination.share.in_flight import InFlight
+from ottla.coordination.share.outcomes import DEFAULT_RULES, Acquired, Change, Outcome, Rules, batches_of
 from ottla.coordination.share.records import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -21,81 +22,20 @@ from ottla.coordination.share.records import (
     DELIVERY_LIMIT,
     NO_OFFSET,
     REJECTED,
-    Batch,
     ShareState,
 )
-from ottla.coordination.share.runs import Run, Runs
-from ottla.frozen import frozen
+from ottla.coordination.share.runs import Run
 
+PIECES_MAX = 10_000  # of records that are acknowledged alike, in one request: a tenth of a second
 GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
-_DONE = (ACKNOWLEDGED, ARCHIVED)
 _NO_DUES: Mapping[int, int] = {}
 
 
-@frozen
-class Rules:
-    """What a group's settings say of its windows."""
-
-    delivery_limit: int = 5
-    locks_max: int = 2000
-    deferred_max: int = 100_000  # records that wait for their time, or to be written as dead letters
-    backoff_ms: int = 0  # before a released record comes again; longer each time
-    backoff_factor: float = 2.0
-    backoff_max_ms: int = 60_000
-    dead_letters: bool = False  # what is given up goes to a topic first
-
-    def pause_ms(self, delivery_count: int) -> int:
-        exponent = min(delivery_count - 1, 64)  # beyond that any factor above 1 has reached the most
-        return int(min(self.backoff_ms * self.backoff_factor**exponent, self.backoff_max_ms))
-
-
-DEFAULT_RULES = Rules()
-
-
-@frozen
-class Outcome:
-    """What becomes of a run of records."""
-
-    state: int
-    delivery_count: int
-    due_ms: int = 0
-    verdict: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        return self.state in _DONE
-
-
-@frozen
-class Acquired:
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-
-
-@frozen
-class Change:
-    """Runs (first offset, last offset) and what becomes of them."""
-
-    runs: tuple[tuple[int, int, Outcome], ...]
-    start_offset: int
-    batches: tuple[Batch, ...]
-    complete: int = 0  # records behind the start that are done with, once this is written
-
-
-class Window:
+class Window(InFlight):
     def __init__(self, start_offset: int, rules: Rules = DEFAULT_RULES) -> None:
-        self.start_offset = self.end_offset = start_offset
+        super().__init__(start_offset)
         self.seen_offset = start_offset  # batches before it were given to `acquire`, with their dues
         self.rules = rules
-        self.runs = Runs(self._index)
-        # Heaps may name runs that have changed since: what is taken from one is checked.
-        self._free: list[int] = []
-        self._locks: list[tuple[int, int]] = []  # (until, first offset)
-        self._dues: list[tuple[int, int]] = []  # (due, first offset)
-        self._held: dict[str, set[int]] = {}  # first offsets by member
-        self._verdicts: set[int] = set()  # first offsets
-        self._done = self._deferred = 0  # records
 
     @classmethod
     def load(cls, state: ShareState, start_offset: int, rules: Rules) -> "Window":
@@ -115,16 +55,6 @@ class Window:
     # -- delivery ------------------------------------------------------------------------------------
 
     @property
-    def next_fetch_offset(self) -> int:
-        """The first record that may be delivered: one that came back, or the first that never was."""
-        while self._free:
-            run = self.runs.get(self._free[0])
-            if run is not None and run.is_free:
-                return self._free[0]
-            heappop(self._free)
-        return self.end_offset
-
-    @property
     def has_room(self) -> bool:
         """Whether records may be delivered that never were: locks are bounded, and so is what waits for its time."""
         rules, span = self.rules, self.end_offset - self.start_offset
@@ -136,6 +66,11 @@ class Window:
             and self._deferred < rules.deferred_max
             and span < rules.locks_max + rules.deferred_max
         )
+
+    @property
+    def is_at_rest(self) -> bool:
+        """No locks, no change under way, nothing that waits: all of it is in what was written."""
+        return not self._held and not self._verdicts and not any(run.is_pending for run in self.runs)
 
     def is_worth_fetching(self, log_end_offset: int) -> bool:
         return self.next_fetch_offset < self.end_offset or (
@@ -150,41 +85,55 @@ class Window:
         now_ms: int,
         lock_ms: int,
         *,
+        from_offset: int,
         strict: bool = False,
         dues: Mapping[int, int] = _NO_DUES,
     ) -> list[Acquired]:
         """Locks what of the fetched batches (first offset, last offset, whether there is data for readers) is free.
 
         Whole batches, so that a batch goes to one member; the first one always, even if it has more than
-        `max_records` (`strict` members never get more). Offsets between batches were compacted away: they count as
-        archived. Records with an entry in `dues` wait until then."""
-        acquired: list[Acquired] = []
-        taken = 0
+        `max_records` (`strict` members never get more). The log was read from `from_offset` on: offsets from there to
+        the first batch, and between batches, were compacted away and count as archived. Records with an entry in
+        `dues` wait until then."""
+        taken: list[Run] = []
+        count, due_offsets = 0, sorted(dues)
         for first, last, readable in batches:
             if last < self.start_offset:
                 continue
             first = max(first, self.start_offset)
-            if (taken >= max_records and readable) or not self._make_room(first, last):
+            self._archive_hole(from_offset, first - 1)
+            from_offset = last + 1
+            if (count >= max_records and readable) or not self._make_room(first, last):
                 break
             self.seen_offset = max(self.seen_offset, last + 1)
             if not readable:
-                for run in self._free_between(first, last):
-                    self._set(run, Outcome(ARCHIVED, run.delivery_count))
+                self._archive_free(first, last)
                 continue
-            self._defer(first, last, dues)
+            for offset in due_offsets[bisect_left(due_offsets, first) : bisect_right(due_offsets, last)]:
+                self._defer(offset, dues[offset])
             for run in self._free_between(first, last):
-                if strict and len(run) > max_records - taken:
-                    if taken >= max_records:
+                if strict and len(run) > max_records - count:
+                    if count >= max_records:
                         break
-                    (run,) = self.runs.between(run.first_offset, run.first_offset + max_records - taken - 1)
-                self._set(run, Outcome(ACQUIRED, run.delivery_count + 1), member, now_ms + lock_ms)
-                taken += len(run)
-                _extend(acquired, run)
+                    (run,) = self.runs.between(run.first_offset, run.first_offset + max_records - count - 1)
+                taken.append(run)
+                count += len(run)
+        # Many small batches in one lock: what is in flight costs memory by fetches, not by records.
+        locked = self.runs.join(taken)
+        for run in locked:
+            self._set(run, Outcome(ACQUIRED, run.delivery_count + 1), member, now_ms + lock_ms)
         self._advance()
-        return acquired
+        return [Acquired(run.first_offset, run.last_offset, run.delivery_count) for run in locked]
 
-    def _free_between(self, first: int, last: int) -> list[Run]:
-        return [run for run in self.runs.between(first, last) if run.is_free]
+    def _archive_hole(self, first: int, last: int) -> None:
+        """Of offsets that came back and have no batch any more nothing can be delivered. They would be the next ones to
+        fetch for ever, and nothing behind them would be delivered."""
+        if first <= last and first < self.end_offset:
+            self._archive_free(max(first, self.start_offset), last)
+
+    def _archive_free(self, first: int, last: int) -> None:
+        for run in self._free_between(first, last):
+            self._set(run, Outcome(ARCHIVED, run.delivery_count))
 
     def _make_room(self, first: int, last: int) -> bool:
         """Lets the window reach to the end of a batch; False if it is full."""
@@ -198,11 +147,9 @@ class Window:
         self._add(self.end_offset, last, Outcome(AVAILABLE, 0))
         return True
 
-    def _defer(self, first: int, last: int, dues: Mapping[int, int]) -> None:
-        for offset in dues:
-            if first <= offset <= last:
-                for run in self._free_between(offset, offset):
-                    self._set(run, Outcome(AVAILABLE, run.delivery_count, dues[offset]))
+    def _defer(self, offset: int, due_ms: int) -> None:
+        for run in self._free_between(offset, offset):
+            self._set(run, Outcome(AVAILABLE, run.delivery_count, due_ms))
 
     # -- acknowledgement -----------------------------------------------------------------------------
 
@@ -234,8 +181,7 @@ class Window:
                 else:
                     outcomes.append((run, self._after(kind, run.delivery_count, wall_ms)))
         for run in renewed:
-            run.until_ms = now_ms + lock_ms
-            heappush(self._locks, (run.until_ms, run.first_offset))
+            self._renew(run, now_ms + lock_ms)
         return self._change(outcomes) if outcomes else None
 
     def _after(self, kind: int, count: int, wall_ms: int) -> Outcome:
@@ -259,62 +205,15 @@ class Window:
 
     def release(self, member: str) -> Change | None:
         """The member's session has ended: what it holds comes back, and counts as never delivered."""
-        outcomes = []
-        for first in sorted(self._held.get(member, ())):
-            run = self.runs.get(first)
-            if run is not None and not run.is_pending:
-                outcomes.append((run, Outcome(AVAILABLE, max(0, run.delivery_count - 1))))
+        outcomes = [
+            (run, Outcome(AVAILABLE, max(0, run.delivery_count - 1))) for run in self._held_by(member)
+        ]
         return self._change(outcomes) if outcomes else None
 
     def expire(self, now_ms: int, wall_ms: int = 0) -> Change | None:
         """Locks whose time is over: the records come back, or are given up after the last delivery."""
-        outcomes = {}
-        while self._locks and self._locks[0][0] <= now_ms:
-            run = self._locked(*heappop(self._locks))
-            if run is not None:
-                outcomes[run.first_offset] = (run, self._after(RELEASE, run.delivery_count, wall_ms))
-        return self._change([outcomes[first] for first in sorted(outcomes)]) if outcomes else None
-
-    def next_expiry_ms(self) -> int | None:
-        while self._locks:
-            if self._locked(*self._locks[0]) is not None:
-                return self._locks[0][0]
-            heappop(self._locks)
-        return None
-
-    def _locked(self, until_ms: int, first_offset: int) -> Run | None:
-        run = self.runs.get(first_offset)
-        if run is None or run.state != ACQUIRED or run.until_ms != until_ms or run.is_pending:
-            return None
-        return run
-
-    # -- delays and dead letters ---------------------------------------------------------------------
-
-    def ripen(self, wall_ms: int) -> bool:
-        """Records whose time has come are free. Whether there are any."""
-        ripe = False
-        while self._dues and self._dues[0][0] <= wall_ms:
-            run = self._due(*heappop(self._dues))
-            if run is not None:
-                self._set(run, Outcome(AVAILABLE, run.delivery_count))
-                ripe = True
-        return ripe
-
-    def next_due_ms(self) -> int | None:
-        while self._dues:
-            if self._due(*self._dues[0]) is not None:
-                return self._dues[0][0]
-            heappop(self._dues)
-        return None
-
-    def _due(self, due_ms: int, first_offset: int) -> Run | None:
-        run = self.runs.get(first_offset)
-        return run if run is not None and run.is_deferred and run.due_ms == due_ms else None
-
-    def dead(self) -> list[Run]:
-        """What must be written as dead letters, in the order of offsets."""
-        runs = (self.runs.get(first) for first in sorted(self._verdicts))
-        return [run for run in runs if run is not None and not run.is_pending]
+        outcomes = [(run, self._after(RELEASE, run.delivery_count, wall_ms)) for run in self._expired(now_ms)]
+        return self._change(outcomes) if outcomes else None
 
     def archive(self, first: int, last: int) -> Change:
         """Dead letters that are in their topic."""
@@ -339,7 +238,7 @@ class Window:
         newly_done = sum(len(run) for run, outcome in outcomes if outcome.is_done)
         runs = tuple((run.first_offset, run.last_offset, outcome) for run, outcome in outcomes)
         complete = self._done + newly_done - (start - self.start_offset)
-        return Change(runs, start, tuple(_batches(runs, start)), complete)
+        return Change(runs, start, tuple(batches_of(runs, start)), complete)
 
     def apply(self, change: Change) -> None:
         """It is written."""
@@ -374,109 +273,28 @@ class Window:
         if not self.runs:
             self.start_offset = self.end_offset = max(offset, self.end_offset)
 
-    # -- bookkeeping -----------------------------------------------------------------------------------
-
-    def _add(self, first: int, last: int, outcome: Outcome) -> None:
-        """Behind the end."""
-        if first > last:
-            return
-        run = Run(
-            first, last, outcome.state, outcome.delivery_count, due_ms=outcome.due_ms, verdict=outcome.verdict
-        )
-        self.runs.append(run)
-        self.end_offset = last + 1
-        self._count(run, len(run))
-        self._index(run)
-
-    def _set(self, run: Run, outcome: Outcome, member: str = "", until_ms: int = 0) -> None:
-        """The one place where a run changes: counts, heaps and members' sets follow."""
-        self._count(run, -len(run))
-        self._unindex(run)
-        run.state, run.delivery_count = outcome.state, outcome.delivery_count
-        run.due_ms, run.verdict = outcome.due_ms, outcome.verdict
-        run.member, run.until_ms, run.is_pending = member, until_ms, False
-        self._count(run, len(run))
-        self._index(run)
-
-    def _count(self, run: Run, records: int) -> None:
-        if run.is_done:
-            self._done += records
-        elif run.is_deferred:
-            self._deferred += records
-
-    def _index(self, run: Run) -> None:
-        if run.state == ACQUIRED:
-            heappush(self._locks, (run.until_ms, run.first_offset))
-            self._held.setdefault(run.member, set()).add(run.first_offset)
-        elif run.verdict:
-            self._verdicts.add(run.first_offset)
-        elif run.due_ms:
-            heappush(self._dues, (run.due_ms, run.first_offset))
-        elif run.state == AVAILABLE:
-            heappush(self._free, run.first_offset)
-
-    def _unindex(self, run: Run) -> None:
-        self._verdicts.discard(run.first_offset)
-        held = self._held.get(run.member)
-        if held is not None:
-            held.discard(run.first_offset)
-            if not held:
-                del self._held[run.member]
-
-    def _advance(self) -> None:
-        """What is done with at the start is forgotten."""
-        while (first := self.runs.get(self.start_offset)) is not None and first.is_done:
-            self._count(first, -len(first))
-            self.start_offset = self.runs.remove_first().last_offset + 1
-
-    def count(self, state: int) -> int:
-        return sum(len(run) for run in self.runs if run.state == state)
-
 
 def _alike(batches: Iterable[tuple[int, int, list[int]]]) -> Iterator[tuple[int, int, int]]:
     """(first offset, last offset, type)"""
-    end = NO_OFFSET
+    end, pieces = NO_OFFSET, 0
     for first, last, kinds in batches:
         if first > last or first <= end or len(kinds) not in (1, last - first + 1):
             raise errors.InvalidRequest(
                 "batches of acknowledgements are in order, and have one type or one for each"
             )
         end = last
-        if len(kinds) == 1:
-            yield first, last, kinds[0]
-            continue
-        for kind, same in groupby(enumerate(kinds), key=itemgetter(1)):
-            indexes = [index for index, _ in same]
-            yield first + indexes[0], first + indexes[-1], kind
+        alike = kinds.count(kinds[0]) == len(kinds)  # most are: a member has accepted all that it got
+        for span in [(first, last, kinds[0])] if alike else _spans(first, kinds):
+            pieces += 1
+            if pieces > PIECES_MAX:
+                raise errors.InvalidRequest(
+                    f"acknowledgements that change their type more than {PIECES_MAX} times; send them in parts"
+                )
+            yield span
 
 
-def _extend(acquired: list[Acquired], run: Run) -> None:
-    last = acquired[-1] if acquired else None
-    if (
-        last is not None
-        and last.last_offset + 1 == run.first_offset
-        and last.delivery_count == run.delivery_count
-    ):
-        acquired[-1] = Acquired(last.first_offset, run.last_offset, run.delivery_count)
-    else:
-        acquired.append(Acquired(run.first_offset, run.last_offset, run.delivery_count))
-
-
-def _batches(runs: Iterable[tuple[int, int, Outcome]], start_offset: int) -> Iterator[Batch]:
-    """What is written of them: from the start on, neighbours that are alike as one."""
-    current: tuple[int, int, Outcome] | None = None
-    for first, last, outcome in runs:
-        if last < start_offset:
-            continue
-        if current is not None and current[1] + 1 == first and current[2] == outcome:
-            current = (current[0], last, outcome)
-            continue
-        if current is not None:
-            yield _batch(*current)
-        current = (max(first, start_offset), last, outcome)
-    if current is not None:
-        yield _batch(*current)
-
-
-def _batch(first: int, last: int, outcome: Outcome) -> Batch:
-    return Batch(first, last, outcome.state, outcome.delivery_count, outcome.due_ms, outcome.verdict)
+def _spans(first: int, kinds: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Neighbours of one type as one; `kinds` has one for each offset from the first on."""
+    for kind, same in groupby(enumerate(kinds, first), key=itemgetter(1)):
+        offsets = [offset for offset, _ in same]
+        yield offsets[0], offsets[-1], kind

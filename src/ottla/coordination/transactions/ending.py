@@ -1,6 +1,6 @@
-"""EndTxn: what may be committed or aborted, by whom, and what a repeated request is told.
+"""EndTxn: what may be committed or aborted, by whom, and how a repeated request is answered.
 
-Whoever names the right producer id and epoch may end a transaction, whichever process it is.
+Any process that names the right producer id and epoch may end a transaction.
 """
 
 from ottla.coordination.transactions.producers import Identity, Step

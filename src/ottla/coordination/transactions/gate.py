@@ -28,8 +28,8 @@ OFFSET_COMMIT_ABORTABLE, OFFSET_COMMIT_ADDS = 4, 5
 to the broker to add partitions."""
 
 _COORDINATOR_AWAY = frozenset(
-    each.code
-    for each in (
+    error.code
+    for error in (
         CoordinatorLoadInProgress,
         CoordinatorNotAvailable,
         NetworkException,
@@ -41,7 +41,7 @@ _COORDINATOR_AWAY = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Guard:
-    """Says: since this was set up no marker has come."""
+    """Held while a request waits for the coordinator. A marker that arrives meanwhile makes it invalid."""
 
     producer_id: int
     producer_epoch: int
@@ -75,7 +75,7 @@ class Gate:
         return guard
 
     def release(self, guard: Guard) -> None:
-        """The request is done with it. Nobody's guard goes: whoever writes to the partition later asks again."""
+        """The request is done with the guard. A guard without holders is removed; the next writer asks again."""
         guard.holders -= 1
         if not guard.holders and self._guards.get(guard.producer_id) is guard:
             del self._guards[guard.producer_id]
@@ -94,7 +94,7 @@ class Gate:
         self._guards.pop(producer_id, None)
 
     def on_marker(self, producer_id: int) -> None:
-        """Whatever the coordinator said before is about a transaction that has ended."""
+        """Invalidates the producer's guard: the coordinator's answer was about a transaction that has ended."""
         self._guards.pop(producer_id, None)
 
 

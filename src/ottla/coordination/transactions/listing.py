@@ -1,12 +1,15 @@
-"""DescribeTransactions and ListTransactions: what is there, for tools that look for hanging transactions."""
+"""DescribeTransactions and ListTransactions, for tools that look for hanging transactions."""
 
 from collections.abc import Callable, Iterable
 
 from ottla.coordination.transactions.records import by_topic
 from ottla.coordination.transactions.transaction import BY_TITLE, TopicPartition, Transaction
 from ottla.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
+from ottla.patterns import BadPattern, compile_pattern
 from ottla.wire.messages import describe_transactions, list_transactions
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+PATTERN_BYTES_MAX = 8 << 20  # compiled; it may name many ids
 
 
 def describe(
@@ -41,23 +44,23 @@ def list_matching(
         return ListTransactionsResponse(error_code=error.code)
     states = {BY_TITLE[title] for title in request.state_filters if title in BY_TITLE}
     producer_ids = set(request.producer_id_filters)
-    found = [
-        each
-        for each in transactions
-        if (not request.state_filters or each.state in states)
-        and (not producer_ids or each.producer_id in producer_ids)
-        and (request.duration_filter < 0 or now_ms - each.start_ms > request.duration_filter)
-        and matches_id(each.transactional_id)
+    matching = [
+        transaction
+        for transaction in transactions
+        if (not request.state_filters or transaction.state in states)
+        and (not producer_ids or transaction.producer_id in producer_ids)
+        and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
+        and matches_id(transaction.transactional_id)
     ]
     return ListTransactionsResponse(
         unknown_state_filters=[title for title in request.state_filters if title not in BY_TITLE],
         transaction_states=[
             list_transactions.TransactionState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=each.state.title,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.title,
             )
-            for each in found
+            for transaction in matching
         ],
     )
 
@@ -76,13 +79,9 @@ def merged(responses: Iterable[ListTransactionsResponse]) -> ListTransactionsRes
 def _id_filter(pattern: str | None) -> Callable[[str], bool]:
     if not pattern:
         return lambda _: True
-    import re2  # type: ignore[import-untyped]  # few ever ask with a pattern
-
-    options = re2.Options()
-    options.log_errors = False  # the client is told; it need not fill our log
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
+        compiled = compile_pattern(pattern, PATTERN_BYTES_MAX)
+    except BadPattern as error:
         raise InvalidRegularExpression(str(error)) from None
     return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
 

@@ -10,13 +10,14 @@ the cluster: InitProducerId without a transactional id, topics that do not exist
 Not offered: two-phase commit (KIP-939).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
-from ottla.coordination.transactions import ending, listing, partitions, producers
-from ottla.coordination.transactions.markers import MarkerQueue, Markers, retry_timer
+from ottla.coordination.transactions import ending, listing, partitions, producers, timers
+from ottla.coordination.transactions.markers import MarkerQueue, Markers, TransactionEffects
 from ottla.coordination.transactions.producers import Identity, Step
 from ottla.coordination.transactions.settings import ProducerIds, Settings
+from ottla.coordination.transactions.timers import TimerKind, TransactionTimer
 from ottla.coordination.transactions.transaction import (
     BUMPING_VERSION,
     NO_PRODUCER_EPOCH,
@@ -54,9 +55,6 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 OFFSETS_TOPIC = "__consumer_offsets"
-SWEEP_TIMER = "sweep"
-EXPIRY_TIMER = "expiry"
-TOMBSTONES_TIMER = "tombstones"
 FENCED_SINCE_INIT = 4
 FENCED_SINCE = 2
 
@@ -91,11 +89,11 @@ class TransactionMachine:
     def apply_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None:
         """Nobody writes to `__transaction_state` in a transaction."""
 
-    def on_loaded(self, now_ms: int) -> Effects:
+    def on_loaded(self, now_ms: int) -> TransactionEffects:
         """Clocks run again for what is open, and what was decided is carried out. Nothing is logged yet."""
         parts = [
             self._sweep(now_ms),
-            Effects(timers=(Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms),)),
+            Effects(timers=(Timer(timers.EXPIRY, self._settings.expiry_interval_ms),)),
         ]
         for transaction in self.busy_ones():
             if transaction.is_prepared:
@@ -108,7 +106,7 @@ class TransactionMachine:
 
     def on_init_producer_id(
         self, request: InitProducerIdRequest, version: int, token: Token[InitProducerIdResponse], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         try:
             return self._init_producer_id(request, token, now_ms)
         except ProtocolError as error:
@@ -123,12 +121,13 @@ class TransactionMachine:
         version: int,
         token: Token[AddPartitionsToTxnResponse],
         now_ms: int,
-    ) -> Effects:
+    ) -> TransactionEffects:
         if version >= partitions.BATCHED_REQUEST:
             return self._add_batched(request, token, now_ms)
         added = partitions.named_in(request.v3_and_below_topics)
         holder = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
-        effects, code = NOTHING, NONE
+        effects: TransactionEffects = NOTHING
+        code = NONE
         try:
             effects = self._add(request.v3_and_below_transactional_id, holder, added, 0, now_ms)
         except ProtocolError as error:
@@ -143,11 +142,12 @@ class TransactionMachine:
         offsets_partition: int,
         token: Token[AddOffsetsToTxnResponse],
         now_ms: int,
-    ) -> Effects:
+    ) -> TransactionEffects:
         """`offsets_partition` is where the offsets of the request's group are kept."""
         added = frozenset({(OFFSETS_TOPIC, offsets_partition)})
         holder = request.producer_id, request.producer_epoch
-        effects, code = NOTHING, NONE
+        effects: TransactionEffects = NOTHING
+        code = NONE
         try:
             effects = self._add(request.transactional_id, holder, added, 0, now_ms)
         except ProtocolError as error:
@@ -156,7 +156,7 @@ class TransactionMachine:
 
     def on_end_txn(
         self, request: EndTxnRequest, version: int, token: Token[EndTxnResponse], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         decide = self._end_and_bump if version >= ending.BUMPING_REQUEST else self._end
         try:
             return decide(request, token, now_ms)
@@ -165,20 +165,22 @@ class TransactionMachine:
 
     def on_describe_transactions(
         self, request: DescribeTransactionsRequest, token: Token[DescribeTransactionsResponse], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         """For ids of this shard; the handler puts the shards' answers together."""
         states = [
             listing.describe(
-                each, transaction, () if transaction is None else self._markers.missing(transaction)
+                transactional_id,
+                transaction,
+                () if transaction is None else self._markers.missing(transaction),
             )
-            for each in request.transactional_ids
-            for transaction in (self.transactions.get(each),)
+            for transactional_id in request.transactional_ids
+            for transaction in (self.transactions.get(transactional_id),)
         ]
         return answer_to(token, DescribeTransactionsResponse(transaction_states=states))
 
     def on_list_transactions(
         self, request: ListTransactionsRequest, token: Token[ListTransactionsResponse], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         """This shard's part; `listing.merged` makes one answer of all."""
         return answer_to(token, listing.list_matching(self.transactions.values(), request, now_ms))
 
@@ -186,40 +188,46 @@ class TransactionMachine:
 
     def on_markers_written(
         self, markers: Markers, results: Mapping[TopicPartition, int], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         """The report about one of our sends: an error code for each of its partitions (see `markers`)."""
         effects = self._markers.on_written(markers, results)
         if effects is not None:
             return effects
         return _complete(self.transactions[markers.transactional_id], now_ms)
 
-    def on_timer(self, name: Hashable, now_ms: int) -> Effects:
-        match name:
-            case "sweep":
+    def on_timer(self, name: TransactionTimer, now_ms: int) -> TransactionEffects:
+        match name.kind:
+            case TimerKind.SWEEP:
                 return self._sweep(now_ms)
-            case "expiry":
+            case TimerKind.EXPIRY:
                 # The tombstones may be refused by the log: their timer is not the one that comes again.
-                again = Timer(EXPIRY_TIMER, self._settings.expiry_interval_ms)
-                return Effects(timers=(again, Timer(TOMBSTONES_TIMER, 0)))
-            case "tombstones":
+                again = Timer(timers.EXPIRY, self._settings.expiry_interval_ms)
+                return Effects(timers=(again, Timer(timers.TOMBSTONES, 0)))
+            case TimerKind.TOMBSTONES:
                 return self._expire(now_ms)
-        assert isinstance(name, tuple)
-        kind, transactional_id = name
+            case TimerKind.MARKERS:
+                return self._on_retry(name.transactional_id, now_ms)
+            case TimerKind.TIMEOUT:
+                return self._on_timeout(name.transactional_id, now_ms)
+
+    def _on_retry(self, transactional_id: str, now_ms: int) -> TransactionEffects:
         transaction = self.transactions.get(transactional_id)
-        if transaction is None:
+        if transaction is None or not transaction.is_prepared:
             return NOTHING
-        if kind == "markers" and transaction.is_prepared:
-            effects = self._markers.again(transaction)
-            return _complete(transaction, now_ms) if effects is None else effects
-        if kind == "timeout" and transaction.state is State.ONGOING:
-            return self._time_out(transaction, now_ms)
-        return NOTHING
+        effects = self._markers.again(transaction)
+        return _complete(transaction, now_ms) if effects is None else effects
+
+    def _on_timeout(self, transactional_id: str, now_ms: int) -> TransactionEffects:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or transaction.state is not State.ONGOING:
+            return NOTHING
+        return self._time_out(transaction, now_ms)
 
     # Decisions.
 
     def _init_producer_id(
         self, request: InitProducerIdRequest, token: Token[InitProducerIdResponse], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         transactional_id = request.transactional_id
         if not transactional_id:
             raise InvalidRequest("an empty transactional id")
@@ -257,35 +265,36 @@ class TransactionMachine:
 
     def _add_batched(
         self, request: AddPartitionsToTxnRequest, token: Token[AddPartitionsToTxnResponse], now_ms: int
-    ) -> Effects:
-        parts: list[Effects] = []
+    ) -> TransactionEffects:
+        parts: list[TransactionEffects] = []
         results = []
         seen: set[str] = set()
-        for each in request.transactions:
+        for transaction in request.transactions:
             # Nothing is applied before all is decided, so a second entry for an id would not see the first.
-            if each.transactional_id in seen:
-                codes = dict.fromkeys(partitions.named_in(each.topics), ConcurrentTransactions.code)
+            if transaction.transactional_id in seen:
+                codes = dict.fromkeys(partitions.named_in(transaction.topics), ConcurrentTransactions.code)
             else:
-                effects, codes = self._add_one(each, now_ms)
+                effects, codes = self._add_one(transaction, now_ms)
                 parts.append(effects)
-            seen.add(each.transactional_id)
+            seen.add(transaction.transactional_id)
             results.append(
                 AddPartitionsToTxnResult(
-                    transactional_id=each.transactional_id, topic_results=partitions.topic_results(codes)
+                    transactional_id=transaction.transactional_id,
+                    topic_results=partitions.topic_results(codes),
                 )
             )
         parts.append(answer_to(token, AddPartitionsToTxnResponse(results_by_transaction=results)))
         return _together(parts)
 
     def _add_one(
-        self, each: AddPartitionsToTxnTransaction, now_ms: int
-    ) -> tuple[Effects, dict[TopicPartition, int]]:
-        holder = each.producer_id, each.producer_epoch
-        named = partitions.named_in(each.topics)
+        self, transaction: AddPartitionsToTxnTransaction, now_ms: int
+    ) -> tuple[TransactionEffects, dict[TopicPartition, int]]:
+        holder = transaction.producer_id, transaction.producer_epoch
+        named = partitions.named_in(transaction.topics)
         try:
-            if each.verify_only:
-                return NOTHING, partitions.verify(self._known(each.transactional_id), holder, named)
-            effects = self._add(each.transactional_id, holder, named, BUMPING_VERSION, now_ms)
+            if transaction.verify_only:
+                return NOTHING, partitions.verify(self._known(transaction.transactional_id), holder, named)
+            effects = self._add(transaction.transactional_id, holder, named, BUMPING_VERSION, now_ms)
             return effects, dict.fromkeys(named, NONE)
         except ProtocolError as error:
             return NOTHING, dict.fromkeys(named, error.code)
@@ -297,90 +306,90 @@ class TransactionMachine:
         added: frozenset[TopicPartition],
         client_version: int,
         now_ms: int,
-    ) -> Effects:
+    ) -> TransactionEffects:
         transaction = self._known(transactional_id)
         record = partitions.add(transaction, holder, added, version=client_version, now_ms=now_ms)
         if record is None:
             return NOTHING
-        effects = Effects(records=(record,))
+        effects: TransactionEffects = Effects(records=(record,))
         if transaction.state is State.ONGOING:
             return effects
         return effects + _run_clock(record, now_ms)
 
-    def _end(self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int) -> Effects:
+    def _end(self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int) -> TransactionEffects:
         transaction = self._known(request.transactional_id)
         holder = request.producer_id, request.producer_epoch
         record = ending.end(transaction, holder, commit=request.committed, now_ms=now_ms)
         effects = NOTHING if record is None else self._decided(record, now_ms)
         return effects + answer_to(token, EndTxnResponse())
 
-    def _end_and_bump(self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int) -> Effects:
+    def _end_and_bump(
+        self, request: EndTxnRequest, token: Token[EndTxnResponse], now_ms: int
+    ) -> TransactionEffects:
         transaction = self._known(request.transactional_id)
         holder = request.producer_id, request.producer_epoch
         step = ending.end_and_bump(
             transaction, holder, commit=request.committed, now_ms=now_ms, ids=self._ids
         )
-        if step is None:
-            effects, (producer_id, epoch) = NOTHING, transaction.handed_out
-        else:
-            effects, (producer_id, epoch) = self._take(step, now_ms), step.record.handed_out
+        effects: TransactionEffects = NOTHING if step is None else self._take(step, now_ms)
+        producer_id, epoch = (transaction if step is None else step.record).handed_out
         return effects + answer_to(token, EndTxnResponse(producer_id=producer_id, producer_epoch=epoch))
 
-    def _fence(self, transaction: Transaction, now_ms: int) -> Effects:
+    def _fence(self, transaction: Transaction, now_ms: int) -> TransactionEffects:
         version = self._settings.transaction_version
         step = producers.fence(transaction, transaction_version=version, now_ms=now_ms, ids=self._ids)
         return self._take(step, now_ms)
 
-    def _take(self, step: Step, now_ms: int) -> Effects:
+    def _take(self, step: Step, now_ms: int) -> TransactionEffects:
         self._last_epochs[step.record.transactional_id] = step.last_epoch
         return self._decided(step.record, now_ms)
 
-    def _decided(self, record: Transaction, now_ms: int) -> Effects:
-        stop_clock = Timer(timeout_timer(record.transactional_id), None)
+    def _decided(self, record: Transaction, now_ms: int) -> TransactionEffects:
+        stop_clock = Timer(timers.timeout(record.transactional_id), None)
         return Effects(records=(record,), timers=(stop_clock,)) + self._carry_out(record, now_ms)
 
-    def _carry_out(self, transaction: Transaction, now_ms: int) -> Effects:
+    def _carry_out(self, transaction: Transaction, now_ms: int) -> TransactionEffects:
         if not transaction.partitions:
             return _complete(transaction, now_ms)
         # A retry that still waits belongs to an earlier decision.
-        stop_retry = Timer(retry_timer(transaction.transactional_id), None)
+        stop_retry = Timer(timers.retry(transaction.transactional_id), None)
         return Effects(timers=(stop_retry,)) + self._markers.begin(transaction)
 
-    def _time_out(self, transaction: Transaction, now_ms: int) -> Effects:
-        """Its producer is dead or too slow: abort, and fence it so that it notices."""
+    def _time_out(self, transaction: Transaction, now_ms: int) -> TransactionEffects:
+        """The transaction took too long: abort it, and fence its producer."""
         if now_ms < transaction.deadline_ms:
             return _run_clock(transaction, now_ms)  # wall clocks may be set back
         try:
             return self._fence(transaction, now_ms)
         except ProtocolError:  # no producer id to be had yet
-            timer = Timer(timeout_timer(transaction.transactional_id), self._settings.retry_max_ms)
+            timer = Timer(timers.timeout(transaction.transactional_id), self._settings.retry_max_ms)
             return Effects(timers=(timer,))
 
-    def _expire(self, now_ms: int) -> Effects:
+    def _expire(self, now_ms: int) -> TransactionEffects:
         before_ms = now_ms - self._settings.id_expiration_ms
         doomed = (
-            Forgotten(each.transactional_id)
-            for each in self.transactions.values()
-            if each.is_idle and each.last_update_ms <= before_ms
+            Forgotten(transaction.transactional_id)
+            for transaction in self.transactions.values()
+            if transaction.is_idle and transaction.last_update_ms <= before_ms
         )
         some = tuple(islice(doomed, self._settings.tombstones_max))
         if len(some) < self._settings.tombstones_max:
             return Effects(records=some)
-        return Effects(records=some, timers=(Timer(TOMBSTONES_TIMER, 1),))
+        return Effects(records=some, timers=(Timer(timers.TOMBSTONES, 1),))
 
-    def _sweep(self, now_ms: int) -> Effects:
-        """Starts anew what got stuck when the log refused it (too few replicas, say). Logs nothing itself."""
-        timers = [Timer(SWEEP_TIMER, self._settings.sweep_interval_ms)]
+    def _sweep(self, now_ms: int) -> TransactionEffects:
+        """Retries what got stuck when the log refused it (too few replicas, say). Logs nothing itself."""
+        due = [Timer(timers.SWEEP, self._settings.sweep_interval_ms)]
         for transaction in self.busy_ones():
             if transaction.is_prepared:
                 if self._markers.is_waiting(transaction.transactional_id):
-                    timers.append(Timer(retry_timer(transaction.transactional_id), 0))
+                    due.append(Timer(timers.retry(transaction.transactional_id), 0))
             elif now_ms >= transaction.deadline_ms:
-                timers.append(Timer(timeout_timer(transaction.transactional_id), 0))
-        return Effects(timers=tuple(timers))
+                due.append(Timer(timers.timeout(transaction.transactional_id), 0))
+        return Effects(timers=tuple(due))
 
     def busy_ones(self) -> list[Transaction]:
-        return [self.transactions[each] for each in sorted(self._busy)]
+        return [self.transactions[transactional_id] for transactional_id in sorted(self._busy)]
 
     def _known(self, transactional_id: str) -> Transaction:
         if not transactional_id:
@@ -391,11 +400,11 @@ class TransactionMachine:
         return transaction
 
 
-def _complete(transaction: Transaction, now_ms: int) -> Effects:
+def _complete(transaction: Transaction, now_ms: int) -> TransactionEffects:
     return Effects(records=(completed(transaction, now_ms),))
 
 
-def _together(parts: list[Effects]) -> Effects:
+def _together(parts: list[TransactionEffects]) -> TransactionEffects:
     """As adding them up, but in one go: there may be very many."""
     return Effects(
         tuple(record for part in parts for record in part.records),
@@ -405,13 +414,9 @@ def _together(parts: list[Effects]) -> Effects:
     )
 
 
-def timeout_timer(transactional_id: str) -> Hashable:
-    return ("timeout", transactional_id)
-
-
-def _run_clock(transaction: Transaction, now_ms: int) -> Effects:
+def _run_clock(transaction: Transaction, now_ms: int) -> TransactionEffects:
     delay_ms = min(max(transaction.deadline_ms - now_ms, 0), transaction.timeout_ms)
-    return Effects(timers=(Timer(timeout_timer(transaction.transactional_id), delay_ms),))
+    return Effects(timers=(Timer(timers.timeout(transaction.transactional_id), delay_ms),))
 
 
 def _code(error: ProtocolError, version: int, fenced_since: int) -> int:

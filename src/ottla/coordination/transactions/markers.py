@@ -1,10 +1,10 @@
-"""Markers on their way: which partitions of a decided transaction still have to be told.
+"""Markers on their way: which partitions of a decided transaction still need one.
 
-The machine's `Effects.sends` are `Markers`. Whoever sends them must, for each one,
+The machine's `Effects.sends` are `Markers`. Their sender must, for each one,
 
 - write a marker to every partition in it (`request_for` groups them for one leader),
 - report exactly once, by `TransactionMachine.on_markers_written(markers, results, now_ms)`, and only when
-  no attempt of his can arrive any more: with transaction version 1 the next transaction has the same epoch,
+  none of its attempts can arrive any more: with transaction version 1 the next transaction has the same epoch,
   and a late marker would end it;
 - report NONE for a partition that is gone (its topic was deleted), and an error code for whatever else went
   wrong (no leader, not the leader, a time-out). The machine sends those again, with a growing delay.
@@ -12,11 +12,13 @@ The machine's `Effects.sends` are `Markers`. Whoever sends them must, for each o
 Partitions that the report leaves out count as not written.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ottla.coordination.transactions import timers
 from ottla.coordination.transactions.records import by_topic
-from ottla.coordination.transactions.transaction import TopicPartition, Transaction
+from ottla.coordination.transactions.timers import TransactionTimer
+from ottla.coordination.transactions.transaction import Forgotten, TopicPartition, Transaction
 from ottla.effects import NOTHING, Effects, Timer
 from ottla.errors import NONE
 from ottla.frozen import frozen
@@ -42,6 +44,9 @@ class Markers:
     ticket: int
 
 
+TransactionEffects = Effects[Transaction | Forgotten, TransactionTimer, Markers]
+
+
 @dataclass(slots=True)
 class _Writing:
     ticket: int
@@ -50,7 +55,7 @@ class _Writing:
 
 
 class MarkerQueue:
-    """Soft state: after a restart every prepared transaction is sent anew, to all of its partitions."""
+    """Soft state: after a restart the markers of every prepared transaction go to all of its partitions again."""
 
     def __init__(self, coordinator_epoch: int, retry_ms: int, retry_max_ms: int) -> None:
         self._coordinator_epoch = coordinator_epoch
@@ -63,21 +68,23 @@ class MarkerQueue:
         writing = self._writing.get(transaction.transactional_id)
         return writing.missing if writing and transaction.is_prepared else transaction.partitions
 
-    def begin(self, transaction: Transaction) -> Effects:
+    def begin(self, transaction: Transaction) -> TransactionEffects:
         """The decision goes out to every partition of the transaction."""
         self._writing[transaction.transactional_id] = _Writing(0, transaction.partitions)
         if not transaction.partitions:
-            return Effects(timers=(Timer(retry_timer(transaction.transactional_id), 0),))
+            return Effects(timers=(Timer(timers.retry(transaction.transactional_id), 0),))
         return self._send(transaction)
 
-    def again(self, transaction: Transaction) -> Effects | None:
+    def again(self, transaction: Transaction) -> TransactionEffects | None:
         """The delay is over. None as for `on_written`."""
         writing = self._writing.get(transaction.transactional_id)
         if writing is None or writing.ticket:
             return NOTHING
         return self._send(transaction) if writing.missing else None
 
-    def on_written(self, markers: Markers, results: Mapping[TopicPartition, int]) -> Effects | None:
+    def on_written(
+        self, markers: Markers, results: Mapping[TopicPartition, int]
+    ) -> TransactionEffects | None:
         """None when the last partition has its marker; else what to do about the others."""
         writing = self._writing.get(markers.transactional_id)
         if writing is None or (markers.coordinator_epoch, markers.ticket) != (
@@ -86,12 +93,12 @@ class MarkerQueue:
         ):
             return NOTHING  # about an earlier sending; this one has a report of its own to come
         writing.ticket = 0
-        writing.missing -= {each for each, code in results.items() if code == NONE}
+        writing.missing -= {partition for partition, code in results.items() if code == NONE}
         if not writing.missing:
             return None
         delay_ms = min(self._retry_ms << min(writing.attempts, 20), self._retry_max_ms)
         writing.attempts += 1
-        return Effects(timers=(Timer(retry_timer(markers.transactional_id), delay_ms),))
+        return Effects(timers=(Timer(timers.retry(markers.transactional_id), delay_ms),))
 
     def is_waiting(self, transactional_id: str) -> bool:
         """Nothing is under way for it: there is more to send, or nothing but to complete it."""
@@ -102,7 +109,7 @@ class MarkerQueue:
         """The transaction is complete."""
         self._writing.pop(transactional_id, None)
 
-    def _send(self, transaction: Transaction) -> Effects:
+    def _send(self, transaction: Transaction) -> TransactionEffects:
         writing = self._writing[transaction.transactional_id]
         self._tickets += 1
         writing.ticket = self._tickets
@@ -117,10 +124,6 @@ class MarkerQueue:
             writing.ticket,
         )
         return Effects(sends=(markers,))
-
-
-def retry_timer(transactional_id: str) -> Hashable:
-    return ("markers", transactional_id)
 
 
 def request_for(leads: Iterable[tuple[Markers, Iterable[TopicPartition]]]) -> WriteTxnMarkersRequest:

@@ -60,7 +60,7 @@ def verify(
     if transaction.is_prepared:
         raise ConcurrentTransactions
     known = transaction.partitions
-    return {each: NONE if each in known else TransactionAbortable.code for each in partitions}
+    return {partition: NONE if partition in known else TransactionAbortable.code for partition in partitions}
 
 
 def named_in(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:

@@ -14,7 +14,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 EPOCH_MAX = 32767
 EPOCH_LAST_USABLE = EPOCH_MAX - 1
-"""A client never gets the very last epoch, so that whoever holds an epoch can still be fenced."""
+"""A client never gets the very last epoch, so that the holder of any epoch can still be fenced."""
 
 BUMPING_VERSION = 2
 """From this `transaction.version` on every end of a transaction takes the next epoch."""

@@ -81,6 +81,10 @@ class FakeTopics:
 class FakeClient:
     client_id: str = "client"
     host: str = "/127.0.0.1"
+    hidden: frozenset[str] = frozenset()
+
+    def may_see(self, topic: str) -> bool:
+        return topic not in self.hidden
 
 
 @dataclass
@@ -268,6 +272,7 @@ class GroupCoordinator:
         version: int = 1,
         topics: list[str] | None = None,
         regex: str | None = None,
+        client: FakeClient | None = None,
         owned: Iterable[tuple[bytes, int]] | None = None,
         instance: str | None = None,
         assignor: str | None = None,
@@ -293,7 +298,7 @@ class GroupCoordinator:
         )
         return self.ask(
             lambda token, now: self.table.on_consumer_group_heartbeat(
-                request, version, FakeClient(), token, now
+                request, version, client or FakeClient(), token, now
             )
         )
 

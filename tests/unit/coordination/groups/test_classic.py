@@ -197,6 +197,24 @@ def test_protocols_nobody_else_knows_are_refused():
     assert coordinator.join(protocol_type="connect").answer.error_code == e.InconsistentGroupProtocol.code
 
 
+def test_a_join_with_many_protocol_names_compares_them_in_one_pass(monkeypatch):
+    """The candidates take time in proportion to the names of all members: once for each name of the request would
+    stop the broker's loop for hours."""
+    coordinator = GroupCoordinator()
+    coordinator.stable_group(1, protocols={f"known {i}": b"" for i in range(20_000)})
+    group = coordinator.groups["g"]
+    candidates = group.candidates()
+    calls: list[ClassicGroup] = []
+
+    def counted(group: ClassicGroup) -> set[str]:
+        calls.append(group)
+        return candidates
+
+    monkeypatch.setattr(ClassicGroup, "candidates", counted)
+    refused = coordinator.join(protocols={f"unknown {i}": b"" for i in range(20_000)}).answer
+    assert (refused.error_code, len(calls)) == (e.InconsistentGroupProtocol.code, 1)
+
+
 def test_the_protocol_is_chosen_by_votes_among_those_all_know():
     coordinator = GroupCoordinator(GroupSettings(group_initial_rebalance_delay_ms=3_000))
     offers = [{"a": b"", "b": b""}, {"b": b"", "a": b""}, {"b": b"", "c": b"", "a": b""}]
@@ -372,6 +390,31 @@ def test_a_static_member_is_kept_through_a_rebalance_it_misses():
     coordinator.clock.advance(60_000)
     assert joined.answer.leader == second
     assert {each.member_id for each in joined.answer.members} == {old, second}
+
+
+def test_a_rebalance_that_all_static_members_miss_is_not_tried_more_than_once_a_second(monkeypatch):
+    coordinator = GroupCoordinator()
+    options: dict[str, Any] = {"session_ms": 10_000, "rebalance_ms": 0}
+    leader = static(coordinator, "i", **options).answer.member_id
+    coordinator.sync(leader, 1, {}, instance="i")
+    follower = static(coordinator, "j", **options)
+    coordinator.join(leader, instance="i", **options)
+    coordinator.sync(follower.answer.member_id, 2, instance="j")
+    coordinator.sync(leader, 2, {}, instance="i")
+    timeouts = []
+    on_timer = coordinator.table.on_timer
+
+    def counted(name, now_ms):
+        timeouts.append(name)
+        assert len(timeouts) < 100, "one time-out follows the other without a pause"
+        return on_timer(name, now_ms)
+
+    monkeypatch.setattr(coordinator.table, "on_timer", counted)
+    coordinator.leave(("", "j"))
+    coordinator.clock.advance(9_999)
+    assert (state(coordinator), len(timeouts)) == ("PreparingRebalance", 10)
+    coordinator.clock.advance(1)  # the session of the member that stays away decides
+    assert state(coordinator) == "Empty"
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance():

@@ -4,7 +4,7 @@ import pytest
 
 from ottla import errors as e
 from ottla.coordination.groups.settings import GroupSettings
-from tests.unit.coordination.groups.coordinator import GroupCoordinator, partitions_of
+from tests.unit.coordination.groups.coordinator import FakeClient, GroupCoordinator, partitions_of
 
 
 def settle(
@@ -276,6 +276,21 @@ def test_a_pattern_matches_whole_names_only():
     assert partitions_of(coordinator.subscribe("a", regex="t")) == coordinator.topics.partitions("t")
 
 
+def test_a_pattern_brings_no_topic_that_the_member_may_not_see():
+    coordinator = GroupCoordinator(t=1, secret=1)
+    blind = FakeClient(hidden=frozenset({"secret", "secret2"}))
+    answer = coordinator.subscribe("a", regex=".*", client=blind)
+    assert partitions_of(answer) == coordinator.topics.partitions("t")
+    coordinator.topics.create("secret2", 1)
+    coordinator.topics.create("u", 1)
+    coordinator.table.on_topics_changed()
+    answer = coordinator.beat("a", answer.member_epoch, client=blind)
+    assert partitions_of(answer) == coordinator.topics.partitions("t", "u")
+    coordinator.table.on_topics_changed()  # it may see everything now
+    answer = coordinator.beat("a", answer.member_epoch)
+    assert partitions_of(answer) == coordinator.topics.partitions("t", "u", "secret", "secret2")
+
+
 def test_a_pattern_that_would_stall_other_engines_does_not():
     coordinator = GroupCoordinator(**{"a" * 200: 1})  # type: ignore[arg-type]
     assert coordinator.subscribe("a", regex="(a*)*" * 20 + "b").error_code == 0
@@ -347,6 +362,20 @@ def test_members_commit_under_their_epoch():
     assert coordinator.commit(1) == e.UnknownMemberId.code
     coordinator.beat("a", -1)
     assert coordinator.commit(2) == 0
+
+
+def test_a_transaction_that_names_no_member_commits_offsets_of_a_live_group():
+    """Producers before KIP-447 name no member; for later ones it is optional."""
+    coordinator = GroupCoordinator(t=2)
+    epoch = coordinator.subscribe("a").member_epoch
+    assert coordinator.commit_in_transaction(5, 9) == 0
+    coordinator.end_transaction(9, committed=True)
+    assert coordinator.committed() == 5
+    assert coordinator.commit_in_transaction(6, 9, member_id="a", generation=epoch) == 0
+    assert coordinator.commit_in_transaction(6, 9, member_id="b") == e.UnknownMemberId.code
+    assert coordinator.commit_in_transaction(6, 9, generation=epoch) == e.UnknownMemberId.code
+    newer = coordinator.commit_in_transaction(6, 9, member_id="a", generation=epoch + 1)
+    assert newer == e.IllegalGeneration.code
 
 
 def test_a_commit_that_meets_a_newer_epoch_counts_for_what_the_member_kept():

@@ -200,6 +200,73 @@ def test_an_empty_group_changes_its_protocol_without_ado():
     assert list(coordinator.replica().state.groups["g"].members) == [back.member_id]
 
 
+def an_empty_consumer_group_whose_classic_successor_could_not_be_written() -> GroupCoordinator:
+    coordinator = GroupCoordinator(GroupSettings(group_initial_rebalance_delay_ms=3_000), t=2)
+    coordinator.subscribe("new")
+    coordinator.beat("new", -1)
+    coordinator.log.broken = True
+    with pytest.raises(e.CoordinatorNotAvailable):
+        coordinator.join(version=3)
+    coordinator.log.broken = False
+    return coordinator
+
+
+def delete_group(coordinator: GroupCoordinator) -> None:
+    (result,) = coordinator.ask(lambda token, now: coordinator.table.on_delete_groups(["g"], token, now))
+    assert result.error_code == 0
+
+
+@pytest.mark.parametrize("way", ["deleted", "expired"])
+def test_a_classic_group_that_could_not_be_written_does_not_return_when_its_predecessor_goes(way):
+    coordinator = an_empty_consumer_group_whose_classic_successor_could_not_be_written()
+    if way == "deleted":
+        delete_group(coordinator)
+    else:
+        coordinator.clock.advance(3_600_000)
+    assert "g" not in coordinator.groups
+    joined = coordinator.join(version=3)
+    coordinator.clock.advance(3_000)
+    assert (joined.answer.error_code, joined.answer.generation_id) == (0, 1)
+
+
+def test_a_classic_group_that_could_not_be_written_does_not_return_with_a_downgrade():
+    coordinator = an_empty_consumer_group_whose_classic_successor_could_not_be_written()
+    epoch = coordinator.subscribe("new").member_epoch
+    old = coordinator.join(version=3).answer.member_id
+    coordinator.beat("new", -1)
+    assert list(coordinator.groups["g"].members) == [old]
+    assert coordinator.groups["g"].generation > epoch
+    assert coordinator.replica().state.groups["g"].members.keys() == {old}
+
+
+def test_a_classic_group_takes_the_place_of_a_consumer_group_at_the_second_try():
+    coordinator = an_empty_consumer_group_whose_classic_successor_could_not_be_written()
+    joined = coordinator.join(version=3)
+    coordinator.clock.advance(3_000)
+    assert list(coordinator.groups["g"].members) == [joined.answer.member_id]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 3_000])
+def test_a_join_whose_group_could_not_be_written_is_answered_at_once(delay_ms):
+    coordinator = GroupCoordinator(GroupSettings(group_initial_rebalance_delay_ms=delay_ms), t=2)
+    coordinator.strict = False
+    coordinator.subscribe("new")
+    coordinator.beat("new", -1)
+    coordinator.log.broken = True
+    assert isinstance(coordinator.join(version=3).answer, e.CoordinatorNotAvailable)
+
+
+def test_a_refused_classic_join_leaves_an_empty_consumer_group_as_it_was():
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("new")
+    coordinator.beat("new", -1)
+    coordinator.commit(5)
+    group = coordinator.groups["g"]
+    assert coordinator.join("nobody").answer.error_code == e.UnknownMemberId.code
+    assert coordinator.groups["g"] is group
+    assert coordinator.replica().state.groups["g"] == group
+
+
 def test_classic_members_commit_under_their_epoch():
     coordinator = GroupCoordinator(t=2)
     old = classic_member(coordinator)
@@ -251,3 +318,19 @@ def test_a_restarted_static_classic_member_takes_its_place_in_a_consumer_group()
     assert again.error_code == 0 and again.member_id != old
     assert set(coordinator.groups["g"].members) == {"new", again.member_id}
     assert coordinator.heartbeat(old, 1, instance="i") == e.FencedInstanceId.code
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix"),
+    [
+        ({"client": "c" * 32_767}, "c" * 255),
+        ({"client": "c" * 32_767, "version": 3}, "c" * 255),
+        ({"instance": "i" * 32_767}, "i" * 255),
+    ],
+)
+def test_the_id_of_a_classic_member_in_a_consumer_group_is_cut_to_a_bounded_length(options, prefix):
+    """A longer one fits neither into the answer nor into the group's records."""
+    coordinator = GroupCoordinator(t=2)
+    coordinator.subscribe("new")
+    member_id = coordinator.join(**options).answer.member_id
+    assert member_id.rpartition("-")[0] == prefix

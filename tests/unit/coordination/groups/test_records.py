@@ -1,6 +1,5 @@
 """Group records as bytes: round trips, older releases, and Apache Kafka's own classes as the judge."""
 
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from ottla.coordination.groups import records as r
 from ottla.coordination.groups.codec import GroupCodec, decode, encode
 from ottla.coordination.groups.streams import records as s
-from tests.oracle import cluster
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 maybe_text = st.none() | text
@@ -164,34 +162,8 @@ def test_records_that_apache_kafka_4_3_wrote_are_read_and_written_the_same():
 # The judge
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory):
-    """Apache Kafka's serializer, compiled once."""
-    if (reason := cluster.why_not()) is not None:
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("java")
-    classpath = subprocess.run(
-        [cluster.SCRIPT, "classpath"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    source = Path(__file__).with_name("RoundTrip.java")
-    subprocess.run(["javac", "-cp", classpath, "-d", folder, source], check=True, timeout=120)
-
-    def run(lines: list[str]) -> list[str]:
-        done = subprocess.run(
-            ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classpath}:{folder}", "RoundTrip"],
-            input="\n".join(lines),
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    return run
-
-
 @pytest.mark.oracle
-def test_apache_kafka_reads_our_records_and_writes_the_same_bytes(judge):
+def test_apache_kafka_reads_our_records_and_writes_the_same_bytes(kafkas_serializer):
     drawn: list[r.GroupRecord] = []
 
     @given(record=any_record)
@@ -203,7 +175,7 @@ def test_apache_kafka_reads_our_records_and_writes_the_same_bytes(judge):
     for record in drawn:
         key, value = encode(record)
         lines.append(f"{key.hex()} {value.hex() if value is not None else '-'}")
-    answers = judge(lines)
+    answers = kafkas_serializer("group", lines)
     assert len(answers) == len(drawn) >= 50
     for record, sent, answer in zip(drawn, lines, answers, strict=True):
         assert answer == sent, record

@@ -481,6 +481,19 @@ def test_an_empty_classic_group_becomes_a_streams_group_with_its_offsets_and_bac
     assert streams.describe().error_code == e.GroupIdNotFound.code
 
 
+def test_a_classic_join_in_place_of_an_empty_streams_group_is_answered_if_it_cannot_be_written():
+    streams = Streams(GroupSettings(group_initial_rebalance_delay_ms=3_000))
+    streams.arrive("a")
+    streams.report("a", -1)
+    streams.log.broken = True
+    with pytest.raises(e.CoordinatorNotAvailable):
+        streams.join(version=3)
+    streams.log.broken = False
+    joined = streams.join(version=3)
+    streams.clock.advance(3_000)
+    assert joined.answer.error_code == 0
+
+
 def test_a_group_with_members_is_not_deleted_and_one_without_is():
     streams = Streams()
     streams.arrive("a")

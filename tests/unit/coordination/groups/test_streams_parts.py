@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import errors as e
+from ottla.coordination.groups.streams import assignor
 from ottla.coordination.groups.streams import records as r
 from ottla.coordination.groups.streams import topology as t
 from ottla.coordination.groups.streams.assignor import AssignmentMember, SubtopologyTasks, assign
@@ -95,6 +96,73 @@ def test_topologies_that_fit_no_topics_are_refused(part):
         configured({"in": 1}, part)
 
 
+def round_by_round(topology: r.TopologyValue, count: t.Count, decided: dict[str, int]) -> None:
+    """What `_decide_sinks` does, in the plainest words."""
+    before = -1
+    while before != len(decided):
+        before = len(decided)
+        for part in topology.subtopologies:
+            inputs = [decided.get(topic.name, 0) for topic in part.repartition_sources]
+            most = max([*inputs, *(count(name) for name in part.source_topics)], default=0)
+            if most:
+                decided.update((name, most) for name in part.repartition_sinks if name not in decided)
+
+
+names = st.lists(st.sampled_from("abcdef"), max_size=3).map(tuple)
+subtopologies = st.lists(st.tuples(names, names, names), min_size=1, max_size=8)
+
+
+@given(found=subtopologies, counts=st.dictionaries(st.sampled_from("abc"), st.integers(1, 9)))
+def test_widths_are_decided_as_by_looking_at_all_parts_again_and_again(found, counts):
+    topology = r.TopologyValue(
+        0,
+        tuple(
+            r.Subtopology(
+                str(i),
+                sources,
+                repartition_sinks=tuple(f"r{name}" for name in sinks),
+                repartition_sources=tuple(r.TopicInfo(f"r{name}", 0) for name in inner),
+            )
+            for i, (sources, sinks, inner) in enumerate(found)
+        ),
+    )
+    decided: dict[str, int] = {}
+    expected: dict[str, int] = {}
+    t._decide_sinks(topology, lambda name: counts.get(name, 0), decided)
+    round_by_round(topology, lambda name: counts.get(name, 0), expected)
+    assert decided == expected
+
+
+def test_a_long_chain_in_the_worst_order_is_looked_at_part_by_part():
+    """Each round would decide one of them: ten thousand rounds over ten thousand parts would take minutes."""
+    length, asked = 5_000, []
+    links = [
+        r.Subtopology(
+            f"{i:04}", repartition_sources=(r.TopicInfo(f"r{i}", 0),), repartition_sinks=(f"r{i + 1}",)
+        )
+        for i in range(length)
+    ]
+    first = r.Subtopology("first", ("in",), repartition_sinks=("r0",))
+    topology = r.TopologyValue(0, (*reversed(links), first))
+
+    def count(name: str) -> int:
+        asked.append(name)
+        return 1 if name == "in" else 0
+
+    decided: dict[str, int] = {}
+    t._decide_sinks(topology, count, decided)
+    assert len(decided) == length + 1
+    assert len(asked) <= 2
+
+
+def test_a_topology_with_very_many_tasks_is_not_configured():
+    parts = [r.Subtopology(str(i), ("in",)) for i in range(201)]
+    assert configured({"in": 100}, *parts[:200]).is_ready
+    code, why = configured({"in": 100}, *parts).status
+    assert code == t.INCORRECTLY_PARTITIONED
+    assert "20100 tasks" in why and "20000" in why
+
+
 # The assignor
 
 processes = st.lists(st.integers(0, 3), min_size=1, max_size=6)
@@ -164,3 +232,19 @@ def test_a_task_goes_to_a_member_that_had_its_standby():
     }
     targets = assign(members, [SubtopologyTasks("0", 1, True)], 0)
     assert targets["m1"].active == {("0", 0)}
+
+
+def test_very_many_tasks_for_very_many_processes_are_assigned_without_looking_at_all_for_each(monkeypatch):
+    count, tasks, looked = 1_000, 5_000, 0
+
+    def counted(process: assignor._Process) -> float:
+        nonlocal looked
+        looked += 1
+        return process.total / len(process.counts)
+
+    monkeypatch.setattr(assignor._Process, "load", property(counted))
+    members = {f"m{i:04}": AssignmentMember(f"p{i:04}", r.TasksByRole()) for i in range(count)}
+    targets = assign(members, [SubtopologyTasks("0", tasks, True)], 1)
+    assert {len(target.active) for target in targets.values()} == {tasks // count}
+    assert sum(len(target.standby) for target in targets.values()) == tasks
+    assert tasks < looked < tasks * 200, "each of a thousand processes was looked at for each task"

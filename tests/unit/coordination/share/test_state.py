@@ -1,7 +1,9 @@
 """The share coordinator: epochs fence, updates add up to the same as snapshots, bytes are Kafka's."""
 
+import random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla import errors
@@ -69,7 +71,7 @@ def test_a_write_that_was_overtaken_does_not_take_the_start_back():
 
 def test_a_state_that_was_deleted_takes_no_writes():
     machine = begun()
-    carried_out(machine, machine.on_delete(KEY, Token()))
+    carried_out(machine, machine.on_delete([KEY], Token()))
     with pytest.raises(errors.UnknownTopicOrPartition):
         write(machine, 11)
 
@@ -134,6 +136,27 @@ def test_records_survive_their_bytes(epochs, start, complete, batches):
         assert codec.decode(*codec.encode(record)) == record
 
 
+@pytest.mark.oracle
+def test_apache_kafka_reads_our_records_and_writes_the_same_bytes(kafkas_serializer):
+    """Without delays and dead letters, which Kafka's records do not have."""
+    lines = []
+
+    @settings(max_examples=60)
+    @given(st.integers(0, 2**31 - 1), st.integers(-1, 2**62), st.integers(-1, 1000), BATCHES)
+    def draw(epoch, start, complete, batches):
+        every = tuple(batches)
+        state = ShareState(epoch, epoch // 2, epoch // 3, start, complete, 11, 12, every)
+        update = ShareUpdate(KEY, epoch, epoch // 2, start, complete, every)
+        for record in (ShareSnapshot(KEY, state), update, ShareSnapshot(KEY, None)):
+            key, value = ShareCodec().encode(record)
+            lines.append(f"{key.hex()} {'-' if value is None else value.hex()}")
+
+    draw()
+    assert len(lines) >= 100
+    for sent, answer in zip(lines, kafkas_serializer("share", lines), strict=True):
+        assert answer == sent
+
+
 def test_only_what_no_state_needs_is_pruned_and_resting_states_get_a_snapshot():
     machine, log = ShareStates(), []
 
@@ -173,3 +196,27 @@ def test_only_what_no_state_needs_is_pruned_and_resting_states_get_a_snapshot():
 def test_a_batch_that_cannot_be_is_not_written(batch):
     with pytest.raises(errors.InvalidRequest):
         write(begun(), 10, batch)
+
+
+def test_very_many_batches_are_laid_over_a_state_as_one_after_the_other():
+    chance = random.Random(1)
+    batches = []
+    for _ in range(300):
+        first = chance.randrange(500)
+        batches.append(
+            Batch(first, first + chance.randrange(20), chance.choice((0, 2, 4)), chance.randrange(3))
+        )
+    one_by_one = combined((), (), 0)
+    for batch in batches:
+        one_by_one = combined(one_by_one, (batch,), 50)
+    at_once = combined(combined((), tuple(batches[:150]), 50), tuple(batches[150:]), 50)
+    assert said(at_once) == said(one_by_one)
+
+
+def said(batches):
+    """Of each offset."""
+    return {
+        offset: (batch.state, batch.delivery_count)
+        for batch in batches
+        for offset in range(batch.first_offset, batch.last_offset + 1)
+    }

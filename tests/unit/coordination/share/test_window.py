@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla import errors
+from ottla.coordination.share.outcomes import Acquired, Rules
 from ottla.coordination.share.records import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -13,12 +14,13 @@ from ottla.coordination.share.records import (
     AVAILABLE,
     DELIVERY_LIMIT,
     REJECTED,
+    Batch,
     ShareKey,
     ShareState,
     ShareUpdate,
 )
 from ottla.coordination.share.state import updated
-from ottla.coordination.share.window import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acquired, Rules, Window
+from ottla.coordination.share.window import ACCEPT, GAP, PIECES_MAX, REJECT, RELEASE, RENEW, Window
 
 LOCK_MS = 1000
 KEY = ShareKey("g", bytes(16), 0)
@@ -29,13 +31,14 @@ def window(start=0, limit=3, locks=100, **more):
     return Window(start, Rules(limit, locks, **more))
 
 
-def acquire(win, member, *batches, most=100, now=0, dues=None):
+def acquire(win, member, *batches, most=100, now=0, dues=None, from_offset=None):
     return win.acquire(
         member,
         [(*batch, True) if len(batch) == 2 else batch for batch in batches],
         most,
         now,
         LOCK_MS,
+        from_offset=batches[0][0] if from_offset is None else from_offset,
         dues=dues or {},
     )
 
@@ -109,7 +112,8 @@ def test_a_change_that_cannot_be_written_leaves_everything_as_it_was():
 
 def test_a_strict_member_gets_no_more_than_it_asked_for_and_others_get_the_rest():
     win = window()
-    assert win.acquire("a", [(0, 9, True)], 4, 0, LOCK_MS, strict=True) == [Acquired(0, 3, 1)]
+    taken = win.acquire("a", [(0, 9, True)], 4, 0, LOCK_MS, from_offset=0, strict=True)
+    assert taken == [Acquired(0, 3, 1)]
     assert acquire(win, "b", (0, 9)) == [Acquired(4, 9, 1)]
 
 
@@ -242,6 +246,37 @@ def test_a_lock_of_a_change_that_failed_still_ends():
     assert win.next_expiry_ms() == LOCK_MS and win.expire(LOCK_MS) is not None
 
 
+def test_offsets_that_were_compacted_away_inside_the_window_do_not_stop_it():
+    """A new leader finds 10 to 19 and 30 to 34 released, and no batch of theirs in the log."""
+    state = updated(
+        ShareState(start_offset=10),
+        ShareUpdate(KEY, 0, 0, 10, -1, (Batch(20, 29, ACKNOWLEDGED, 1), Batch(35, 39, AVAILABLE, 1))),
+    )
+    win = Window.load(state, 10, Rules(3, 100))
+    assert win.next_fetch_offset == 10
+    assert acquire(win, "a", (20, 29), (35, 39), from_offset=10) == [Acquired(35, 39, 2)]
+    assert (win.start_offset, win.next_fetch_offset) == (35, 40)
+
+
+def test_a_hole_is_passed_over_though_the_batch_behind_it_is_not_taken():
+    win = window(locks=10)
+    acquire(win, "a", (0, 4), (5, 9))
+    settle(win, win.acknowledge("a", [(0, 4, [RELEASE])], 0, LOCK_MS))
+    assert acquire(win, "b", (10, 14), from_offset=0) == []  # the window is full
+    assert (win.start_offset, win.next_fetch_offset) == (5, 10)
+    assert acquire(win, "b", (10, 14), from_offset=10) == [Acquired(10, 14, 1)]
+
+
+def test_a_hole_takes_nothing_from_members_nor_dead_letters():
+    win = window(dead_letters=True)
+    acquire(win, "a", (0, 9))
+    settle(win, win.acknowledge("a", [(0, 1, [RELEASE]), (4, 5, [REJECT])], 0, LOCK_MS))
+    assert acquire(win, "b", (10, 10), from_offset=0) == [Acquired(10, 10, 1)]
+    assert (win.start_offset, [run.first_offset for run in win.dead()]) == (2, [4])
+    settle(win, win.acknowledge("a", [(2, 3, [ACCEPT]), (6, 9, [ACCEPT])], 0, LOCK_MS))
+    assert win.start_offset == 4
+
+
 class Sharing(RuleBasedStateMachine):
     """Members, a leader that dies, writes that fail and overtake each other, beside what was ever accepted."""
 
@@ -261,12 +296,18 @@ class Sharing(RuleBasedStateMachine):
         most=st.integers(1, 6),
         strict=st.booleans(),
         later=st.integers(0, 3),
+        hole=st.sampled_from([0, 0, 0, 1, 2]),
     )
-    def fetch(self, member, size, most, strict, later):
-        start = self.win.next_fetch_offset
+    def fetch(self, member, size, most, strict, later, hole):
+        from_offset = self.win.next_fetch_offset
+        start = from_offset + hole
         batches = [(start, start + size - 1, True), (start + size, start + 2 * size - 1, True)]
         dues = {start + later: self.now + 300} if later else {}
-        taken = self.win.acquire(member, batches, most, self.now, LOCK_MS, strict=strict, dues=dues)
+        came_back = from_offset < self.win.end_offset
+        taken = self.win.acquire(
+            member, batches, most, self.now, LOCK_MS, from_offset=from_offset, strict=strict, dues=dues
+        )
+        assert not (hole and came_back) or self.win.next_fetch_offset > from_offset, "a hole stops the group"
         assert not strict or sum(got.last_offset - got.first_offset + 1 for got in taken) <= most
         for got in taken:
             for offset in range(got.first_offset, got.last_offset + 1):
@@ -344,3 +385,28 @@ class Sharing(RuleBasedStateMachine):
 
 Sharing.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 test_an_accepted_record_never_comes_back = Sharing.TestCase
+
+
+def test_small_batches_that_one_fetch_locks_are_one_entry_in_memory():
+    win = window()
+    assert acquire(win, "a", *((n, n) for n in range(50))) == [Acquired(0, 49, 1)]
+    assert acquire(win, "b", *((n, n) for n in range(50, 60))) == [Acquired(50, 59, 1)]
+    assert len(win.runs) == 2
+    win.apply(win.acknowledge("a", [(10, 19, [RELEASE]), (20, 29, [ACCEPT])], 0, LOCK_MS))
+    assert acquire(win, "b", *((n, n) for n in range(10, 30))) == [Acquired(10, 19, 2)]
+    assert [(run.first_offset, run.last_offset) for run in win.runs] == [
+        (0, 9),
+        (10, 19),
+        (20, 29),
+        (30, 49),
+        (50, 59),
+    ]
+
+
+def test_acknowledgements_that_change_their_type_very_often_are_refused():
+    window = Window(0)
+    count = 2 * PIECES_MAX
+    window.acquire("a", [(0, count - 1, True)], 500, 0, 1000, from_offset=0)
+    with pytest.raises(errors.InvalidRequest, match="in parts"):
+        window.acknowledge("a", [(0, count - 1, [1, 2] * (count // 2))], 0, 1000)
+    assert window.acknowledge("a", [(0, count - 1, [1])], 0, 1000) is not None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.coordination.transactions import timers
 from ottla.coordination.transactions.settings import Settings
 from ottla.errors import (
     ConcurrentTransactions,
@@ -254,6 +255,6 @@ def test_a_time_out_at_the_last_epoch_waits_for_a_producer_id(coordinator):
 def test_a_wall_clock_that_was_set_back_makes_nobody_wait_for_ever(coordinator):
     holder = coordinator.ready(timeout_ms=3000)
     coordinator.add("id", holder, [0])
-    effects = coordinator.machine.on_timer(("timeout", "id"), coordinator.now_ms - 1_000_000)
+    effects = coordinator.machine.on_timer(timers.timeout("id"), coordinator.now_ms - 1_000_000)
     (timer,) = effects.timers
-    assert timer.name == ("timeout", "id") and 0 < timer.delay_ms <= 3000
+    assert timer.name == timers.timeout("id") and 0 < timer.delay_ms <= 3000

@@ -1,5 +1,6 @@
 import pytest
 
+from ottla.coordination.transactions import timers
 from ottla.coordination.transactions.markers import Markers, request_for, results_in
 from ottla.coordination.transactions.settings import Settings
 from ottla.effects import NOTHING
@@ -172,9 +173,9 @@ def test_an_empty_abort_that_was_half_logged_is_completed_after_a_restart():
 
 
 def test_a_timer_for_a_transaction_that_has_moved_on_does_nothing(coordinator, holder):
-    assert coordinator.machine.on_timer(("timeout", "id"), coordinator.now_ms) == NOTHING
-    assert coordinator.machine.on_timer(("markers", "id"), coordinator.now_ms) == NOTHING  # under way
-    assert coordinator.machine.on_timer(("markers", "gone"), coordinator.now_ms) == NOTHING
+    assert coordinator.machine.on_timer(timers.timeout("id"), coordinator.now_ms) == NOTHING
+    assert coordinator.machine.on_timer(timers.retry("id"), coordinator.now_ms) == NOTHING  # under way
+    assert coordinator.machine.on_timer(timers.retry("gone"), coordinator.now_ms) == NOTHING
 
 
 def test_unused_ids_expire_with_a_tombstone():

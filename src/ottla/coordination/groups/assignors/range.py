@@ -8,9 +8,9 @@ from ottla.coordination.groups.records import Partitions, TopicPartition
 
 def assign(members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]) -> dict[str, Partitions]:
     owned: dict[str, set[TopicPartition]] = {member_id: set() for member_id in members}
-    order = sorted(members, key=lambda each: _rank(each, members[each]))
+    order = sorted(members, key=lambda member_id: _rank(member_id, members[member_id]))
     for topic, count in partitions.items():
-        subscribers = [each for each in order if topic in members[each].topics]
+        subscribers = [member_id for member_id in order if topic in members[member_id].topics]
         if not subscribers:
             continue
         share, larger = divmod(count, len(subscribers))

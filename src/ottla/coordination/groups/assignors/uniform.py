@@ -8,7 +8,7 @@ from ottla.coordination.groups.records import Partitions, TopicPartition
 
 def assign(members: Mapping[str, Subscriber], partitions: Mapping[bytes, int]) -> dict[str, Partitions]:
     """`partitions` is the count of each topic. Every partition with a subscriber gets one owner."""
-    subscriptions = {each.topics for each in members.values()}
+    subscriptions = {member.topics for member in members.values()}
     if len(subscriptions) <= 1:
         return _homogeneous(members, partitions)
     return _heterogeneous(members, partitions)
@@ -18,12 +18,14 @@ def _homogeneous(members: Mapping[str, Subscriber], partitions: Mapping[bytes, i
     if not members:
         return {}
     topics = next(iter(members.values())).topics
-    every = {(topic, each) for topic in topics for each in range(partitions.get(topic, 0))}
+    every = {(topic, partition) for topic in topics for partition in range(partitions.get(topic, 0))}
     quota, larger = divmod(len(every), len(members))
     kept: dict[str, set[TopicPartition]] = {}
     taken: set[TopicPartition] = set()
     # Who has most comes first, so that the larger shares stay where they are.
-    for member_id in sorted(members, key=lambda each: (-len(members[each].target & every), each)):
+    for member_id in sorted(
+        members, key=lambda member_id: (-len(members[member_id].target & every), member_id)
+    ):
         valid = sorted((members[member_id].target & every) - taken)
         share = quota + (1 if larger > 0 and len(valid) > quota else 0)
         larger -= share - quota
@@ -51,13 +53,13 @@ def _heterogeneous(
         for topic in members[member_id].topics:
             subscribers.setdefault(topic, []).append(member_id)
     owned = _kept(members, partitions)
-    taken = {each for mine in owned.values() for each in mine}
+    taken = {partition for mine in owned.values() for partition in mine}
     # Topics with few subscribers first: they have the least choice.
     order = sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic))
     for topic in order:
         for number in range(partitions.get(topic, 0)):
             if (topic, number) not in taken:
-                least = min(subscribers[topic], key=lambda each: (len(owned[each]), each))
+                least = min(subscribers[topic], key=lambda member_id: (len(owned[member_id]), member_id))
                 owned[least].add((topic, number))
     _balance(owned, subscribers, order)
     return {member_id: frozenset(mine) for member_id, mine in owned.items()}
@@ -99,11 +101,11 @@ def _balance(
 def _best_move(
     owned: dict[str, set[TopicPartition]], candidates: list[str], topic: bytes
 ) -> tuple[str, str, TopicPartition] | None:
-    taker = min(candidates, key=lambda each: (len(owned[each]), each))
-    for giver in sorted(candidates, key=lambda each: (-len(owned[each]), each)):
+    taker = min(candidates, key=lambda member_id: (len(owned[member_id]), member_id))
+    for giver in sorted(candidates, key=lambda member_id: (-len(owned[member_id]), member_id)):
         if len(owned[giver]) - len(owned[taker]) < 2:
             return None
-        mine = [each for each in owned[giver] if each[0] == topic]
+        mine = [partition for partition in owned[giver] if partition[0] == topic]
         if mine:
             return giver, taker, max(mine)
     return None

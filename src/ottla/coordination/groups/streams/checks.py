@@ -11,6 +11,30 @@ from ottla.coordination.groups.streams.topology import ConfiguredTopology
 from ottla.wire.messages import streams_group_heartbeat as wire
 from ottla.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
+TOPOLOGY_NAMES_MAX = 10_000  # of topics and of members of co-partition groups, all sub-topologies together
+
+
+def check_size(topology: wire.Topology | None) -> None:
+    """Everybody waits while a topology is looked at."""
+    size = 0 if topology is None else sum(map(_size, topology.subtopologies))
+    if size > TOPOLOGY_NAMES_MAX:
+        raise errors.StreamsInvalidTopology(
+            f"The topology names {size} topics and members of copartition groups; {TOPOLOGY_NAMES_MAX} are allowed."
+        )
+
+
+def _size(part: wire.Subtopology) -> int:
+    groups = part.copartition_groups
+    return (
+        1
+        + len(part.source_topics)
+        + len(part.repartition_sink_topics)
+        + len(part.repartition_source_topics)
+        + len(part.state_changelog_topics)
+        + len(groups)
+        + sum(len(group.source_topics) + len(group.repartition_source_topics) for group in groups)
+    )
+
 
 def validate(request: StreamsGroupHeartbeatRequest) -> None:
     _check_supported(request)
@@ -87,8 +111,9 @@ def check_tasks(owned: r.TasksByRole | None, topology: ConfiguredTopology) -> No
     """The tasks that a member says it has are ones of the topology."""
     if owned is None:
         return
+    parts = topology.by_id()
     for subtopology_id, number in sorted(owned.active | owned.standby | owned.warmup):
-        part = topology.subtopology(subtopology_id)
+        part = parts.get(subtopology_id)
         if part is None:
             raise errors.InvalidRequest(f"Subtopology {subtopology_id} does not exist in the topology.")
         if not 0 <= number < part.tasks:

@@ -35,7 +35,7 @@ def described(group: StreamsGroup, configured: t.ConfiguredTopology | None) -> D
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=_topology(group, configured),
-        members=[_member(each, group.target_of(each.member_id)) for each in group.members.values()],
+        members=[_member(member, group.target_of(member.member_id)) for member in group.members.values()],
     )
 
 
@@ -67,7 +67,7 @@ def _topics(topics: Sequence[r.TopicInfo | t.InternalTopic]) -> list[TopicInfo]:
             replication_factor=topic.replication_factor,
             topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs],
         )
-        for topic in sorted(topics, key=lambda each: each.name)
+        for topic in sorted(topics, key=lambda internal: internal.name)
     ]
 
 

@@ -130,7 +130,7 @@ class StreamsGroup:
             return "NotReady"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values())
+        settled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
         return "Stable" if settled else "Reconciling"
 
     def target_of(self, member_id: str) -> r.TasksByRole:

@@ -35,28 +35,28 @@ def statuses(
     why_delayed: str | None,
     shutdown_by: str | None,
 ) -> list[Status]:
-    found: list[tuple[int, str]] = []
+    statuses: list[tuple[int, str]] = []
     mine = member.metadata.topology_epoch
     if group.topology is not None and mine < group.topology.epoch:
-        found.append(
+        statuses.append(
             (
                 t.STALE_TOPOLOGY,
                 f"The member's topology epoch {mine} is behind the group's topology epoch {group.topology.epoch}.",
             )
         )
     if why_delayed is not None:
-        found.append((t.ASSIGNMENT_DELAYED, why_delayed))
+        statuses.append((t.ASSIGNMENT_DELAYED, why_delayed))
     if ready.status is not None:
-        found.append(ready.status)
+        statuses.append(ready.status)
     if shutdown_by is not None:
-        found.append(
+        statuses.append(
             (
                 t.SHUTDOWN_APPLICATION,
                 f"Streams group member {shutdown_by} encountered a fatal error and requested a shutdown for the "
                 "entire application.",
             )
         )
-    return [Status(status_code=code, status_detail=detail) for code, detail in found]
+    return [Status(status_code=code, status_detail=detail) for code, detail in statuses]
 
 
 def task_rows(tasks: r.Tasks) -> list[ResponseTaskIds]:
@@ -77,27 +77,28 @@ def endpoints(
     group: StreamsGroup, member: StreamsMember, topology: t.ConfiguredTopology | None, count: t.Count
 ) -> list[EndpointToPartitions]:
     """Of all members that can be queried; the asking one last, as in Kafka."""
-    others = [each for each in group.members.values() if each.member_id != member.member_id]
+    others = [queried for queried in group.members.values() if queried.member_id != member.member_id]
+    parts = {} if topology is None else topology.by_id()
     rows = []
-    for each in (*others, member):
-        if each.metadata.user_endpoint is not None:
-            host, port = each.metadata.user_endpoint
+    for queried in (*others, member):
+        if queried.metadata.user_endpoint is not None:
+            host, port = queried.metadata.user_endpoint
             rows.append(
                 EndpointToPartitions(
                     user_endpoint=ResponseEndpoint(host=host, port=port),
-                    active_partitions=_partitions(each.assigned.active_tasks, topology, count),
-                    standby_partitions=_partitions(each.assigned.standby, topology, count),
+                    active_partitions=_partitions(queried.assigned.active_tasks, parts, count),
+                    standby_partitions=_partitions(queried.assigned.standby, parts, count),
                 )
             )
     return rows
 
 
 def _partitions(
-    tasks: r.Tasks, topology: t.ConfiguredTopology | None, count: t.Count
+    tasks: r.Tasks, parts: dict[str, t.ConfiguredSubtopology], count: t.Count
 ) -> list[TopicPartition]:
     rows = []
     for subtopology_id, numbers in by_subtopology(tasks).items():
-        part = None if topology is None else topology.subtopology(subtopology_id)
+        part = parts.get(subtopology_id)
         for name in part.inputs if part is not None else ():
             there = [number for number in numbers if number < count(name)]
             if there:

@@ -164,7 +164,7 @@ class StreamsProtocol:
         for name in sorted(topology.required_topics):
             topic_id, count = self._env.topics.topic_id(name), self._env.topics.partition_count(name)
             if topic_id is not None:
-                racks = [sorted(self._env.topics.racks(name, each)) for each in range(count)]
+                racks = [sorted(self._env.topics.racks(name, partition)) for partition in range(count)]
                 digest.update(repr((name, topic_id, count, racks)).encode())
                 is_empty = False
         return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
@@ -305,12 +305,12 @@ class StreamsProtocol:
             return anything
         if epoch > member.epoch or group.topology is None:
             raise errors.StaleMemberEpoch
-        topology = group.topology
+        readers = group.topology.readers()
         held = dict(member.revoking.active) | dict(member.assigned.active)
 
         def had_it_then(topic_id: bytes, partition: int) -> None:
             name = self._env.topics.topic_name(topic_id) or ""
-            task = topology.reader_of(name) or "", partition
+            task = readers.get(name, ""), partition
             if held.get(task, epoch + 1) > epoch:
                 raise errors.StaleMemberEpoch
 

@@ -61,12 +61,12 @@ def _next(
 ) -> StreamsMember:
     had, process_id = before.assigned, before.metadata.process_id
     kept = Held(
-        tuple(each for each in had.active if each[0] in target.active),
+        tuple(task_epoch for task_epoch in had.active if task_epoch[0] in target.active),
         had.standby & target.standby,
         had.warmup & target.warmup,
     )
     revoking = Held(
-        tuple(each for each in had.active if each[0] not in target.active),
+        tuple(task_epoch for task_epoch in had.active if task_epoch[0] not in target.active),
         had.standby - target.standby,
         had.warmup - target.warmup,
     )

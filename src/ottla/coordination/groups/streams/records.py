@@ -148,10 +148,9 @@ class TopologyValue:
         names = {name for part in self.subtopologies for name in part.inputs}
         return frozenset(names | {topic.name for part in self.subtopologies for topic in part.changelogs})
 
-    def reader_of(self, topic: str) -> str | None:
-        """The sub-topology that reads a topic."""
-        readers = (part.subtopology_id for part in self.subtopologies if topic in part.inputs)
-        return next(readers, None)
+    def readers(self) -> dict[str, str]:
+        """By topic, the first sub-topology that reads it."""
+        return {name: part.subtopology_id for part in reversed(self.subtopologies) for name in part.inputs}
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from ottla import errors
 from ottla.coordination.groups.classic_group import ClassicGroup
-from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.decision import Decision, GroupEffects
 from ottla.coordination.groups.environment import Client
 from ottla.coordination.groups.state import GroupState
 from ottla.coordination.groups.streams import describe
@@ -10,7 +10,7 @@ from ottla.coordination.groups.streams.checks import validate
 from ottla.coordination.groups.streams.group import JOIN_EPOCH, StreamsGroup
 from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from ottla.coordination.groups.streams.protocol import StreamsProtocol
-from ottla.effects import Effects, Token, answer_to
+from ottla.effects import Token, answer_to
 from ottla.wire.messages.streams_group_describe import DescribedGroup
 from ottla.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -28,7 +28,7 @@ class StreamsRequests:
         client: Client,
         token: Token[HeartbeatAnswer],
         now_ms: int,
-    ) -> Effects:
+    ) -> GroupEffects:
         decision = Decision()
         try:
             validate(request)
@@ -80,7 +80,9 @@ class StreamsRequests:
             return StreamsGroup(request.group_id)
         raise _not_a_streams_group(request.group_id)
 
-    def on_streams_group_describe(self, group_ids: list[str], token: Token[list[DescribedGroup]]) -> Effects:
+    def on_streams_group_describe(
+        self, group_ids: list[str], token: Token[list[DescribedGroup]]
+    ) -> GroupEffects:
         """Replies with a list of streams_group_describe.DescribedGroup."""
         return answer_to(token, [self._described(group_id) for group_id in group_ids])
 

@@ -3,7 +3,8 @@
 Pure functions. The texts are Kafka's: members print them.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from heapq import heapify, heappop, heappush
 
 from ottla import errors
 from ottla.coordination.groups.streams import records as r
@@ -12,6 +13,7 @@ from ottla.frozen import frozen
 STALE_TOPOLOGY, MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED, MISSING_INTERNAL_TOPICS = range(4)
 SHUTDOWN_APPLICATION, ASSIGNMENT_DELAYED = 4, 5
 NAMES_SHOWN_MAX = 3
+TASKS_MAX = 20_000  # in a topology: assigning them takes about a tenth of a second
 
 Count = Callable[[str], int]  # partitions of a topic; 0 when there is none of this name
 
@@ -55,9 +57,8 @@ class ConfiguredTopology:
     def is_ready(self) -> bool:
         return self.status is None
 
-    def subtopology(self, subtopology_id: str) -> ConfiguredSubtopology | None:
-        fitting = (each for each in self.subtopologies if each.subtopology_id == subtopology_id)
-        return next(fitting, None)
+    def by_id(self) -> dict[str, ConfiguredSubtopology]:
+        return {part.subtopology_id: part for part in self.subtopologies}
 
 
 class _Misfit(Exception):
@@ -77,6 +78,7 @@ def configured(topology: r.TopologyValue, count: Count) -> ConfiguredTopology:
             _configured_part(part, count, decided)
             for part in sorted(topology.subtopologies, key=lambda part: part.subtopology_id)
         )
+        _check_tasks(parts)
         missing = _missing(parts, count)
     except _Misfit as misfit:
         return ConfiguredTopology(topology.epoch, status=(misfit.status, misfit.detail))
@@ -99,18 +101,28 @@ def _check_sources(topology: r.TopologyValue, count: Count) -> None:
         raise _Misfit(MISSING_SOURCE_TOPICS, f"Source topics {summary(sorted(missing))} are missing.")
 
 
+def _check_tasks(parts: Iterable[ConfiguredSubtopology]) -> None:
+    tasks = sum(part.tasks for part in parts)
+    if tasks > TASKS_MAX:
+        raise _Misfit(
+            INCORRECTLY_PARTITIONED,
+            f"The topology has {tasks} tasks on these topics; a streams group may have {TASKS_MAX}.",
+        )
+
+
 def _decided_counts(topology: r.TopologyValue, count: Count) -> dict[str, int]:
     """Partitions of the internal topics."""
     decided = _repartition_counts(topology, count)
     known = _with(decided, count)
     sources = [topic for part in topology.subtopologies for topic in part.repartition_sources]
-    fixed = {topic.name for topic in sources if topic.partitions}
+    source_names = {topic.name for topic in sources}
+    fixed = {topic.name: known(topic.name) for topic in sources if topic.partitions}
+    fixed_counts = set(fixed.values())
     for part in topology.subtopologies:
         for group in part.copartition_groups:
             names = {part.source_topics[index] for index in group.source_topics}
             names |= {part.repartition_sources[index].name for index in group.repartition_source_topics}
-            internal = {name for name in names if any(topic.name == name for topic in sources)}
-            decided.update(_copartitioned(names, internal, fixed, known))
+            decided.update(_copartitioned(names, names & source_names, fixed, fixed_counts, known))
     for part in topology.subtopologies:
         most = max((known(name) for name in part.inputs), default=0)
         if not part.inputs:
@@ -130,19 +142,12 @@ def _repartition_counts(topology: r.TopologyValue, count: Count) -> dict[str, in
     """As many partitions as the largest input of the sub-topology that writes the topic, unless the client says."""
     sources = [topic for part in topology.subtopologies for topic in part.repartition_sources]
     decided = {topic.name: topic.partitions for topic in sources if topic.partitions}
-    open_sinks = {name for part in topology.subtopologies for name in part.repartition_sinks} - decided.keys()
-    while open_sinks:
-        for part in topology.subtopologies:
-            inputs = [decided.get(topic.name, 0) for topic in part.repartition_sources]
-            most = max([*inputs, *(count(name) for name in part.source_topics)], default=0)
-            if most:
-                decided.update((name, most) for name in part.repartition_sinks if name not in decided)
-        if not open_sinks & decided.keys():
-            raise errors.StreamsInvalidTopology(
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the "
-                "topology that cannot be resolved."
-            )
-        open_sinks -= decided.keys()
+    _decide_sinks(topology, count, decided)
+    if any(name not in decided for part in topology.subtopologies for name in part.repartition_sinks):
+        raise errors.StreamsInvalidTopology(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the "
+            "topology that cannot be resolved."
+        )
     if any(topic.name not in decided for topic in sources):
         raise errors.StreamsInvalidTopology(
             "Failed to compute number of partitions for all repartition topics, because a repartition source topic "
@@ -151,22 +156,47 @@ def _repartition_counts(topology: r.TopologyValue, count: Count) -> dict[str, in
     return decided
 
 
-def _copartitioned(names: set[str], internal: set[str], fixed: set[str], known: Count) -> dict[str, int]:
+def _decide_sinks(topology: r.TopologyValue, count: Count, decided: dict[str, int]) -> None:
+    """Round by round, each in the topology's order; a part is looked at again when one of its inputs was decided."""
+    parts = topology.subtopologies
+    readers: dict[str, list[int]] = {}
+    for index, part in enumerate(parts):
+        for topic in part.repartition_sources:
+            readers.setdefault(topic.name, []).append(index)
+    due = [(0, index) for index in range(len(parts))]  # (round, part)
+    heapify(due)
+    while due:
+        number, index = heappop(due)
+        part = parts[index]
+        open_sinks = [name for name in part.repartition_sinks if name not in decided]
+        inputs = [decided.get(topic.name, 0) for topic in part.repartition_sources] if open_sinks else []
+        most = max([*inputs, *(count(name) for name in part.source_topics)], default=0) if open_sinks else 0
+        if not most:
+            continue
+        for name in dict.fromkeys(open_sinks):
+            decided[name] = most
+            for reader in readers.get(name, ()):
+                heappush(due, (number if reader > index else number + 1, reader))
+
+
+def _copartitioned(
+    names: set[str], internal: set[str], fixed: Mapping[str, int], fixed_counts: set[int], known: Count
+) -> dict[str, int]:
     """The partitions of the internal topics of a co-partition group: those of its other topics."""
     if not names:
         return {}
     outside = {name: known(name) for name in names - internal}
     if outside:
-        wanted = _same(outside)
+        wanted = _same(set(outside.values()), outside)
     elif fixed:
-        wanted = _same({name: known(name) for name in fixed}, shown={name: known(name) for name in internal})
+        wanted = _same(fixed_counts, {name: known(name) for name in internal})
     else:
         wanted = max(known(name) for name in internal)
         if not wanted:
             raise errors.StreamsInvalidTopology(
                 f"All topics in the copartition group had undefined partition number: {sorted(internal)}"
             )
-    for name in sorted(internal & fixed):
+    for name in sorted(internal & fixed.keys()):
         if known(name) != wanted:
             raise _Misfit(
                 INCORRECTLY_PARTITIONED,
@@ -176,14 +206,14 @@ def _copartitioned(names: set[str], internal: set[str], fixed: set[str], known: 
     return dict.fromkeys(internal, wanted)
 
 
-def _same(counts: dict[str, int], shown: dict[str, int] | None = None) -> int:
-    if len(set(counts.values())) > 1:
-        rows = ", ".join(f"{name}={number}" for name, number in sorted((shown or counts).items()))
+def _same(counts: set[int], shown: Mapping[str, int]) -> int:
+    if len(counts) > 1:
+        rows = ", ".join(f"{name}={number}" for name, number in sorted(shown.items()))
         raise _Misfit(
             INCORRECTLY_PARTITIONED,
             f"Following topics do not have the same number of partitions: [{{{rows}}}]",
         )
-    return next(iter(counts.values()))
+    return next(iter(counts))
 
 
 def _configured_part(part: r.Subtopology, count: Count, decided: dict[str, int]) -> ConfiguredSubtopology:
