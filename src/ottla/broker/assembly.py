@@ -84,14 +84,14 @@ class Assembly:
     def _uuid(self) -> bytes:
         """Never one that begins with a dash in its text form: command lines would take it for an option."""
         while True:
-            made = uuid_4(self._random.randbytes(16))
-            if not base64.urlsafe_b64encode(made).startswith(b"-"):
-                return made
+            uuid = uuid_4(self._random.randbytes(16))
+            if not base64.urlsafe_b64encode(uuid).startswith(b"-"):
+                return uuid
 
 
 def uuid_4(chance: bytes) -> bytes:
     """A random UUID as bytes. The standard library's module would ask what platform this is, at every start."""
-    made = bytearray(chance)
-    made[6] = made[6] & 0x0F | 0x40  # the version
-    made[8] = made[8] & 0x3F | 0x80  # the variant
-    return bytes(made)
+    uuid = bytearray(chance)
+    uuid[6] = uuid[6] & 0x0F | 0x40  # the version
+    uuid[8] = uuid[8] & 0x3F | 0x80  # the variant
+    return bytes(uuid)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla import errors
 from ottla.broker.cluster.channel import ControllerChannel
@@ -35,7 +35,7 @@ from ottla.metadata.topics import Charge, free_of_charge
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
 from ottla.wire.compression import Scratch
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
 
 if TYPE_CHECKING:
     from ottla.broker.contracts.checks import Schemas
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ottla.security.quotas import Quotas
     from ottla.security.tokens import Tokens
 
+R = TypeVar("R")
 OWN_CLIENT_ID = "ottla-broker"
 
 
@@ -227,11 +228,15 @@ class Broker:
         self.housekeeping.close()
 
     def _answer_here(
-        self, request: Message, version: int, answer: Callable[[Any], None], sender: Sender | None
+        self,
+        request: Request[R],
+        version: int,
+        answer: Callable[[R | Exception], None],
+        sender: Sender | None,
     ) -> None:
         """A request to the controller, which is at this broker; without a sender it is the broker's own."""
 
-        def finished(response: Any, error: BaseException | None) -> None:
+        def finished(response: R, error: Exception | None) -> None:
             answer(response if error is None else error)
 
         client, client_id = sender or Sender(Client("", 0), OWN_CLIENT_ID)

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ottla.broker.waits import Turn, Wait
 from ottla.ports import Clock, Jobs
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from ottla.storage.rewrite import Steps
 
 T = TypeVar("T")
-Finished = Callable[[Any, Exception | None], None]
 
 STEP_BYTES = 1 << 20  # checked, decompressed or written: about a millisecond
 EARNED_PER_MS = (
     STEP_BYTES // 20
 )  # a connection that takes less than a twentieth of the loop's time never rests
+MUCH_BYTES = (
+    64 << 10
+)  # for one connection in one turn of the loop: below it, counting costs more than it saves
+REQUEST_UNITS = 50_000  # what every request takes
 THREADS_AT_ONCE = 2  # of the few that also sync files
 
 
@@ -51,12 +54,29 @@ class Work:
 class Turns:
     """Connections that have used up their share go on one by one, in order: one in each turn of the loop.
 
-    So however many of them there are, everybody else waits for one step at most. Other brokers come first."""
+    So however many of them there are, everybody else waits for one step at most. Other brokers come first.
+
+    A connection has its share unused when its request comes, or ends its wait. Where very many do so at once, the first
+    of them fill the loop's turn, and those that want much wait for one of their own."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: deque[Turn] = deque()
         self._is_armed = False
+        self._spent = 0  # in this turn of the loop, by connections that did much
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a step's work was done in this turn of the loop already."""
+        return self._spent >= STEP_BYTES
+
+    def count(self, units: int) -> None:
+        if not self._spent:
+            self._clock.call_soon(self._on_next)
+        self._spent += units
+
+    def _on_next(self) -> None:
+        self._spent = 0
 
     async def rest(self, work: Work, *, first: bool = False) -> None:
         turn = self.turn(first=first)
@@ -157,10 +177,16 @@ class HeavyWork:
         return await wait
 
 
-class Stepping:
+class Stepping(Generic[T]):
     """A step that yields a callable wants it run in a thread before it goes on."""
 
-    def __init__(self, steps: "Steps[Any]", clock: Clock, jobs: Jobs, finished: Finished) -> None:
+    def __init__(
+        self,
+        steps: "Steps[T]",
+        clock: Clock,
+        jobs: Jobs,
+        finished: Callable[[T | None, Exception | None], None],
+    ) -> None:
         self._steps, self._clock, self._jobs, self._finished = steps, clock, jobs, finished
 
     def go_on(self, thrown: Exception | None = None) -> None:

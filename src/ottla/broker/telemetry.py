@@ -7,16 +7,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 from zlib import crc32
 
 from ottla import errors
 from ottla.config.client_metrics import INTERVAL_MS_DEFAULT, matchers
 from ottla.metadata.image import CLIENT_METRICS_RESOURCE, Image
 from ottla.metadata.records import ConfigSet, Record
+from ottla.patterns import Pattern, compile_pattern
 
-INSTANCES_MAX = 16_384  # the one that was silent longest makes room
-KEPT_BYTES_MAX = 16 << 20  # of last pushes, all together
+# The one that was silent longest makes room. Anybody can bring new ones, at 1.5 KB each; a client that is forgotten
+# loses nothing but its limit of pushes.
+INSTANCES_MAX = 4_096
+TEXT_MAX = 256  # characters of a client id, a software name or version that are kept, and matched
+KEPT_BYTES_MAX = 4 << 20  # of last pushes, all together
 SILENT_MS = 60_000  # or three intervals; then it is forgotten
 ALL_METRICS = "*"
 ZERO_UUID = bytes(16)
@@ -69,6 +72,7 @@ class Telemetry:
         self._image, self._new_uuid, self.bytes_max = image, new_uuid, bytes_max
         self.instances: OrderedDict[bytes, Instance] = OrderedDict()
         self.pushes = self.pushed_bytes = 0
+        self._with_push: OrderedDict[bytes, None] = OrderedDict()  # those whose last push is kept
         self._kept_bytes = 0
         self._version = 0
         image.watch(self._on_record)
@@ -123,23 +127,32 @@ class Telemetry:
             known.seen_ms = now_ms
             self.instances.move_to_end(instance_id)
             return known
-        named = {**about, "client_instance_id": _uuid_text(instance_id)}
+        named = {name: text[:TEXT_MAX] for name, text in about.items()}
+        named["client_instance_id"] = _uuid_text(instance_id)
         interval_ms, metrics = self._subscribed(named)
         checksum = crc32(f"{metrics}{interval_ms}".encode() + instance_id)
-        made = Instance(
-            instance_id, named, principal, self._version, interval_ms, metrics, checksum - (1 << 31)
+        instance = Instance(
+            instance_id,
+            named,
+            principal[:TEXT_MAX],
+            self._version,
+            interval_ms,
+            metrics,
+            checksum - (1 << 31),
         )
         if known is not None:
-            made.last, made.pushes = known.last, known.pushes
-        made.seen_ms = now_ms
-        self.instances[instance_id] = made
+            instance.last, instance.pushes = known.last, known.pushes
+        instance.seen_ms = now_ms
+        self.instances[instance_id] = instance
         self.instances.move_to_end(instance_id)
         self._forget_silent(now_ms)
-        return made
+        return instance
 
     def _subscribed(self, about: Mapping[str, str]) -> tuple[int, tuple[str, ...]]:
-        """The shortest interval, and all metrics, of the subscriptions that match the client."""
-        intervals: list[int] = []
+        """The shortest interval, and all metrics, of the subscriptions that match the client.
+
+        A subscription cannot make it push less often than by default: Kafka takes the least of both, too."""
+        intervals = [INTERVAL_MS_DEFAULT]
         wanted: dict[str, None] = {}
         for name in subscriptions(self._image):
             settings = self._image.settings(CLIENT_METRICS_RESOURCE, name)
@@ -150,7 +163,7 @@ class Telemetry:
                 if prefix.strip():
                     wanted[prefix.strip()] = None
         metrics = (ALL_METRICS,) if ALL_METRICS in wanted else tuple(wanted)
-        return min(intervals, default=INTERVAL_MS_DEFAULT), metrics
+        return min(intervals), metrics
 
     def _keep(self, instance: Instance, push: Push) -> None:
         self._drop(instance)
@@ -159,16 +172,16 @@ class Telemetry:
         self.pushes += 1
         self.pushed_bytes += len(push.metrics)
         self._kept_bytes += len(push.metrics)
-        for other in list(self.instances.values()):  # those that were silent longest come first
-            if self._kept_bytes <= KEPT_BYTES_MAX:
-                break
-            if other is not instance:
-                self._drop(other)
+        self._with_push[instance.instance_id] = None
+        self._with_push.move_to_end(instance.instance_id)
+        while self._kept_bytes > KEPT_BYTES_MAX and len(self._with_push) > 1:
+            self._drop(self.instances[next(iter(self._with_push))])  # it pushed longest ago
 
     def _drop(self, instance: Instance) -> None:
         if instance.last is not None:
             self._kept_bytes -= len(instance.last.metrics)
             instance.last = None
+            self._with_push.pop(instance.instance_id, None)
 
     def _forget_silent(self, now_ms: int) -> None:
         while self.instances:
@@ -192,11 +205,8 @@ def matches(text: str, about: Mapping[str, str]) -> bool:
 
 
 @lru_cache(256)
-def _pattern(pattern: str) -> Any:
-    """RE2: its time is linear in the text."""
-    import re2  # type: ignore[import-untyped]  # takes a while to import, and most brokers need none of it
-
-    return re2.compile(pattern)
+def _pattern(pattern: str) -> Pattern:
+    return compile_pattern(pattern)
 
 
 def _uuid_text(instance_id: bytes) -> str:

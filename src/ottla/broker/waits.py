@@ -113,7 +113,7 @@ class Running:
                 return
 
     def cancel(self) -> None:
-        """Nobody wants the answer any more; the handler's `finally` takes it off whatever it waits for."""
+        """Cancels the handler: nobody wants its answer. Its `finally` blocks stop what it waits for."""
         self._cancelled = True
         self._finished = _nobody
         self._waiting = None

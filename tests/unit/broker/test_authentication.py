@@ -166,6 +166,7 @@ class TestSessions:
     def test_a_client_that_logs_in_again_goes_on(self, connection):
         connection.wait_ms(50_000)
         assert connection.handshake().error_code == 0
+        assert connection.authentication.was_done  # who logs in again is not cut off as one who never did
         assert connection.authenticate(b"\0alice\0secret").session_lifetime_ms == 60_000
         connection.wait_ms(50_000)
         assert not connection.send(MetadataRequest(topics=[]), 12)

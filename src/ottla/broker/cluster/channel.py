@@ -1,7 +1,7 @@
 """Requests to the controller, wherever it is: here, or at another broker; and what clients ask of it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla import errors
 from ottla.broker.cluster.peers import Lane, Peers
@@ -10,10 +10,24 @@ from ottla.broker.settings import Settings
 from ottla.broker.waits import Wait, pause
 from ottla.metadata.controller import Controller
 from ottla.ports import Clock
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Request
 
-AnswerHere = Callable[[Message, int, Callable[[Any], None], Sender | None], None]
-"""(request, version, answer, sender): runs the request's handler at this broker, for a client or for itself."""
+if TYPE_CHECKING:
+    from ottla.wire.messages.envelope import EnvelopeResponse
+
+R = TypeVar("R")
+
+
+class AnswerHere(Protocol):
+    def __call__(
+        self,
+        request: Request[R],
+        version: int,
+        answer: Callable[[R | Exception], None],
+        sender: Sender | None,
+    ) -> None:
+        """Runs the request's handler at this broker, for a client or, without a sender, for itself."""
+
 
 FIRST_PAUSE_MS, PAUSE_MS_MAX = 20, 250
 
@@ -30,8 +44,10 @@ class ControllerChannel:
         self._controller, self._peers, self._clock = controller, peers, clock
         self._settings, self._answer_here = settings, answer_here
 
-    def ask(self, request: Message, version: int, answer: Callable[[Any], None], lane: Lane) -> None:
-        """One try. NOT_CONTROLLER inside of the answer, or a NetworkException, are worth another."""
+    def ask(
+        self, request: Request[R], version: int, answer: Callable[[R | Exception], None], lane: Lane
+    ) -> None:
+        """Asks once. After NOT_CONTROLLER in the answer, or a NetworkException, the caller may ask again."""
         controller = self._controller
         if controller.epoch is not None:
             self._answer_here(request, version, answer, None)
@@ -41,7 +57,7 @@ class ControllerChannel:
             timeout_ms = self._settings.now.controller_socket_timeout_ms
             self._peers.ask(controller.holder, lane, request, version, answer, timeout_ms=timeout_ms)
 
-    async def relay(self, request: Message, version: int, sender: Sender | None = None) -> Any:
+    async def relay(self, request: Request[R], version: int, sender: Sender | None = None) -> R:
         """Asked until a controller answers; returns when this broker has applied what came of it. With a sender it
         is a client's request, and the controller is told whose."""
         clock = self._clock
@@ -63,8 +79,8 @@ class ControllerChannel:
             await pause(clock, pause_ms)
             pause_ms = min(pause_ms * 2, PAUSE_MS_MAX)
 
-    async def _try(self, request: Message, version: int, sender: Sender | None) -> Any:
-        wait: Wait[Any] = Wait()
+    async def _try(self, request: Request[R], version: int, sender: Sender | None) -> R:
+        wait: Wait[R] = Wait()
         if sender is None:
             self.ask(request, version, wait.set, Lane.FORWARD)
             return await wait
@@ -73,8 +89,9 @@ class ControllerChannel:
             return await wait
         from ottla.broker.cluster import envelopes  # only clusters need it
 
-        self.ask(envelopes.sealed(request, version, sender), envelopes.VERSION, wait.set, Lane.FORWARD)
-        return envelopes.opened(await wait, request, version)
+        opened: Wait[EnvelopeResponse] = Wait()
+        self.ask(envelopes.sealed(request, version, sender), envelopes.VERSION, opened.set, Lane.FORWARD)
+        return envelopes.opened(await opened, request, version)
 
     async def _caught_up(self) -> None:
         wait: Wait[None] = Wait()
@@ -90,6 +107,6 @@ def says(message: object, code: int) -> bool:
         value = getattr(message, name)
         if name.endswith("error_code") and value == code:
             return True
-        if isinstance(value, list) and any(says(each, code) for each in value):
+        if isinstance(value, list) and any(says(part, code) for part in value):
             return True
     return False

@@ -3,18 +3,19 @@
 Rights were asked for where the client is connected. `handlers.envelopes` opens it at the controller.
 """
 
-from typing import Any
+from typing import TypeVar, cast
 
 from ottla import errors
 from ottla.broker.requests.client import Sender
 from ottla.wire import codec
 from ottla.wire.frames import LENGTH, request_header, skip_tags
 from ottla.wire.messages import APIS
-from ottla.wire.messages.envelope import EnvelopeRequest
-from ottla.wire.schema import Message
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.wire.schema import Message, Request
 
 VERSION = 0
 CORRELATION_ID = 0
+R = TypeVar("R")
 
 
 def sealed(request: Message, version: int, sender: Sender) -> EnvelopeRequest:
@@ -27,13 +28,13 @@ def sealed(request: Message, version: int, sender: Sender) -> EnvelopeRequest:
     )
 
 
-def opened(answer: Any, request: Message, version: int) -> Message:
+def opened(answer: EnvelopeResponse, request: Request[R], version: int) -> R:
     """The controller's answer to the request inside."""
     if answer.error_code:
         raise errors.error_for(answer.error_code)
     api = APIS[request.API_KEY]
-    position = LENGTH.size  # its correlation id
+    data, position = answer.response_data or b"", LENGTH.size  # its correlation id
     if version >= api.flexible_from:
-        position = skip_tags(answer.response_data, position)
-    response, _ = codec.read(api.response(), version, answer.response_data, position)
-    return response
+        position = skip_tags(data, position)
+    response, _ = codec.read(api.response(), version, data, position)
+    return cast("R", response)  # by the table of APIs

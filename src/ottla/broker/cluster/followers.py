@@ -17,7 +17,7 @@ logger = logging.getLogger("ottla.replication")
 
 
 class Followers:
-    """Told of every partition that comes, changes or goes."""
+    """Starts and stops fetching from leaders as partitions are created, changed and removed."""
 
     def __init__(
         self, node_id: int, image: Image, clock: Clock, peers: Peers, config: Config, throttles: Throttles

@@ -65,8 +65,8 @@ class IsrKeeper:
             timer.cancel()
 
     def on_wanted(self, partition: Partition, isr: frozenset[int]) -> None:
-        """A partition would like this ISR: proposed, unless a new member is not fit."""
-        if all(self._is_fit(partition, each) for each in isr - frozenset(partition.state.isr)):
+        """Proposes this ISR of the partition, unless a new member may not lead or fetches under an old registration."""
+        if all(self._is_fit(partition, member) for member in isr - frozenset(partition.state.isr)):
             partition.propose(isr)
             self._waiting[key_of(partition)] = partition
             self._ask()
@@ -130,8 +130,10 @@ class IsrKeeper:
                     partition_index=index,
                     leader_epoch=partition.state.leader_epoch,
                     new_isr_with_epochs=[
-                        BrokerState(broker_id=each, broker_epoch=partition.proposed_epochs.get(each, -1))
-                        for each in sorted(partition.proposed_isr)
+                        BrokerState(
+                            broker_id=broker_id, broker_epoch=partition.proposed_epochs.get(broker_id, -1)
+                        )
+                        for broker_id in sorted(partition.proposed_isr)
                     ],
                     partition_epoch=partition.state.partition_epoch,
                 )
@@ -139,7 +141,9 @@ class IsrKeeper:
         return AlterPartitionRequest(
             broker_id=self._node_id,
             broker_epoch=broker_epoch,
-            topics=[TopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()],
+            topics=[
+                TopicData(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()
+            ],
         )
 
     def _on_answer(self, asked: dict[Key, Partition], answer: "AlterPartitionResponse | Exception") -> None:
@@ -152,20 +156,24 @@ class IsrKeeper:
             self._again(asked)
             return
         self._pause_ms = 0
-        told = {(t.topic_id, each.partition_index): each for t in answer.topics for each in t.partitions}
+        results = {
+            (t.topic_id, answered.partition_index): answered
+            for t in answer.topics
+            for answered in t.partitions
+        }
         for key, partition in asked.items():
-            self._on_told(key, partition, told.get(key))
+            self._on_result(key, partition, results.get(key))
         self._ask()
 
-    def _on_told(self, key: Key, partition: Partition, told: "ResponsePartitionData | None") -> None:
+    def _on_result(self, key: Key, partition: Partition, result: "ResponsePartitionData | None") -> None:
         if partition.proposed_isr is None:
             return  # the metadata log was quicker
-        if told is None or told.error_code in CERTAIN_REFUSALS:
+        if result is None or result.error_code in CERTAIN_REFUSALS:
             logger.info("%s: an ISR of %s was refused", partition.name, sorted(partition.proposed_isr))
             partition.on_proposal_refused()
-        elif told.error_code == errors.NotController.code:
+        elif result.error_code == errors.NotController.code:
             self._again({key: partition})
-        elif not told.error_code and told.partition_epoch <= partition.state.partition_epoch:
+        elif not result.error_code and result.partition_epoch <= partition.state.partition_epoch:
             partition.on_proposal_refused()  # nothing had to be changed
 
     def _again(self, asked: dict[Key, Partition]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla import errors
 from ottla.broker.cluster.channel import ControllerChannel
@@ -14,7 +14,10 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image
 from ottla.metadata.internal import NewTopic, topic_by_itself
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
+
+if TYPE_CHECKING:
+    from ottla.wire.messages.create_topics import CreateTopicsRequest
 
 logger = logging.getLogger("ottla.broker")
 
@@ -63,10 +66,9 @@ class Metadata:
         self._controller.submit(decide, wait.set, validate_only=validate_only)
         return await wait
 
-    async def relay(self, request: Message, version: int, sender: Sender) -> Message:
+    async def relay(self, request: Request[T], version: int, sender: Sender) -> T:
         """The controller's answer to a client's request, once this broker has applied what came of it."""
-        response: Message = await self._channel.relay(request, version, sender)
-        return response
+        return await self._channel.relay(request, version, sender)
 
     async def create_topics_quietly(
         self, names: list[str], sender: Sender | None = None
@@ -124,7 +126,7 @@ class Metadata:
         raise errors.CoordinatorNotAvailable(f"{name} cannot be created yet: {error.message}")
 
 
-def _create_request(wanted: list[NewTopic]) -> Message:
+def _create_request(wanted: list[NewTopic]) -> "CreateTopicsRequest":
     """For a controller elsewhere."""
     from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 

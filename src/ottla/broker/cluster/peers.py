@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
+from ottla.config.definitions import INT_MAX
 from ottla.config.settings import Config
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
 
 SOFTWARE = "ottla-broker"  # what a broker calls itself when it connects to another one
-Answer = Callable[[Any], None]
+R = TypeVar("R")
+Answer = Callable[[R | NetworkException], None]
 """Called once with the response, or with a NetworkException. After `cancel` never."""
 
 
@@ -35,7 +37,14 @@ class Call(Protocol):
 
 class Peers(Protocol):
     def ask(
-        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int
+        self,
+        broker_id: int,
+        lane: Lane,
+        request: Request[R],
+        version: int,
+        answer: Answer[R],
+        *,
+        timeout_ms: int,
     ) -> Call: ...
 
 
@@ -48,7 +57,14 @@ class NoPeers:
     """A broker that is alone."""
 
     def ask(
-        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int
+        self,
+        broker_id: int,
+        lane: Lane,
+        request: Request[R],
+        version: int,
+        answer: Answer[R],
+        *,
+        timeout_ms: int,
     ) -> Call:
         answer(NetworkException(f"there is no way to broker {broker_id}"))
         return _Asked()
@@ -65,7 +81,8 @@ def is_credential(text: str, incarnation: bytes) -> bool:
     from hmac import compare_digest
 
     asker, dot, _ = text.partition(".")
-    return bool(dot) and asker.isdecimal() and compare_digest(text, credential(int(asker), incarnation))
+    is_number = bool(dot) and text.isascii() and asker.isdecimal() and len(asker) <= len(str(INT_MAX))
+    return is_number and compare_digest(text, credential(int(asker), incarnation))
 
 
 def is_peer(proof: str, listener: str, image: Image, config: Config) -> bool:

@@ -5,7 +5,7 @@ meanwhile wait for the next one, which sees everything that was committed before
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from ottla import errors
 from ottla.broker.cluster.peers import Lane, Peers
@@ -24,8 +24,9 @@ from ottla.wire import records
 from ottla.wire.batch import BatchHeader
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
 
+R = TypeVar("R")
 PIECE_BYTES = 64 * 1024  # read and applied at once: about five milliseconds of the loop
 FETCH_VERSION = 12  # the last one that names topics by name
 FETCH_MAX_BYTES = 1 << 20
@@ -61,10 +62,18 @@ class Contracts:
 
     async def check_of(self, topic: str, contract: Contract) -> BatchCheck:
         """For one batch. Waits only if schemas were never read, or are led here and there are more of them."""
+        check = self.check_at_once(topic, contract)
+        if check is not None:
+            return check
+        await self.catch_up()
+        return BatchCheck(self._schemas, topic, contract)
+
+    def check_at_once(self, topic: str, contract: Contract) -> BatchCheck | None:
+        """None if schemas are to be read first."""
         here = self._here()
         if self._read_ms is None or (here is not None and self._is_behind(here)):
-            await self.catch_up()
-        elif here is None and self._clock.monotonic_ms() >= self._read_ms + STALE_MS:
+            return None
+        if here is None and self._clock.monotonic_ms() >= self._read_ms + STALE_MS:
             self._begin()
         return BatchCheck(self._schemas, topic, contract)
 
@@ -140,7 +149,9 @@ class Contracts:
             if not taken.data:
                 break
             aborted = log.aborted_transactions(self._position, taken.next_offset)
-            self._take(taken.data, [(each.first_offset, each.producer_id) for each in aborted])
+            self._take(
+                taken.data, [(transaction.first_offset, transaction.producer_id) for transaction in aborted]
+            )
             await pause(self._clock, 0)
 
     async def _read_elsewhere(self) -> None:
@@ -153,26 +164,29 @@ class Contracts:
                 continue
             if not data.records:
                 break
-            aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
+            aborted = [
+                (transaction.first_offset, transaction.producer_id)
+                for transaction in data.aborted_transactions or ()
+            ]
             await self._take_in_pieces(data.records, aborted)
 
     async def _fetched(self) -> PartitionData:
-        answer = await self._ask(_fetch(self._name, self._position), FETCH_VERSION)
-        data: PartitionData = answer.responses[0].partitions[0]
+        fetched = await self._ask(_fetch(self._name, self._position), FETCH_VERSION)
+        data = fetched.responses[0].partitions[0]
         if data.error_code == errors.OffsetOutOfRange.code:
-            answer = await self._ask(_earliest(self._name), LIST_OFFSETS_VERSION)
+            listed = await self._ask(_earliest(self._name), LIST_OFFSETS_VERSION)
             self._start_over(self._topic_id)
-            self._position = answer.topics[0].partitions[0].offset
+            self._position = listed.topics[0].partitions[0].offset
             return await self._fetched()
         if data.error_code:
             raise errors.error_for(data.error_code)
         return data
 
-    async def _ask(self, request: Message, version: int) -> Any:
+    async def _ask(self, request: Request[R], version: int) -> R:
         state = self._image.partition(self._name, 0)
         if state is None or state.leader < 0:
             raise errors.LeaderNotAvailable("it has no leader")
-        answered: Wait[Any] = Wait()
+        answered: Wait[R] = Wait()
         self._peers.ask(state.leader, Lane.SCHEMAS, request, version, answered.set, timeout_ms=ANSWER_MS)
         return await answered
 

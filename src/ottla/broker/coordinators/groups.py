@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.shards import Coordinator
+from ottla.broker.coordinators.shards import Carrier, Coordinator, LocalShard
 from ottla.broker.settings import Settings
 from ottla.config.settings import Config
+from ottla.coordination.shard import Shard
 from ottla.metadata.image import GROUP_RESOURCE, Image
 from ottla.metadata.names import CONSUMER_OFFSETS
-from ottla.metadata.records import PartitionCreated, Record, TopicCreated, TopicDeleted
+from ottla.metadata.records import AclAdded, AclRemoved, PartitionCreated, Record, TopicCreated, TopicDeleted
 from ottla.ports import Clock
-from ottla.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from ottla.coordination.groups.codec import GroupCodec
+    from ottla.coordination.groups.decision import GroupEffects
     from ottla.coordination.groups.regex import Patterns
     from ottla.coordination.groups.settings import GroupSettings
     from ottla.coordination.groups.table import GroupTable
@@ -50,7 +50,7 @@ class ImageTopics:
         return frozenset(broker.rack for broker in brokers if broker is not None and broker.rack)
 
 
-class Groups(Coordinator["GroupTable"]):
+class Groups(Coordinator["GroupTable", "GroupEffects"]):
     """The group coordinator: its shards here, what they know of the cluster, and their settings."""
 
     def __init__(self, image: Image, clock: Clock, settings: Settings, new_uuid: Callable[[], bytes]) -> None:
@@ -71,7 +71,9 @@ class Groups(Coordinator["GroupTable"]):
 
         return Patterns()
 
-    def _machine_of(self, _: Partition) -> "tuple[GroupTable, GroupCodec]":
+    def _machine_of(
+        self, shard: "LocalShard[GroupTable, GroupEffects]"
+    ) -> "tuple[GroupTable, Carrier[GroupEffects]]":
         """Imported with the first group: a sixth of the start-up time."""
         import uuid
 
@@ -89,10 +91,10 @@ class Groups(Coordinator["GroupTable"]):
                 self._patterns,
             )
         )
-        return table, GroupCodec()
+        return table, Shard(table, GroupCodec(), shard, self._clock)
 
     def _on_record(self, record: Record) -> None:
-        """Groups hear of topics that are created, grow or are deleted."""
+        """Tells groups about topics that are created, grow or are deleted."""
         match record:
             case TopicCreated():
                 self._topic_names[record.topic_id] = record.name
@@ -101,7 +103,7 @@ class Groups(Coordinator["GroupTable"]):
                 for shard in self.shards.values():
                     shard.carry_out(shard.machine.on_topic_deleted(name, self._clock.now_ms()))
                     shard.machine.on_topics_changed()
-            case PartitionCreated():
+            case PartitionCreated() | AclAdded() | AclRemoved():  # patterns bring what members may see
                 for shard in self.shards.values():
                     shard.machine.on_topics_changed()
 
@@ -129,7 +131,11 @@ def settings_of(config: Config) -> "GroupSettings":
         ),
         group_consumer_short_heartbeat_period_ms=config.ottla_group_consumer_settling_ms,
         group_share_session_timeout_ms=config.group_share_session_timeout_ms,
+        group_share_min_session_timeout_ms=config.group_share_min_session_timeout_ms,
+        group_share_max_session_timeout_ms=config.group_share_max_session_timeout_ms,
         group_share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        group_share_min_heartbeat_interval_ms=config.group_share_min_heartbeat_interval_ms,
+        group_share_max_heartbeat_interval_ms=config.group_share_max_heartbeat_interval_ms,
         group_share_max_size=config.group_share_max_size,
         group_streams_session_timeout_ms=config.group_streams_session_timeout_ms,
         group_streams_min_session_timeout_ms=config.group_streams_min_session_timeout_ms,

@@ -7,7 +7,7 @@ is known and only says what it would like to know.
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.broker.cluster.peers import Lane, Peers
 from ottla.broker.coordinators.groups import Groups
@@ -40,7 +40,7 @@ class EndOffsets:
     def __init__(self, node_id: int, image: Image, clock: Clock, peers: Peers, replicas: Replicas) -> None:
         self._node_id, self._image, self._clock = node_id, image, clock
         self._peers, self._replicas = peers, replicas
-        self._told: dict[Key, int] = {}
+        self._answered: dict[Key, int] = {}
         self._wanted: set[Key] = set()
         self._is_asking = False
         self._asked_ms: int | None = None
@@ -52,7 +52,7 @@ class EndOffsets:
             return here.log.high_watermark
         if len(self._wanted) < PARTITIONS_MAX:
             self._wanted.add((topic, partition))
-        return self._told.get((topic, partition))
+        return self._answered.get((topic, partition))
 
     def maybe_refresh(self) -> None:
         """After a scrape. Does nothing while an earlier refresh is under way or fresh."""
@@ -60,7 +60,7 @@ class EndOffsets:
         if self._is_asking or (self._asked_ms is not None and now_ms < self._asked_ms + REFRESH_MS):
             return
         wanted, self._wanted = self._wanted, set()
-        self._told = {key: end for key, end in self._told.items() if key in wanted}
+        self._answered = {key: end for key, end in self._answered.items() if key in wanted}
         if wanted:
             self._is_asking, self._asked_ms = True, now_ms
             self._ask_next(self._requests(wanted))
@@ -83,7 +83,7 @@ class EndOffsets:
             self._is_asking = False
             return
 
-        def answered(answer: Any) -> None:
+        def answered(answer: object) -> None:
             if isinstance(answer, ListOffsetsResponse):
                 self._take(answer)
             # On a timer: an answer that comes at once, of a broker that is not there, must not nest.
@@ -97,7 +97,7 @@ class EndOffsets:
         for topic in answer.topics:
             for partition in topic.partitions:
                 if not partition.error_code:
-                    self._told[topic.name, partition.partition_index] = partition.offset
+                    self._answered[topic.name, partition.partition_index] = partition.offset
 
 
 def group_offsets(groups: Groups, ends: EndOffsets) -> Iterator[GroupOffset | None]:

@@ -1,18 +1,18 @@
 """Coordinators on this broker: which shard has a key, which shards are here, loaded, and reachable.
 
 A shard is a partition of an internal topic. It comes up when this broker leads the partition: the log is
-replayed in short steps, and until that is done clients hear COORDINATOR_LOAD_IN_PROGRESS.
+replayed in short steps, and until that is done clients are answered COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
 import struct
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 from ottla import errors
 from ottla.broker.waits import Wait
-from ottla.coordination.shard import Machine, RecordCodec, Shard
-from ottla.effects import Effects, Token
+from ottla.effects import AnyToken, Token
+from ottla.errors import ProtocolError
 from ottla.metadata.image import Image
 from ottla.ports import Buffer, Clock
 from ottla.replication.partition import ACKS_ALL, Partition
@@ -28,24 +28,36 @@ _MARKER_KEY = struct.Struct(">hh")
 COMMIT_MARKER = 1
 
 R = TypeVar("R")
-M_co = TypeVar("M_co", bound=Machine, covariant=True)
+M = TypeVar("M")  # the machine
+E = TypeVar("E")  # its effects: `GroupEffects`, say
+E_contra = TypeVar("E_contra", contravariant=True)
 
 
-class Coordinator(Generic[M_co]):
-    """All shards of one internal topic that this broker leads."""
+class Carrier(Protocol[E_contra]):
+    """A `coordination.shard.Shard`, by nothing but the effects that it carries out."""
 
-    def __init__(
-        self,
-        topic: str,
-        image: Image,
-        clock: Clock,
-        make_machine: Callable[[Partition], tuple[M_co, RecordCodec]],
-        send: Callable[["LocalShard[M_co]", Any], None] = lambda shard, message: None,
-    ) -> None:
-        self.topic = topic
-        self._image, self._clock = image, clock
-        self._make_machine, self._send = make_machine, send
-        self.shards: dict[int, LocalShard[M_co]] = {}
+    def handle(
+        self, decide: Callable[[Token[R], int], E_contra], answer: Callable[[R | ProtocolError], None]
+    ) -> Token[R]: ...
+
+    def forget(self, token: AnyToken) -> None: ...
+
+    def carry_out(self, effects: E_contra) -> None: ...
+
+    def on_marker(self, producer_id: int, producer_epoch: int, committed: bool, offset: int) -> None: ...
+
+    def replay(self, records: Iterable[Record], producer: tuple[int, int] | None) -> None: ...
+
+    def loaded(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ShardedTopic:
+    """An internal topic whose keys are spread over its partitions."""
+
+    def __init__(self, topic: str, image: Image) -> None:
+        self.topic, self._image = topic, image
 
     def index_of(self, key: str) -> int:
         """Which partition has the key; Kafka's own hash, so that its tools look in the right place."""
@@ -54,7 +66,22 @@ class Coordinator(Generic[M_co]):
             raise errors.CoordinatorNotAvailable(f"{self.topic} is not there yet")
         return partition_of(key, len(topic.partitions))
 
-    def shard_of(self, key: str) -> "LocalShard[M_co]":
+
+class Coordinator(ShardedTopic, Generic[M, E]):
+    """All shards of one internal topic that this broker leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        image: Image,
+        clock: Clock,
+        make_machine: Callable[["LocalShard[M, E]"], tuple[M, Carrier[E]]],
+    ) -> None:
+        super().__init__(topic, image)
+        self._clock, self._make_machine = clock, make_machine
+        self.shards: dict[int, LocalShard[M, E]] = {}
+
+    def shard_of(self, key: str) -> "LocalShard[M, E]":
         shard = self.shards.get(self.index_of(key))
         if shard is None:
             raise errors.NotCoordinator()
@@ -62,20 +89,20 @@ class Coordinator(Generic[M_co]):
             raise errors.CoordinatorLoadInProgress()
         return shard
 
-    async def call(self, key: str, decide: Callable[[M_co, Token[R], int], Effects]) -> R:
+    async def call(self, key: str, decide: Callable[[M, Token[R], int], E]) -> R:
         """`decide(machine, token, now_ms)` on the shard of the key; its answer, once committed."""
         return await self.shard_of(key).call(decide)
 
-    def loaded(self) -> Iterator["LocalShard[M_co]"]:
+    def loaded(self) -> Iterator["LocalShard[M, E]"]:
         """Every shard here; COORDINATOR_LOAD_IN_PROGRESS while one is not ready to be asked."""
         for shard in self.shards.values():
             if not shard.is_loaded:
                 raise errors.CoordinatorLoadInProgress()
             yield shard
 
-    def replayed(self, partition: Partition) -> M_co:
+    def replayed(self, partition: Partition) -> M:
         """What the next leader would know: a machine that has read the log up to its end. For checks."""
-        shard = LocalShard(partition, *self._make_machine(partition), self._clock, self._send)
+        shard = LocalShard(partition, self._clock, self._make_machine)
         shard.replay_all()
         return shard.machine
 
@@ -92,31 +119,28 @@ class Coordinator(Generic[M_co]):
             shard.close()
             shard = None
         if shard is None and partition is not None and partition.is_leader and partition.log is not None:
-            shard = LocalShard(partition, *self._make_machine(partition), self._clock, self._send)
+            shard = LocalShard(partition, self._clock, self._make_machine)
             self.shards[index] = shard
             shard.load()
 
 
-class LocalShard(Generic[M_co]):
-    """A shard with the partition under it."""
+class LocalShard(Generic[M, E]):
+    """A shard with the partition under it, which is its `ShardLog`."""
 
     def __init__(
         self,
         partition: Partition,
-        machine: M_co,
-        codec: RecordCodec,
         clock: Clock,
-        send: Callable[["LocalShard[M_co]", Any], None],
+        make_machine: Callable[["LocalShard[M, E]"], tuple[M, Carrier[E]]],
     ) -> None:
         self.partition = partition
         self.leader_epoch = partition.state.leader_epoch
-        self.machine = machine
         self.is_loaded = False
         self._clock = clock
-        self._shard = Shard(machine, codec, self, clock, lambda message: send(self, message))
         self._closed = False
+        self.machine, self._shard = make_machine(self)
 
-    async def call(self, decide: Callable[[M_co, Token[R], int], Effects]) -> R:
+    async def call(self, decide: Callable[[M, Token[R], int], E]) -> R:
         wait: Wait[R] = Wait()
         token: Token[R] = self._shard.handle(
             lambda token, now_ms: decide(self.machine, token, now_ms), wait.set
@@ -127,7 +151,7 @@ class LocalShard(Generic[M_co]):
             if not wait.done:
                 self._shard.forget(token)
 
-    def carry_out(self, effects: Effects) -> None:
+    def carry_out(self, effects: E) -> None:
         if not self._closed:
             self._shard.carry_out(effects)
 
@@ -195,16 +219,16 @@ class LocalShard(Generic[M_co]):
         self._shard.loaded()
 
     def _replay(self, data: Buffer, position: int, header: batches.BatchHeader) -> None:
-        found = wire_records.read(data, position)
+        records = wire_records.read(data, position)
         if header.is_control:
-            for record in found:
+            for record in records:
                 _, kind = _MARKER_KEY.unpack_from(record.key or b"\0\0\0\0")
                 self._shard.on_marker(
                     header.producer_id, header.producer_epoch, kind == COMMIT_MARKER, record.offset
                 )
             return
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else None
-        self._shard.replay(found, producer)
+        self._shard.replay(records, producer)
 
 
 def partition_of(key: str, partitions: int) -> int:

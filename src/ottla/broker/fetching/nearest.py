@@ -15,10 +15,10 @@ def nearest_replica(partition: Partition, offset: int, rack: str, image: Image, 
     if not selector or not selector.endswith(RACK_AWARE) or _rack(config.node_id, image) == rack:
         return None
     fit = [
-        (follower.end_offset, each)
-        for each, follower in partition.followers.items()
-        if each in partition.state.isr
-        and _rack(each, image) == rack
+        (follower.end_offset, replica_id)
+        for replica_id, follower in partition.followers.items()
+        if replica_id in partition.state.isr
+        and _rack(replica_id, image) == rack
         and follower.log_start_offset <= offset <= follower.end_offset
     ]
     return max(fit)[1] if fit else None

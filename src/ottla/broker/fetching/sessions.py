@@ -58,10 +58,10 @@ class Turn:
 
     def rest(self, readable: Iterable[Readable]) -> None:
         """The next fetch of the session passes these over while they are quiet."""
-        for each in readable:
-            if self.is_kept and each.wanted.resting is not each:
-                each.wanted.wake()
-                each.wanted.resting = each
+        for partition in readable:
+            if self.is_kept and partition.wanted.resting is not partition:
+                partition.wanted.wake()
+                partition.wanted.resting = partition
 
 
 class FetchSessions:

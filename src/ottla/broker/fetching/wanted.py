@@ -58,9 +58,9 @@ class Wanted:
         )
         if news:
             # An error is told again until it is gone.
-            told = data.error_code == 0
-            self.told_high_watermark = data.high_watermark if told else -1
-            self.told_log_start_offset = data.log_start_offset if told else -1
+            succeeded = data.error_code == 0
+            self.told_high_watermark = data.high_watermark if succeeded else -1
+            self.told_log_start_offset = data.log_start_offset if succeeded else -1
         return news
 
 
@@ -79,10 +79,22 @@ def wanted_of(topic: str | bytes, asked: "FetchPartition") -> Wanted:
 class Bell:
     """How the partitions of a session, or of one fetch, wake the fetch that waits for them now."""
 
-    __slots__ = ("on_rung",)
+    __slots__ = ("_listener",)
 
     def __init__(self) -> None:
-        self.on_rung: Callable[[Readable], None] | None = None
+        self._listener: Callable[[Readable], None] | None = None
+
+    def wake(self, listener: "Callable[[Readable], None]") -> None:
+        """From now on this fetch: a later one takes the place of an earlier one."""
+        self._listener = listener
+
+    def forget(self, listener: "Callable[[Readable], None]") -> None:
+        if self._listener == listener:
+            self._listener = None
+
+    def ring(self, readable: "Readable") -> None:
+        if self._listener is not None:
+            self._listener(readable)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,5 +150,4 @@ class Readable:
         self._on_reached()  # a fetch that waits for it looks again
 
     def _on_reached(self) -> None:
-        if self.bell.on_rung is not None:
-            self.bell.on_rung(self)
+        self.bell.ring(self)

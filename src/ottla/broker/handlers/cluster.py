@@ -86,14 +86,15 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = await _all_topics(request, context)
     else:
-        wanted = list({(each.name, each.topic_id): each for each in wanted}.values())  # each once
-        if context.api_version < IDS_FROM and any(each.topic_id != ZERO_UUID for each in wanted):
+        wanted = list({(topic.name, topic.topic_id): topic for topic in wanted}.values())  # each once
+        if context.api_version < IDS_FROM and any(topic.topic_id != ZERO_UUID for topic in wanted):
             raise errors.InvalidRequest(f"topic ids are taken from version {IDS_FROM} on")
+        refused: set[str] = set()
         if request.allow_auto_topic_creation or context.api_version < 4:
-            await _create_missing(wanted, context)
+            refused = await _create_missing(wanted, context)
         topics = []
-        for each in wanted:
-            topic = _look_up(each, context, request)
+        for asked in wanted:
+            topic = _look_up(asked, context, request, refused)
             topics.append(topic)
             await _pace(topic, context)
     response = MetadataResponse(
@@ -112,6 +113,7 @@ async def metadata(request: MetadataRequest, context: Context) -> MetadataRespon
 
 
 async def _all_topics(request: MetadataRequest, context: Context) -> list[MetadataResponseTopic]:
+    await context.begin(context.metadata.image.partition_count * PARTITION_UNITS)
     image = context.metadata.image
     topics = []
     for topic_id in list(image.topics_by_id):
@@ -128,48 +130,59 @@ async def _pace(topic: MetadataResponseTopic, context: Context) -> None:
     await context.pace(units)
 
 
-async def _create_missing(wanted: list[MetadataRequestTopic], context: Context) -> None:
-    missing = [
-        each.name
-        for each in wanted
-        if each.name and each.name not in context.metadata.image.topics and _may_create(each.name, context)
-    ]
+async def _create_missing(wanted: list[MetadataRequestTopic], context: Context) -> set[str]:
+    """Creates what may be created. The others' names come back: they are refused, not called missing."""
     if not context.config.auto_create_topics_enable:
-        return
-    for start in range(0, len(missing), CREATED_AT_ONCE):
-        await context.metadata.create_topics_quietly(missing[start : start + CREATED_AT_ONCE], context.sender)
+        return set()
+    known = context.metadata.image.topics
+    missing = [
+        topic.name
+        for topic in wanted
+        if topic.name and topic.name not in known and context.allows(DESCRIBE, TOPIC, topic.name)
+    ]
+    creatable = [name for name in missing if _may_create(name, context)]
+    for start in range(0, len(creatable), CREATED_AT_ONCE):
+        names = creatable[start : start + CREATED_AT_ONCE]
+        await context.metadata.create_topics_quietly(names, context.sender)
         await context.pace(STEP_BYTES)
+    return set(missing).difference(creatable)
 
 
 def _may_create(name: str, context: Context) -> bool:
-    return context.allows(DESCRIBE, TOPIC, name) and (
-        context.allows(CREATE, CLUSTER, CLUSTER_NAME) or context.allows(CREATE, TOPIC, name)
-    )
+    return context.allows(CREATE, CLUSTER, CLUSTER_NAME) or context.allows(CREATE, TOPIC, name)
 
 
 def _look_up(
-    wanted: MetadataRequestTopic, context: Context, request: MetadataRequest
+    wanted: MetadataRequestTopic, context: Context, request: MetadataRequest, refused: set[str]
 ) -> MetadataResponseTopic:
-    image = context.metadata.image
-    by_id = wanted.topic_id != ZERO_UUID
-    topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name or "")
-    is_seen = context.allows(DESCRIBE, TOPIC, topic.name if topic is not None else wanted.name or "")
-    if topic is not None and is_seen:
-        return _described(topic, context, request)
-    error: type[errors.ProtocolError] = errors.UnknownTopicId if by_id else errors.UnknownTopicOrPartition
-    if not by_id and not is_seen:  # whether it exists is not told
+    if wanted.topic_id != ZERO_UUID:
+        return _look_up_id(wanted.topic_id, context, request)
+    name = wanted.name or ""
+    if name in refused or not context.allows(DESCRIBE, TOPIC, name):  # whether it exists is not told
         return MetadataResponseTopic(
             error_code=errors.TopicAuthorizationFailed.code,
-            name=wanted.name or "",
+            name=name,
             topic_authorized_operations=NOT_ASKED,
         )
-    if not by_id and not is_legal(wanted.name or ""):
-        error = errors.InvalidTopicException
+    topic = context.metadata.image.topics.get(name)
+    if topic is not None:
+        return _described(topic, context, request)
+    error = errors.UnknownTopicOrPartition if is_legal(name) else errors.InvalidTopicException
     return MetadataResponseTopic(
         error_code=error.code,
-        name=None if by_id else wanted.name or "",
-        topic_id=wanted.topic_id,
-        topic_authorized_operations=NOT_ASKED if by_id else _topic_operations(wanted.name, context, request),
+        name=name,
+        topic_authorized_operations=_topic_operations(name, context, request),
+    )
+
+
+def _look_up_id(topic_id: bytes, context: Context, request: MetadataRequest) -> MetadataResponseTopic:
+    """As in Kafka, an id is no secret: whether a topic has it is told to everybody, the topic's name is not."""
+    topic = context.metadata.image.topics_by_id.get(topic_id)
+    if topic is not None and context.allows(DESCRIBE, TOPIC, topic.name):
+        return _described(topic, context, request)
+    error = errors.UnknownTopicId if topic is None else errors.TopicAuthorizationFailed
+    return MetadataResponseTopic(
+        error_code=error.code, name=None, topic_id=topic_id, topic_authorized_operations=NOT_ASKED
     )
 
 
@@ -178,7 +191,7 @@ def _described(topic: Topic, context: Context, request: MetadataRequest) -> Meta
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[_described_partition(each, context) for each in topic.partitions],
+        partitions=[_described_partition(partition, context) for partition in topic.partitions],
         topic_authorized_operations=_topic_operations(topic.name, context, request),
     )
 
@@ -206,7 +219,7 @@ def living(image: Image) -> list[int]:
 def offline(partition: Partition, context: Context) -> list[int]:
     """Replicas that cannot serve: their broker is away, or its disk."""
     brokers, node_id = context.metadata.image.brokers, context.config.node_id
-    away = [each for each in partition.replicas if each not in brokers or brokers[each].fenced]
+    away = [replica for replica in partition.replicas if replica not in brokers or brokers[replica].fenced]
     if node_id in partition.replicas and context.replicas.is_offline(partition.topic, partition.index):
         away.append(node_id)
     return away

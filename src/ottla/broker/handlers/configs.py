@@ -1,7 +1,7 @@
 """Settings of topics, brokers and groups: described, altered, listed."""
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from ottla import errors
 from ottla.broker.handlers import loggers
@@ -33,6 +33,7 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.wire.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
@@ -60,7 +61,7 @@ KNOWN_RESOURCES = (
 
 async def describe_configs(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     results = []
-    for resource in {_identity(each): each for each in request.resources}.values():
+    for resource in {_identity(asked): asked for asked in request.resources}.values():
         results.append(_described(resource, request, context))
         await context.pace(RESOURCE_UNITS)
     return DescribeConfigsResponse(results=results)
@@ -139,12 +140,17 @@ def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
 
 
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
-    def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
-        return tuple(Alteration(config.name, Operation.SET, config.value) for config in configs)
-
-    results = await _alter(request, alterations, context, incremental=False)
+    resources = [
+        ResourceAlterations(
+            resource.resource_type,
+            resource.resource_name,
+            tuple(Alteration(config.name, Operation.SET, config.value) for config in resource.configs),
+        )
+        for resource in request.resources
+    ]
+    results = await _alter(resources, request.validate_only, context, incremental=False)
     return AlterConfigsResponse(
-        responses=[AlterConfigsResourceResponse(**_result(result)) for result in results]
+        responses=[_filled(AlterConfigsResourceResponse(), result) for result in results]
     )
 
 
@@ -162,7 +168,7 @@ async def relay_incremental_alter_configs(
     async def relay(
         rest: IncrementalAlterConfigsRequest, context: Context
     ) -> IncrementalAlterConfigsResponse:
-        return await context.metadata.relay(rest, context.api_version, context.sender)  # type: ignore[return-value]
+        return await context.metadata.relay(rest, context.api_version, context.sender)
 
     return await _loggers_apart(request, context, relay)
 
@@ -172,11 +178,13 @@ async def _loggers_apart(
     context: Context,
     alter: Callable[[IncrementalAlterConfigsRequest, Context], Awaitable[IncrementalAlterConfigsResponse]],
 ) -> IncrementalAlterConfigsResponse:
-    own = [each for each in request.resources if each.resource_type == BROKER_LOGGER_RESOURCE]
+    own = [resource for resource in request.resources if resource.resource_type == BROKER_LOGGER_RESOURCE]
     if not own:
         return await alter(request, context)
-    answers = [_alter_loggers(each, own, request, context) for each in own]
-    request.resources = [each for each in request.resources if each.resource_type != BROKER_LOGGER_RESOURCE]
+    answers = [_alter_loggers(resource, own, request, context) for resource in own]
+    request.resources = [
+        resource for resource in request.resources if resource.resource_type != BROKER_LOGGER_RESOURCE
+    ]
     response = (
         await alter(request, context) if request.resources else IncrementalAlterConfigsResponse(responses=[])
     )
@@ -185,59 +193,60 @@ async def _loggers_apart(
 
 
 def _alter_loggers(
-    resource: Any,
-    resources: Sequence[Any],
+    resource: IncrementalResource,
+    resources: Sequence[IncrementalResource],
     request: IncrementalAlterConfigsRequest,
     context: Context,
 ) -> IncrementalResourceResponse:
     name = resource.resource_name
     result = ResourceResult(BROKER_LOGGER_RESOURCE, name)
-    alterations = [Alteration(each.name, each.config_operation, each.value) for each in resource.configs]
     try:
         if name in loggers.repeated(resources):
             raise errors.InvalidRequest("Each resource must appear at most once.")
-        loggers.alter_loggers(name, context.config.node_id, alterations, validate_only=request.validate_only)
+        loggers.alter_loggers(
+            name, context.config.node_id, _alterations(resource), validate_only=request.validate_only
+        )
     except errors.ProtocolError as error:
         result = ResourceResult(BROKER_LOGGER_RESOURCE, name, error)
-    return IncrementalResourceResponse(**_result(result))
+    return _filled(IncrementalResourceResponse(), result)
 
 
 async def _alter_incrementally(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
-    def alterations(configs: Sequence[Any]) -> tuple[Alteration, ...]:
-        return tuple(Alteration(config.name, config.config_operation, config.value) for config in configs)
-
-    results = await _alter(request, alterations, context, incremental=True)
+    resources = [
+        ResourceAlterations(resource.resource_type, resource.resource_name, _alterations(resource))
+        for resource in request.resources
+    ]
+    results = await _alter(resources, request.validate_only, context, incremental=True)
     return IncrementalAlterConfigsResponse(
-        responses=[IncrementalResourceResponse(**_result(result)) for result in results]
+        responses=[_filled(IncrementalResourceResponse(), result) for result in results]
+    )
+
+
+def _alterations(resource: IncrementalResource) -> tuple[Alteration, ...]:
+    return tuple(
+        Alteration(config.name, config.config_operation, config.value) for config in resource.configs
     )
 
 
 async def _alter(
-    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
-    alterations: Callable[[Sequence[Any]], tuple[Alteration, ...]],
-    context: Context,
-    *,
-    incremental: bool,
+    resources: list[ResourceAlterations], validate_only: bool, context: Context, *, incremental: bool
 ) -> list[ResourceResult]:
-    resources = [
-        ResourceAlterations(resource.resource_type, resource.resource_name, alterations(resource.configs))
-        for resource in request.resources
-    ]
     return await context.metadata.change(
         lambda image, config: decisions.alter_configs(resources, image, config, incremental=incremental),
-        validate_only=request.validate_only,
+        validate_only=validate_only,
     )
 
 
-def _result(result: ResourceResult) -> dict[str, Any]:
-    return {
-        "error_code": result.error.code if result.error else 0,
-        "error_message": result.error.message if result.error else None,
-        "resource_type": result.resource_type,
-        "resource_name": result.resource_name,
-    }
+ResourceResponse = TypeVar("ResourceResponse", AlterConfigsResourceResponse, IncrementalResourceResponse)
+
+
+def _filled(response: ResourceResponse, result: ResourceResult) -> ResourceResponse:
+    response.error_code = result.error.code if result.error else 0
+    response.error_message = result.error.message if result.error else None
+    response.resource_type, response.resource_name = result.resource_type, result.resource_name
+    return response
 
 
 async def list_config_resources(

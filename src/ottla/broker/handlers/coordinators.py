@@ -1,10 +1,9 @@
 """FindCoordinator: which broker has a group, or a transactional id. v4 asks for several at once."""
 
 from ottla import errors
-from ottla.broker.coordinators.shards import Coordinator as Shards
+from ottla.broker.coordinators.shards import ShardedTopic
 from ottla.broker.handlers.leaders import endpoints_of
 from ottla.broker.requests.context import Context
-from ottla.coordination.shard import Machine
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 BATCHED_FROM = 4
@@ -15,16 +14,16 @@ async def find_coordinator(request: FindCoordinatorRequest, context: Context) ->
     is_batched = context.api_version >= BATCHED_FROM
     keys = list(dict.fromkeys(request.coordinator_keys)) if is_batched else [request.key]
     refusal = await _topic_refusal(request.key_type, context) if keys else None
-    coordinators = [_found(key, request.key_type, refusal, context) for key in keys]
+    coordinators = [_coordinator(key, request.key_type, refusal, context) for key in keys]
     if is_batched:
         return FindCoordinatorResponse(coordinators=coordinators)
-    (one,) = coordinators
+    (coordinator,) = coordinators
     return FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message,
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
@@ -42,7 +41,9 @@ async def _topic_refusal(key_type: int, context: Context) -> errors.ProtocolErro
     return None
 
 
-def _found(key: str, key_type: int, refusal: errors.ProtocolError | None, context: Context) -> Coordinator:
+def _coordinator(
+    key: str, key_type: int, refusal: errors.ProtocolError | None, context: Context
+) -> Coordinator:
     try:
         shards = _shards(key_type, context)
         if shards is None:
@@ -57,7 +58,7 @@ def _found(key: str, key_type: int, refusal: errors.ProtocolError | None, contex
     return Coordinator(key=key, node_id=node_id, host=host, port=port)
 
 
-def _shards(key_type: int, context: Context) -> Shards[Machine] | None:
+def _shards(key_type: int, context: Context) -> ShardedTopic | None:
     match key_type:
         case 0:
             return context.groups
@@ -69,7 +70,7 @@ def _shards(key_type: int, context: Context) -> Shards[Machine] | None:
             return None
 
 
-def _leader(shards: Shards[Machine], key: str, context: Context) -> tuple[int, str, int, str | None]:
+def _leader(shards: ShardedTopic, key: str, context: Context) -> tuple[int, str, int, str | None]:
     partition = context.metadata.image.partition(shards.topic, shards.index_of(key))
     endpoints = endpoints_of(context, [partition.leader] if partition is not None else [])
     if not endpoints:

@@ -67,7 +67,7 @@ async def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
     """Topics in order of their names, a page at a time: the cursor is where the next page begins."""
-    asked = {each.name for each in request.topics}
+    asked = {topic.name for topic in request.topics}
     names = sorted(
         name
         for name in asked or context.metadata.image.topics
@@ -122,16 +122,16 @@ def _page(topic: Topic, page: list[Partition], context: Context) -> DescribeTopi
         topic_authorized_operations=topic_operations(topic.name, context),
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=errors.LeaderNotAvailable.code if each.leader < 0 else 0,
-                partition_index=each.index,
-                leader_id=each.leader,
-                leader_epoch=each.leader_epoch,
-                replica_nodes=list(each.replicas),
-                isr_nodes=list(each.isr),
-                eligible_leader_replicas=list(each.elr),
-                last_known_elr=list(each.last_known_elr),
-                offline_replicas=offline(each, context),
+                error_code=errors.LeaderNotAvailable.code if partition.leader < 0 else 0,
+                partition_index=partition.index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline(partition, context),
             )
-            for each in page
+            for partition in page
         ],
     )

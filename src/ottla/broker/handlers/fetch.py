@@ -4,7 +4,6 @@ Followers fetch as consumers do, but up to the end of the log; what they ask for
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 from ottla import errors
 from ottla.broker.fetching.nearest import nearest_replica
@@ -12,18 +11,16 @@ from ottla.broker.fetching.parked import Parked
 from ottla.broker.fetching.readers import Reader, reader_of
 from ottla.broker.fetching.sessions import Turn
 from ottla.broker.fetching.wanted import Key, Readable, Wanted, wanted_of
+from ottla.broker.handlers.fetch_reads import NO_EPOCH, NO_LEADER, NO_SNAPSHOT, empty_data, read_partition
+from ottla.broker.handlers.fetched_bytes import answer_bytes_max
 from ottla.broker.handlers.leaders import current_leader, endpoints_of
 from ottla.broker.requests.context import Context
-from ottla.ports import Buffer
+from ottla.broker.requests.refusals import protocol_error
 from ottla.replication.partition import Partition
 from ottla.replication.throttle import Throttle
 from ottla.security.operations import CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, READ, TOPIC
-from ottla.security.quotas import FETCH as CONSUMER_BYTE_RATE
 from ottla.storage.log import Log
-from ottla.storage.reading import Slice
-from ottla.wire.codec import SPLICE_BYTES_MIN, Pieces
 from ottla.wire.messages.fetch import (
-    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -31,18 +28,14 @@ from ottla.wire.messages.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
-    SnapshotId,
 )
 
 TOPIC_IDS_FROM = 13
 STRANGERS_MAX = 10_000  # partitions that do not exist: more than a client with old metadata asks for
 SESSION_STRANGERS_MAX = 100  # of those, in a fetch session
 # Of work: about as many nanoseconds for a partition.
-QUIET_UNITS, ASK_UNITS, LOOK_UNITS, READ_UNITS = 300, 1_000, 5_000, 10_000
-PIECE_BYTES = 1000 << 10  # read of one partition before others have their turn; less than a buffer for reads
+QUIET_UNITS, ASK_UNITS, LOOK_UNITS = 300, 1_000, 5_000
 UNKNOWN = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
-# Shared by all answers: replaced where there is something to say, never changed.
-NO_EPOCH, NO_LEADER, NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
 
 
 @dataclass(slots=True)
@@ -86,7 +79,7 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
     except errors.ProtocolError as error:
         return FetchResponse(error_code=error.code)
     request.topics = []  # all of it is in the turn: what may be large is not held twice
-    bytes_max = _bytes_max(request, context)
+    bytes_max = answer_bytes_max(request.max_bytes, context)
     look = await _look(turn, request.rack_id, reader, context)
     if reader.is_follower:
         _acknowledge(look, reader, now_ms, context)
@@ -108,11 +101,13 @@ async def fetch(request: FetchRequest, context: Context) -> FetchResponse:
             await parked.until(now_ms + wait_ms)
             look = await _look(turn, request.rack_id, reader, context)
     data = await _read_all(look, reader, min(bytes_max, context.memory.answer_bytes_max()), context)
-    told = await _told(turn, data, context)
+    news = await _news(turn, data, context)
     turn.rest(
-        each for key, each in look.readable.items() if not data[key].records and not data[key].error_code
+        readable
+        for key, readable in look.readable.items()
+        if not data[key].records and not data[key].error_code
     )
-    return _response(turn, told, by_id, context)
+    return _response(turn, news, by_id, context)
 
 
 async def _asked(request: FetchRequest, by_id: bool, context: Context) -> dict[Key, Wanted]:
@@ -128,33 +123,24 @@ async def _asked(request: FetchRequest, by_id: bool, context: Context) -> dict[K
     return asked
 
 
-async def _told(turn: Turn, data: dict[Key, PartitionData], context: Context) -> dict[Key, PartitionData]:
+async def _news(turn: Turn, data: dict[Key, PartitionData], context: Context) -> dict[Key, PartitionData]:
     """What goes into the response."""
-    told = {}
+    news = {}
     work = context.client.work
-    for key, found in data.items():
-        if turn.tells(key, found):
-            told[key] = found
+    for key, partition_data in data.items():
+        if turn.tells(key, partition_data):
+            news[key] = partition_data
         if work.spend(ASK_UNITS):
             await context.rest()
-    return told
-
-
-def _bytes_max(request: FetchRequest, context: Context) -> int:
-    config = context.config
-    limit: int = min(config.fetch_max_bytes, config.ottla_connection_responses_max_bytes, request.max_bytes)
-    quotas = context.quotas
-    if quotas is None or context.client.is_peer:
-        return limit
-    # No more than its quota allows at once: or one answer would cost a slow client hours.
-    burst = quotas.burst(CONSUMER_BYTE_RATE, context.client.principal, context.client_id)
-    return limit if burst is None else min(limit, max(int(burst), 1))
+    return news
 
 
 async def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Look:
     look = _Look({}, {}, [], [], [])
-    may_rest = turn.incremental and not rack  # the nearest replica may be another one each time
     follows = reader.is_follower
+    # With a rack, the nearest replica may be another one each time. What rests is not asked for its rights again: a
+    # consumer gets nothing of it, but a follower acknowledges records, and the session may be that of a consumer.
+    may_rest = turn.incremental and not rack and (not follows or _may_follow(context))
     work = context.client.work
     for wanted in turn.wanted:
         if work.spend(QUIET_UNITS):
@@ -188,44 +174,44 @@ async def _look(turn: Turn, rack: str, reader: Reader, context: Context) -> _Loo
 
 
 def _acknowledge(look: _Look, reader: Reader, now_ms: int, context: Context) -> None:
-    """A follower has all that is before what it asks for.
+    """A follower's fetch offset acknowledges every record before it.
 
-    For all partitions before any of them is looked at for records: what it has may be the last that a record
-    was waiting for, and then a coordinator appends the next one. Of many partitions most are as they were."""
+    All partitions are acknowledged before any is read: an acknowledgement may commit a record, and then a coordinator
+    may append the next one. Of many partitions most ask for the same offset as before: those cost one line."""
     epoch = reader.broker_epoch
     changed = look.to_wait_for()
-    for each in look.listening:
-        follower, wanted = each.follower, each.wanted
+    for readable in look.listening:
+        follower, wanted = readable.follower, readable.wanted
         if follower is not None and follower.is_at(wanted.fetch_offset, wanted.log_start_offset, epoch):
             follower.on_same_fetch(now_ms)
         else:
-            changed.append(each)
-    for each in changed:
-        _acknowledge_one(look, each, reader, now_ms, context)
+            changed.append(readable)
+    for readable in changed:
+        _acknowledge_one(look, readable, reader, now_ms, context)
 
 
-def _acknowledge_one(look: _Look, each: Readable, reader: Reader, now_ms: int, context: Context) -> None:
-    wanted, partition = each.wanted, each.partition
+def _acknowledge_one(look: _Look, readable: Readable, reader: Reader, now_ms: int, context: Context) -> None:
+    wanted, partition = readable.wanted, readable.partition
     try:
         isr = partition.on_follower_fetch(
             reader.replica_id, wanted.fetch_offset, wanted.log_start_offset, reader.broker_epoch, now_ms
         )
     except errors.ProtocolError as error:
-        _refuse(look, each, error, context)
+        _refuse(look, readable, error, context)
         return
     if isr is not None:
         context.isr.on_wanted(partition, isr)
     # A follower outside of the ISR may come into it with any fetch.
     in_sync = reader.replica_id in partition.state.isr
-    each.follower = partition.followers.get(reader.replica_id) if in_sync else None
+    readable.follower = partition.followers.get(reader.replica_id) if in_sync else None
 
 
-def _refuse(look: _Look, each: Readable, error: errors.ProtocolError, context: Context) -> None:
-    wanted = each.wanted
+def _refuse(look: _Look, readable: Readable, error: errors.ProtocolError, context: Context) -> None:
+    wanted = readable.wanted
     key = wanted.topic, wanted.partition
-    if wanted.resting is each:
+    if wanted.resting is readable:
         wanted.wake()
-        (look.listening if each in look.listening else look.resting).remove(each)
+        (look.listening if readable in look.listening else look.resting).remove(readable)
         look.keys.append(key)
     look.settle(key, _failed(wanted, error, context), urgent=True)
 
@@ -245,20 +231,20 @@ def _without_records(
         if end_offset < 0:
             raise errors.OffsetOutOfRange(f"leader epoch {wanted.last_fetched_epoch} is not known here")
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            data = _empty(log, wanted, reader)
+            data = empty_data(log, wanted, reader)
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return data
     if not log.log_start_offset <= wanted.fetch_offset <= log.end_offset:
         if not reader.is_follower:
             raise errors.OffsetOutOfRange()
-        data = _empty(log, wanted, reader)
+        data = empty_data(log, wanted, reader)
         data.error_code = errors.OffsetOutOfRange.code  # with where the log starts: it goes on there
         return data
     return None
 
 
 def _elsewhere(wanted: Wanted, log: Log, replica: int) -> PartitionData:
-    """A replica in the consumer's own rack has it too."""
+    """Sends the consumer to a replica in its own rack that has the offset."""
     return PartitionData(
         partition_index=wanted.partition,
         high_watermark=log.high_watermark,
@@ -278,9 +264,11 @@ def _partition(wanted: Wanted, reader: Reader, context: Context) -> Partition:
 
 def _may_read(topic: str, reader: Reader, context: Context) -> bool:
     """Asked for every partition of a session, not only for those that this request names."""
-    if reader.is_follower:
-        return context.allows(CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
-    return context.allows(READ, TOPIC, topic)
+    return _may_follow(context) if reader.is_follower else context.allows(READ, TOPIC, topic)
+
+
+def _may_follow(context: Context) -> bool:
+    return context.allows(CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
 
 
 def _throttle(partition: Partition, reader: Reader, context: Context) -> Throttle | None:
@@ -291,7 +279,7 @@ async def _read_all(
     look: _Look, reader: Reader, bytes_max: int, context: Context
 ) -> dict[Key, PartitionData]:
     """In the order of the request, until the answer is full."""
-    found: dict[Key, PartitionData] = {}
+    read: dict[Key, PartitionData] = {}
     taken_bytes = 0
     now_ms = context.clock.monotonic_ms()
     work = context.client.work
@@ -300,90 +288,17 @@ async def _read_all(
             await context.rest()
         readable = look.readable.get(key)
         if readable is None:
-            found[key] = look.settled[key]
+            read[key] = look.settled[key]
             continue
         try:
             left = bytes_max - taken_bytes
-            data = found[key] = await _read(readable, reader, left, taken_bytes == 0, now_ms, context)
-        except errors.ProtocolError as error:
-            found[key] = _failed(readable.wanted, error, context)
+            data = read[key] = await read_partition(readable, reader, left, taken_bytes == 0, now_ms, context)
+        except Exception as failure:  # also what nobody expects of a damaged file: the others are answered
+            error = protocol_error(failure, f"reading {readable.partition.name}")
+            read[key] = _failed(readable.wanted, error, context)
         else:
             taken_bytes += len(data.records or b"")
-    return found
-
-
-async def _read(
-    readable: Readable, reader: Reader, left: int, first: bool, now_ms: int, context: Context
-) -> PartitionData:
-    """The first partition with records gives at least one batch, however large."""
-    wanted, log, throttle = readable.wanted, readable.log, readable.throttle
-    if not reader.is_follower:
-        readable.partition.traffic.fetches += 1
-    if not readable.is_as_it_was():  # others had their turn since it was looked at
-        raise errors.NotLeaderOrFollower()
-    data = _empty(log, wanted, reader)
-    end = reader.visible_end(readable.partition, log)
-    if wanted.fetch_offset >= end or not (left > 0 or first) or readable.is_held_back(now_ms):
-        return data
-    most = max(0, min(left, wanted.partition_max_bytes))
-    at_once = most if most <= 2 * PIECE_BYTES else PIECE_BYTES
-    taken = log.read(wanted.fetch_offset, max_bytes=at_once, up_to=end, at_least_one=first)
-    await context.pace(READ_UNITS + len(taken.data))
-    if at_once < most and len(taken.data) < most:
-        taken = await _read_on(readable, taken, most, end, context)
-    data.records = taken.data
-    if reader.is_follower:
-        readable.partition.traffic.replication_bytes_out += len(taken.data)
-    else:
-        readable.partition.traffic.bytes_out += len(taken.data)
-    if throttle is not None:
-        throttle.take(len(taken.data), now_ms)
-    if reader.read_committed:
-        data.aborted_transactions = [
-            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in log.aborted_transactions(wanted.fetch_offset, taken.next_offset)
-        ]
-    return data
-
-
-async def _read_on(readable: Readable, first: Slice, most: int, end: int, context: Context) -> Slice:
-    """What comes after the first piece, piece by piece. Each of these is read into memory that is used again, which
-    takes less time than new memory for all of them."""
-    pieces, offset, left = [first.data], first.next_offset, most - len(first.data)
-    piece_bytes = PIECE_BYTES
-    while left > 0 and offset < end and readable.is_as_it_was() and offset >= readable.log.log_start_offset:
-        taken = readable.log.read(offset, max_bytes=min(left, piece_bytes), up_to=end, at_least_one=False)
-        if taken.data:
-            pieces.append(taken.data)
-            offset, left = taken.next_offset, left - len(taken.data)
-        elif piece_bytes < left:
-            piece_bytes *= 2  # the next batch is larger
-        else:
-            break
-        await context.pace(READ_UNITS + len(taken.data))
-    return Slice(_whole(pieces), offset)
-
-
-def _whole(pieces: list[Buffer]) -> Buffer:
-    if len(pieces) == 1:
-        return pieces[0]
-    if sum(map(len, pieces)) <= SPLICE_BYTES_MIN:
-        return b"".join(pieces)  # of several small segments
-    return cast(Buffer, Pieces(pieces))
-
-
-def _empty(log: Log, wanted: Wanted, reader: Reader) -> PartitionData:
-    return PartitionData(
-        partition_index=wanted.partition,
-        high_watermark=log.high_watermark,
-        last_stable_offset=-1 if reader.is_follower else log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        aborted_transactions=[] if reader.read_committed else None,
-        records=b"",
-        diverging_epoch=NO_EPOCH,
-        current_leader=NO_LEADER,
-        snapshot_id=NO_SNAPSHOT,
-    )
+    return read
 
 
 def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> PartitionData:
@@ -406,9 +321,9 @@ def _failed(wanted: Wanted, error: errors.ProtocolError, context: Context) -> Pa
     return data
 
 
-def _response(turn: Turn, told: dict[Key, PartitionData], by_id: bool, context: Context) -> FetchResponse:
+def _response(turn: Turn, news: dict[Key, PartitionData], by_id: bool, context: Context) -> FetchResponse:
     topics: dict[str | bytes, FetchableTopicResponse] = {}
-    for (topic, _), data in told.items():
+    for (topic, _), data in news.items():
         entry = topics.get(topic)
         if entry is None:
             entry = topics[topic] = FetchableTopicResponse()
@@ -417,7 +332,7 @@ def _response(turn: Turn, told: dict[Key, PartitionData], by_id: bool, context: 
             else:
                 entry.topic = topic
         entry.partitions.append(data)
-    leaders = {data.current_leader.leader_id for data in told.values()} - {-1}
+    leaders = {data.current_leader.leader_id for data in news.values()} - {-1}
     endpoints = [
         NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in endpoints_of(context, leaders)

@@ -8,11 +8,13 @@ from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
 from ottla.broker.requests.refusals import protocol_error
 from ottla.broker.waits import pause
+from ottla.coordination.groups.decision import GroupEffects
 from ottla.coordination.groups.offsets import refuse_transactional
 from ottla.coordination.groups.table import GroupTable
-from ottla.effects import Effects, Token
+from ottla.effects import Token
 from ottla.frozen import frozen
 from ottla.metadata.names import CONSUMER_OFFSETS
+from ottla.security.operations import DESCRIBE, TOPIC
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -50,7 +52,7 @@ from ottla.wire.messages.offset_fetch import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
-GroupShard = LocalShard[GroupTable]
+GroupShard = LocalShard[GroupTable, GroupEffects]
 
 GROUPS_FROM = 8  # OffsetFetch: several groups in one request
 # librdkafka hangs in close() when the answer to its goodbye arrives while the application takes note of its last
@@ -64,15 +66,20 @@ class Member:
 
     client_id: str
     host: str
+    context: Context
+
+    def may_see(self, topic: str) -> bool:
+        return self.context.allows(DESCRIBE, TOPIC, topic)
 
 
-def _member(context: Context) -> Member:
-    return Member(context.client_id, f"/{context.client.host}")
+def member_of(context: Context) -> Member:
+    return Member(context.client_id, f"/{context.client.host}", context)
 
 
 def check_room(group_id: str, context: Context) -> None:
     """Groups cost memory as long as they live: a new one has to find room."""
-    if group_id in context.groups.shard_of(group_id).machine.state.groups:
+    state = context.groups.shard_of(group_id).machine.state
+    if group_id in state.groups or group_id in state.share_groups:
         return
     most = context.config.ottla_groups_max
     if context.groups.count() >= most:
@@ -84,7 +91,7 @@ async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupRe
     return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_join_group(
-            request, context.api_version, _member(context), token, now_ms
+            request, context.api_version, member_of(context), token, now_ms
         ),
     )
 
@@ -129,7 +136,7 @@ async def consumer_group_heartbeat(
     response: ConsumerGroupHeartbeatResponse = await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_consumer_group_heartbeat(
-            request, context.api_version, _member(context), token, now_ms
+            request, context.api_version, member_of(context), token, now_ms
         ),
     )
     if request.member_epoch < 0:  # it leaves
@@ -138,7 +145,8 @@ async def consumer_group_heartbeat(
 
 
 async def _match_patterns(request: ConsumerGroupHeartbeatRequest, context: Context) -> None:
-    """Matching a pattern with all topics takes too long for the loop. The group then finds the answers ready."""
+    """Matches the patterns with all topics in a thread, because that takes too long for the loop, and hands the
+    answers to the group."""
     machine = context.groups.shard_of(request.group_id).machine
     for question in machine.open_questions(request):
         try:
@@ -163,16 +171,16 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
     """The offsets' partition must be in the transaction: asked for, or from v5 on made so."""
     if not request.group_id:
         return refuse_transactional(request, errors.InvalidGroupId.code)
-    each = CONSUMER_OFFSETS, context.groups.index_of(request.group_id)
-    admission = await context.transactions.admissions.admit_offsets(request, each, context.api_version)
+    partition = CONSUMER_OFFSETS, context.groups.index_of(request.group_id)
+    admission = await context.transactions.admissions.admit_offsets(request, partition, context.api_version)
 
-    def decide(machine: GroupTable, token: Token[TxnOffsetCommitResponse], now_ms: int) -> Effects:
-        admission.check(each)  # appended at once: nothing can come in between
+    def decide(machine: GroupTable, token: Token[TxnOffsetCommitResponse], now_ms: int) -> GroupEffects:
+        admission.check(partition)  # appended at once: nothing can come in between
         return machine.on_txn_offset_commit(request, token, now_ms)
 
     try:
         response: TxnOffsetCommitResponse = await context.groups.call(request.group_id, decide)
-        admission.on_appended(each)
+        admission.on_appended(partition)
     finally:
         admission.close()
     return response
@@ -181,35 +189,37 @@ async def txn_offset_commit(request: TxnOffsetCommitRequest, context: Context) -
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.api_version >= GROUPS_FROM:
         return OffsetFetchResponse(
-            groups=[await _fetched(each, request.require_stable, context) for each in _merged(request.groups)]
+            groups=[
+                await _fetched(group, request.require_stable, context) for group in _merged(request.groups)
+            ]
         )
     group = OffsetFetchRequestGroup(group_id=request.group_id, member_epoch=-1)
     group.topics = None  # all; as an argument it would mean the default, which is none
     if request.topics is not None:
         group.topics = [
-            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
-            for each in request.topics
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
         ]
-    found = await _fetched(group, request.require_stable, context)
-    if found.error_code and context.api_version < 2:  # v1 has no place for it but with each partition
-        raise errors.error_for(found.error_code)
+    fetched = await _fetched(group, request.require_stable, context)
+    if fetched.error_code and context.api_version < 2:  # v1 has no place for it but with each partition
+        raise errors.error_for(fetched.error_code)
     return OffsetFetchResponse(
-        error_code=found.error_code,
+        error_code=fetched.error_code,
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name,
                 partitions=[
                     OffsetFetchResponsePartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error_code,
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
-            for topic in found.topics
+            for topic in fetched.topics
         ],
     )
 
@@ -276,7 +286,9 @@ async def describe_groups(request: DescribeGroupsRequest, context: Context) -> D
     version = context.api_version
     response = DescribeGroupsResponse()
     shards, failed = _by_shard(request.groups, context)
-    response.groups += [DescribedGroup(group_id=each, error_code=error.code) for each, error in failed]
+    response.groups += [
+        DescribedGroup(group_id=group_id, error_code=error.code) for group_id, error in failed
+    ]
     for shard, group_ids in shards:
         response.groups += await _describe(shard, group_ids, version)
     for group in response.groups:
@@ -292,7 +304,7 @@ async def consumer_group_describe(
     response = ConsumerGroupDescribeResponse()
     shards, failed = _by_shard(request.group_ids, context)
     response.groups += [
-        DescribedConsumerGroup(group_id=each, error_code=error.code) for each, error in failed
+        DescribedConsumerGroup(group_id=group_id, error_code=error.code) for group_id, error in failed
     ]
     for shard, group_ids in shards:
         response.groups += await _describe_consumer_groups(shard, group_ids)
@@ -306,7 +318,9 @@ async def consumer_group_describe(
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     response = DeleteGroupsResponse()
     shards, failed = _by_shard(request.groups_names, context)
-    response.results += [DeletableGroupResult(group_id=each, error_code=error.code) for each, error in failed]
+    response.results += [
+        DeletableGroupResult(group_id=group_id, error_code=error.code) for group_id, error in failed
+    ]
     for shard, group_ids in shards:
         try:
             await _delete_share_states(shard, group_ids, context)

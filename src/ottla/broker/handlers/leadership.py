@@ -44,20 +44,20 @@ async def elect_leaders(request: ElectLeadersRequest, context: Context) -> Elect
     kind = request.election_type if context.api_version > 0 else ElectionType.PREFERRED
     wanted = None
     if request.topic_partitions is not None:
-        wanted = [(each.topic, index) for each in request.topic_partitions for index in each.partitions]
+        wanted = [(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
     results = await context.metadata.change(lambda image, config: decide_leaders(kind, wanted, image))
     topics: dict[str, list[PartitionResult]] = defaultdict(list)
-    for each in results:
-        topics[each.topic].append(
+    for result in results:
+        topics[result.topic].append(
             PartitionResult(
-                partition_id=each.partition,
-                error_code=each.error.code if each.error else 0,
-                error_message=each.error.message if each.error else None,
+                partition_id=result.partition,
+                error_code=result.error.code if result.error else 0,
+                error_message=result.error.message if result.error else None,
             )
         )
     return ElectLeadersResponse(
         replica_election_results=[
-            ReplicaElectionResult(topic=topic, partition_result=found) for topic, found in topics.items()
+            ReplicaElectionResult(topic=topic, partition_result=results) for topic, results in topics.items()
         ]
     )
 
@@ -66,9 +66,9 @@ async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:
     moves = [
-        Move(topic.name, each.partition_index, each.replicas)
+        Move(topic.name, partition.partition_index, partition.replicas)
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
     allowed = request.allow_replication_factor_change or context.api_version == 0
     results = await context.metadata.change(
@@ -85,7 +85,9 @@ async def alter_partition_reassignments(
         )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        responses=[ReassignableTopicResponse(name=name, partitions=found) for name, found in topics.items()],
+        responses=[
+            ReassignableTopicResponse(name=name, partitions=partitions) for name, partitions in topics.items()
+        ],
     )
 
 
@@ -94,28 +96,30 @@ async def list_partition_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     wanted = None
     if request.topics is not None:
-        wanted = {(each.name, index) for each in request.topics for index in each.partition_indexes}
+        wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
     topics: dict[str, list[OngoingPartitionReassignment]] = defaultdict(list)
-    for each in reassignments(context.metadata.image):
-        if wanted is None or (each.topic, each.index) in wanted:
-            topics[each.topic].append(
+    for reassignment in reassignments(context.metadata.image):
+        if wanted is None or (reassignment.topic, reassignment.index) in wanted:
+            topics[reassignment.topic].append(
                 OngoingPartitionReassignment(
-                    partition_index=each.index,
-                    replicas=list(each.replicas),
-                    adding_replicas=list(each.adding),
-                    removing_replicas=list(each.removing),
+                    partition_index=reassignment.index,
+                    replicas=list(reassignment.replicas),
+                    adding_replicas=list(reassignment.adding),
+                    removing_replicas=list(reassignment.removing),
                 )
             )
     return ListPartitionReassignmentsResponse(
-        topics=[OngoingTopicReassignment(name=name, partitions=found) for name, found in topics.items()]
+        topics=[
+            OngoingTopicReassignment(name=name, partitions=partitions) for name, partitions in topics.items()
+        ]
     )
 
 
 async def unregister_broker(request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
-    """Of a broker that is gone: one at work would lose its partitions with nobody to give them to."""
-    found = context.metadata.image.brokers.get(request.broker_id)
+    """Only for a fenced broker: a working one would lose its partitions, and nobody would lead them."""
+    broker = context.metadata.image.brokers.get(request.broker_id)
     try:
-        if found is not None and not found.fenced:
+        if broker is not None and not broker.fenced:
             raise errors.InvalidRequest(f"Broker {request.broker_id} is at work: stop it first")
         await context.metadata.change(
             lambda image, config: brokers.unregister(request.broker_id, image, config)
@@ -129,35 +133,35 @@ async def describe_quorum(request: DescribeQuorumRequest, context: Context) -> D
     """The metadata log is not kept by the brokers, so nobody votes on it by fetching. Told as it is: the
     controller leads, every living broker may become controller, and how far the log is as known here."""
     image = context.metadata.image
-    living = [each for each in image.brokers.values() if not each.fenced]
-    told = ResponsePartitionData(
+    living = [broker for broker in image.brokers.values() if not broker.fenced]
+    quorum = ResponsePartitionData(
         leader_id=image.controller_id,
         leader_epoch=image.controller_epoch,
         high_watermark=image.position,
         current_voters=[
             ReplicaState(
-                replica_id=each.broker_id,
-                log_end_offset=image.position if each.broker_id == context.config.node_id else -1,
+                replica_id=broker.broker_id,
+                log_end_offset=image.position if broker.broker_id == context.config.node_id else -1,
             )
-            for each in living
+            for broker in living
         ],
     )
     topics = []
-    for topic in {each.topic_name: each for each in request.topics}.values():
+    for topic in {topic.topic_name: topic for topic in request.topics}.values():
         if topic.topic_name != CLUSTER_METADATA:
             unknown = errors.UnknownTopicOrPartition.code
             partitions = [
-                ResponsePartitionData(partition_index=each.partition_index, error_code=unknown)
-                for each in topic.partitions
+                ResponsePartitionData(partition_index=partition.partition_index, error_code=unknown)
+                for partition in topic.partitions
             ]
         else:
-            partitions = [told]
+            partitions = [quorum]
         topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
     nodes = [
         Node(
-            node_id=each.broker_id,
-            listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in each.endpoints],
+            node_id=broker.broker_id,
+            listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in broker.endpoints],
         )
-        for each in living
+        for broker in living
     ]
     return DescribeQuorumResponse(topics=topics, nodes=nodes)

@@ -24,7 +24,7 @@ from ottla.wire.messages.describe_log_dirs import (
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
-        wanted = {(each.topic, index) for each in request.topics for index in each.partitions}
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
         results=[_described(folder, wanted, context) for folder in context.replicas.folders]
     )
@@ -49,7 +49,9 @@ def _described(
             )
     return DescribeLogDirsResult(
         log_dir=folder.path,
-        topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],
+        topics=[
+            DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()
+        ],
         total_bytes=folder.disk.total_bytes(),
         usable_bytes=folder.disk.free_bytes(),
     )
@@ -79,8 +81,8 @@ async def alter_replica_log_dirs(
         results[name].append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(
         results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=found)
-            for name, found in results.items()
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
         ]
     )
 
@@ -88,7 +90,7 @@ async def alter_replica_log_dirs(
 def _move(topic: str, index: int, path: str, context: Context) -> int:
     """Begins the move; its progress shows in DescribeLogDirs."""
     try:
-        target = next((each for each in context.replicas.folders if each.path == path), None)
+        target = next((folder for folder in context.replicas.folders if folder.path == path), None)
         if target is None:
             raise errors.LogDirNotFound(f"there is no log folder {path}")
         partition = context.replicas.partition(topic, index)

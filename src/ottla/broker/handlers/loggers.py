@@ -3,14 +3,15 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from ottla import errors
 from ottla.config.alter import Alteration, Operation, check_shape
 from ottla.config.definitions import Source, Type
 from ottla.config.describe import Entry
+from ottla.wire.messages.incremental_alter_configs import AlterConfigsResource
 
 ROOT = "root"
+DIGITS_MAX = 20  # of a broker's id: 32 bits, and some zeros before them
 LEVELS = {"TRACE": 5, "DEBUG": 10, "ERROR": 40, "FATAL": 50, "INFO": 20, "WARN": 30}
 # Those that exist before anything is logged to them.
 KNOWN = (
@@ -32,7 +33,7 @@ KNOWN = (
 def check_broker(name: str, node_id: int) -> None:
     if not name:
         raise errors.InvalidRequest("Broker id must not be empty")
-    if not name.removeprefix("-").isdecimal():
+    if not _is_integer(name):
         raise errors.InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise errors.InvalidRequest(f"Unexpected broker id, expected {node_id} but received {name}")
@@ -47,7 +48,7 @@ def describe_loggers() -> list[Entry]:
 
 def alter_loggers(name: str, node_id: int, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
     """All of them, or an error and none."""
-    if not name.removeprefix("-").isdecimal():
+    if not _is_integer(name):
         raise errors.InvalidRequest(f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
         raise errors.InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {name}")
@@ -61,7 +62,12 @@ def alter_loggers(name: str, node_id: int, alterations: Sequence[Alteration], *,
         _logger(alteration.name).setLevel(level)
 
 
-def repeated(resources: Sequence[Any]) -> set[str]:
+def _is_integer(name: str) -> bool:
+    """Python refuses to read numbers of thousands of digits, with an error that is no answer."""
+    return len(name) <= DIGITS_MAX and name.removeprefix("-").isdecimal()
+
+
+def repeated(resources: Sequence[AlterConfigsResource]) -> set[str]:
     counts = Counter(resource.resource_name for resource in resources)
     return {name for name, count in counts.items() if count > 1}
 
@@ -101,5 +107,5 @@ def _level_of(name: str) -> str:
     """By its own level or that of the next one above that has one."""
     effective = _logger(name).getEffectiveLevel()
     return max(
-        (level for level in LEVELS.items() if level[1] <= max(effective, 5)), key=lambda each: each[1]
+        (level for level in LEVELS.items() if level[1] <= max(effective, 5)), key=lambda level: level[1]
     )[0]

@@ -8,6 +8,7 @@ from ottla.broker.requests.context import Context
 from ottla.broker.requests.refusals import protocol_error
 from ottla.broker.stepping import STEP_BYTES
 from ottla.broker.waits import Ticket, Wait, woken
+from ottla.metadata.names import is_internal
 from ottla.replication.partition import Partition
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
@@ -53,10 +54,12 @@ PARTITION_UNITS, HEADER_UNITS, LOOK_UNITS = 10_000, 1_000, 200_000  # of work: a
 async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     """v4 fences by epoch; v7 to v11 add special timestamps."""
     times = Counter(
-        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     wanted = {
-        (topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
+        (topic.name, partition.partition_index): partition
+        for topic in request.topics
+        for partition in topic.partitions
     }
     read_committed = request.isolation_level == READ_COMMITTED
     topics: dict[str, list[ListOffsetsPartitionResponse]] = {topic.name: [] for topic in request.topics}
@@ -65,7 +68,9 @@ async def list_offsets(request: ListOffsetsRequest, context: Context) -> ListOff
         topics[key[0]].append(listed)
         await context.pace(PARTITION_UNITS)
     return ListOffsetsResponse(
-        topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in topics.items()]
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=partitions) for name, partitions in topics.items()
+        ]
     )
 
 
@@ -109,26 +114,26 @@ async def _find(
             raise errors.UnsupportedVersion(f"timestamp {timestamp} has no meaning")
         case _:
             search = log.search(timestamp, up_to=end)
-    found = await _searched(search, partition, log, context)
-    return NOWHERE if found is None else (found.timestamp, found.offset, found.leader_epoch)
+    located = await _searched(search, partition, log, context)
+    return NOWHERE if located is None else (located.timestamp, located.offset, located.leader_epoch)
 
 
 async def _searched(search: Search, partition: Partition, log: Log, context: Context) -> Found | None:
     """Others have their turn between two steps: records of one timestamp are walked one by one."""
     tenure = partition.tenure
-    found: Found | None = None
+    located: Found | None = None
     while True:
         try:
             with log.reading():
-                step = search.send(found)
+                step = search.send(located)
         except StopIteration as stop:
             result: Found | None = stop.value
             return result
         if isinstance(step, int):
-            found = None
+            located = None
             await context.pace(step * HEADER_UNITS)
         else:
-            found = await _looked(step, context)
+            located = await _looked(step, context)
         if partition.leader_log() is not log or partition.tenure != tenure:
             raise errors.NotLeaderOrFollower()
 
@@ -171,22 +176,31 @@ async def delete_records(request: DeleteRecordsRequest, context: Context) -> Del
     back with a kill or with the next leader."""
     deadline_ms = context.clock.monotonic_ms() + request.timeout_ms
     wanted = {
-        (topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions
+        (topic.name, partition.partition_index): partition
+        for topic in request.topics
+        for partition in topic.partitions
     }
     topics: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.topics}
     for (name, _), partition in wanted.items():
         topics[name].append(_delete_before(name, partition, context))
         await context.pace(PARTITION_UNITS)
     response = DeleteRecordsResponse(
-        topics=[DeleteRecordsTopicResult(name=name, partitions=found) for name, found in topics.items()]
+        topics=[
+            DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in topics.items()
+        ]
     )
-    saved: Wait[None] = Wait()
-    context.housekeeping.checkpointed(_homes(request, context), lambda: saved.set(None))
-    await saved
+    saved: Wait[list[LogFolder]] = Wait()
+    context.housekeeping.checkpointed(_homes(request, context), saved.set)
+    unsaved = await saved
     for topic in response.topics:
-        for each in topic.partitions:
-            if not each.error_code:
-                await _trim_everywhere(topic.name, each, deadline_ms, context)
+        for result in topic.partitions:
+            if result.error_code:
+                continue
+            if context.replicas.home((topic.name, result.partition_index)) in unsaved:
+                result.error_code = errors.KafkaStorageError.code  # the disk is full: they may come back
+                result.low_watermark = -1
+                continue
+            await _trim_everywhere(topic.name, result, deadline_ms, context)
     return response
 
 
@@ -211,13 +225,15 @@ async def _trim_everywhere(
                 raise errors.RequestTimedOut()
         result.low_watermark = low
     except Exception as failure:
-        what = f"waiting for the replicas of partition {result.partition_index} of {topic}"
-        result.error_code = protocol_error(failure, what).code
+        waiting = f"waiting for the replicas of partition {result.partition_index} of {topic}"
+        result.error_code = protocol_error(failure, waiting).code
 
 
 def _homes(request: DeleteRecordsRequest, context: Context) -> list[LogFolder]:
     replicas = context.replicas
-    keys = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    keys = [
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
     homes = {id(home): home for key in keys if (home := replicas.home(key)) is not None}
     return list(homes.values())
 
@@ -226,6 +242,8 @@ def _delete_before(
     topic: str, wanted: DeleteRecordsPartition, context: Context
 ) -> DeleteRecordsPartitionResult:
     try:
+        if is_internal(topic):  # the coordinators know what of it is not needed any more
+            raise errors.InvalidTopicException(f"Cannot delete records of internal topic {topic}")
         log = context.replicas.partition(topic, wanted.partition_index).leader_log()
         if not log.config.delete:
             raise errors.PolicyViolation()

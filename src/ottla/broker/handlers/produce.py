@@ -26,6 +26,7 @@ from ottla.storage.validation import (
     RejectedTimestamps,
     accept,
     is_compressed,
+    is_recompressed,
     unpacked_bytes_max,
 )
 from ottla.wire.compression import OverLimit, Scratch
@@ -51,6 +52,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 PARTITION_UNITS = 10_000  # what a partition costs beside its bytes: 10 microseconds
 UNPACKED_AT_ONCE_MAX = STEP_BYTES  # what takes more goes to a thread
+PACKED_AT_ONCE_MAX = STEP_BYTES // 64  # compressing takes up to 500 times as long
 UNPACKED_RATIO_MAX = 32  # a large request may decompress to so many times its size
 NOTHING: frozenset[TopicPartition] = frozenset()
 CHECKED_BY_THE_LOG = (
@@ -94,9 +96,9 @@ async def produce(request: ProduceRequest, context: Context) -> ProduceResponse 
     responses = []
     for topic, of_topic in zip(request.topic_data, pending, strict=True):
         if request.acks == ACKS_ALL:
-            for one in of_topic:
-                await _settle(one, deadline_ms, context)
-        partitions = [one.response for one in of_topic]
+            for partition in of_topic:
+                await _settle(partition, deadline_ms, context)
+        partitions = [partition.response for partition in of_topic]
         responses.append(
             TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=partitions)
         )
@@ -139,7 +141,7 @@ class _Appending:
         self._unpacked_at_once = 0  # of this one, on the loop
 
     async def append(self, topic: TopicProduceData, data: PartitionProduceData) -> _Pending:
-        """One partition: whatever goes wrong with it is told of it alone."""
+        """One partition. An error is the answer for this partition alone."""
         records = data.records or b""
         log_start_offset = -1
         self._unpacked_at_once = 0
@@ -152,7 +154,10 @@ class _Appending:
             else:
                 self._check_writer(partition, log)
                 contract = log.config.contract
-                accepted = self._accept_at_once(records, log) if contract is None else None
+                if contract is None:
+                    accepted = self._accept_at_once(records, log)
+                else:
+                    accepted = self._accept_known(contract, partition.state.topic, records, log)
                 if accepted is None:
                     if contract is None:
                         accepted = await self._accept_in_thread(records, log)
@@ -195,6 +200,20 @@ class _Appending:
         )
         return _Pending(response, partition, end, partition.tenure)
 
+    def _accept_known(self, contract: "Contract", topic: str, records: Buffer, log: Log) -> Accepted | None:
+        """Without a wait, where ids are all that is checked and all of them are known. None if not."""
+        from ottla.broker.contracts.checks import UnknownSchemas
+
+        check = self._context.contracts.check_at_once(topic, contract)
+        if check is None or check.is_full:
+            return None
+        unpacked_bytes = self._unpacked_bytes
+        try:
+            return self._accept_at_once(records, log, check)
+        except UnknownSchemas:
+            self._unpacked_bytes = unpacked_bytes  # it is not counted twice
+            return None
+
     async def _accept_by(self, contract: "Contract", topic: str, records: Buffer, log: Log) -> Accepted:
         """The records must have schemas. Before one that is not known is refused, the registry's topic is read on."""
         from ottla.broker.contracts.checks import UnknownSchemas
@@ -213,7 +232,7 @@ class _Appending:
         return accepted
 
     async def _accept(self, records: Buffer, log: Log, check: "BatchCheck") -> Accepted:
-        """What is checked in full needs its records for longer than the shared memory has them."""
+        """A full check keeps the records for longer than the shared scratch memory holds them: it goes to a thread."""
         if not check.is_full:
             accepted = self._accept_at_once(records, log, check)
             if accepted is not None:
@@ -247,12 +266,13 @@ class _Appending:
         self, records: Buffer, log: Log, check: "BatchCheck | None" = None
     ) -> Accepted | None:
         """None when it takes too long for the loop."""
-        if len(records) > UNPACKED_AT_ONCE_MAX and len(records) <= log.config.max_message_bytes:
+        at_once_max = PACKED_AT_ONCE_MAX if is_recompressed(records, log.config) else UNPACKED_AT_ONCE_MAX
+        if len(records) > at_once_max and len(records) <= log.config.max_message_bytes:
             return None
         allowed = self._allowed(log)
         if not allowed and is_compressed(records):
             raise self._too_much(log, allowed)  # to begin with it takes its time, and memory
-        limit, scratch = min(allowed, UNPACKED_AT_ONCE_MAX), self._context.scratch
+        limit, scratch = min(allowed, at_once_max), self._context.scratch
         scratch.unpacked_bytes = 0
         try:
             now_ms = self._context.clock.now_ms()
@@ -348,14 +368,14 @@ class _Appending:
 
 
 def _is_checked_by_the_log(error: errors.ProtocolError) -> bool:
-    """Refused after a look into the log: Kafka tells where that starts."""
+    """Whether Kafka would refuse after it opened the log: then the answer has the log's start offset."""
     if isinstance(error, errors.CorruptMessage):
         return not isinstance(error, CorruptBatch)  # its records cannot be unpacked
     return isinstance(error, CHECKED_BY_THE_LOG) and not isinstance(error, NotOneBatch)
 
 
 async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None:
-    """acks=all: until every in-sync replica has it, or the time is up. It stays appended in any case."""
+    """acks=all: waits until every in-sync replica has the batch, or the time is up. The batch stays in the log."""
     partition = pending.partition
     if partition is None:
         return
@@ -374,11 +394,12 @@ async def _settle(pending: _Pending, deadline_ms: int, context: Context) -> None
 
 def _close_on_error(request: ProduceRequest, pending: list[list[_Pending]]) -> None:
     """Nobody reads an answer to acks=0: closing makes the client look up the leaders."""
-    for topic, each in zip(request.topic_data, pending, strict=True):
-        for one in each:
-            if one.response.error_code:
+    for topic, of_topic in zip(request.topic_data, pending, strict=True):
+        for partition in of_topic:
+            response = partition.response
+            if response.error_code:
                 raise CloseConnection(
-                    f"acks=0 and {topic.name}-{one.response.index} failed: {one.response.error_message}"
+                    f"acks=0 and {topic.name}-{response.index} failed: {response.error_message}"
                 )
 
 

@@ -2,6 +2,7 @@
 
 from ottla import errors
 from ottla.broker.requests.context import Context
+from ottla.storage.producers import ProducerEntry
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -23,30 +24,31 @@ async def describe_producers(
     for name, wanted in indexes.items():
         partitions = []
         for index in wanted:
-            described = _described(name, index, context)
-            partitions.append(described)
-            units = PRODUCER_UNITS * (1 + len(described.active_producers or ()))
-            await context.pace(units)
+            partitions.append(await _described(name, index, context))
+            await context.pace(PRODUCER_UNITS)
         topics.append(TopicResponse(name=name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
-def _described(topic: str, index: int, context: Context) -> PartitionResponse:
+async def _described(topic: str, index: int, context: Context) -> PartitionResponse:
     try:
         log = context.replicas.partition(topic, index).leader_log()
     except errors.ProtocolError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
-            ProducerState(
-                producer_id=each.producer_id,
-                producer_epoch=each.epoch,
-                last_sequence=each.last_sequence,
-                last_timestamp=each.last_timestamp,
-                coordinator_epoch=each.coordinator_epoch,
-                current_txn_start_offset=each.transaction_first_offset,
-            )
-            for each in log.producers.entries.values()
-        ],
+    states = []
+    for producer in list(log.producers.entries.values()):  # there may be very many, and more come meanwhile
+        states.append(_state(producer))
+        if context.client.work.spend(PRODUCER_UNITS):
+            await context.rest()
+    return PartitionResponse(partition_index=index, active_producers=states)
+
+
+def _state(producer: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.transaction_first_offset,
     )

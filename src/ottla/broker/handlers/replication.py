@@ -22,14 +22,14 @@ async def alter_partition(request: AlterPartitionRequest, context: Context) -> A
     proposals = [
         IsrProposal(
             topic.topic_id,
-            each.partition_index,
-            each.leader_epoch,
-            each.partition_epoch,
-            _isr(each, context.api_version),
-            each.leader_recovery_state,
+            partition.partition_index,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            _isr(partition, context.api_version),
+            partition.leader_recovery_state,
         )
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
     try:
         results = await context.metadata.change(
@@ -41,27 +41,30 @@ async def alter_partition(request: AlterPartitionRequest, context: Context) -> A
         return AlterPartitionResponse(error_code=error.code)
     topics: dict[bytes, list[ResponsePartitionData]] = defaultdict(list)
     for result in results:
-        topics[result.proposal.topic_id].append(_told(result))
+        topics[result.proposal.topic_id].append(_answer(result))
     return AlterPartitionResponse(
-        topics=[ResponseTopicData(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
+        topics=[
+            ResponseTopicData(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in topics.items()
+        ]
     )
 
 
 def _isr(asked: PartitionData, version: int) -> list[tuple[int, int]]:
     if version < EPOCHS_FROM:
-        return [(each, -1) for each in asked.new_isr]
-    return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
+        return [(broker_id, -1) for broker_id in asked.new_isr]
+    return [(member.broker_id, member.broker_epoch) for member in asked.new_isr_with_epochs]
 
 
-def _told(result: ProposalResult) -> ResponsePartitionData:
-    told = ResponsePartitionData(
+def _answer(result: ProposalResult) -> ResponsePartitionData:
+    answer = ResponsePartitionData(
         partition_index=result.proposal.partition, error_code=result.error.code if result.error else 0
     )
     if result.partition is not None:
-        told.leader_id, told.leader_epoch = result.partition.leader, result.partition.leader_epoch
-        told.isr, told.partition_epoch = list(result.partition.isr), result.partition.partition_epoch
-        told.leader_recovery_state = result.partition.recovery_state
-    return told
+        answer.leader_id, answer.leader_epoch = result.partition.leader, result.partition.leader_epoch
+        answer.isr, answer.partition_epoch = list(result.partition.isr), result.partition.partition_epoch
+        answer.leader_recovery_state = result.partition.recovery_state
+    return answer
 
 
 async def allocate_producer_ids(

@@ -109,21 +109,21 @@ async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAcl
         refused = DeleteAclsFilterResult(error_code=errors.SecurityDisabled.code, error_message=NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
     filters: list[AclFilter | ProtocolError] = []
-    for each in request.filters:
+    for asked in request.filters:
         try:
-            filters.append(_filter(each))
+            filters.append(_filter(asked))
         except ProtocolError as error:
             filters.append(error)
-    valid = [each for each in filters if isinstance(each, AclFilter)]
+    valid = [parsed for parsed in filters if isinstance(parsed, AclFilter)]
     matched = iter(
         await context.metadata.change(lambda image, config: administration.delete_acls(valid, image))
     )
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(matching_acls=[_matching(acl) for acl in next(matched)])
-            if isinstance(each, AclFilter)
-            else DeleteAclsFilterResult(error_code=each.code, error_message=each.message)
-            for each in filters
+            if isinstance(parsed, AclFilter)
+            else DeleteAclsFilterResult(error_code=parsed.code, error_message=parsed.message)
+            for parsed in filters
         ]
     )
 
@@ -180,10 +180,18 @@ def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
-    changes: list[UserChange] = [Deletion(each.name, each.mechanism) for each in request.deletions]
+    changes: list[UserChange] = [
+        Deletion(deletion.name, deletion.mechanism) for deletion in request.deletions
+    ]
     changes += [
-        Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
-        for each in request.upsertions
+        Upsertion(
+            upsertion.name,
+            upsertion.mechanism,
+            upsertion.iterations,
+            upsertion.salt,
+            upsertion.salted_password,
+        )
+        for upsertion in request.upsertions
     ]
     results = await context.metadata.change(lambda image, config: administration.alter_users(changes, image))
     return AlterUserScramCredentialsResponse(
@@ -204,7 +212,7 @@ async def describe_user_scram_credentials(
     known: dict[str, list[ScramSet]] = defaultdict(list)
     for credential in context.metadata.image.security.scram.values():
         known[credential.name].append(credential)
-    names = [each.name for each in request.users or ()] or sorted(known)
+    names = [user.name for user in request.users or ()] or sorted(known)
     return DescribeUserScramCredentialsResponse(
         results=[_described(name, known.get(name, []), times > 1) for name, times in Counter(names).items()]
     )
@@ -228,8 +236,8 @@ def _described(
     return DescribeUserScramCredentialsResult(
         user=name,
         credential_infos=[
-            CredentialInfo(mechanism=each.mechanism, iterations=each.iterations)
-            for each in sorted(credentials, key=lambda each: each.mechanism)
+            CredentialInfo(mechanism=credential.mechanism, iterations=credential.iterations)
+            for credential in sorted(credentials, key=lambda credential: credential.mechanism)
         ],
     )
 
@@ -296,7 +304,8 @@ def _is_wanted(entity: tuple[QuotaEntity, ...], request: DescribeClientQuotasReq
     if request.strict and len(names) != len(request.components):
         return False
     return all(
-        each.entity_type in names and _matches(each, names[each.entity_type]) for each in request.components
+        component.entity_type in names and _matches(component, names[component.entity_type])
+        for component in request.components
     )
 
 
@@ -307,15 +316,15 @@ def _matches(component: ComponentData, name: str | None) -> bool:
 
 
 def _check_filter(components: list[ComponentData]) -> None:
-    kinds = [each.entity_type for each in components]
-    for each in components:
-        _check_component(each)
-        if kinds.count(each.entity_type) > 1:
+    kinds = [component.entity_type for component in components]
+    for component in components:
+        _check_component(component)
+        if kinds.count(component.entity_type) > 1:
             raise errors.InvalidRequest(
-                f"Entity type {each.entity_type} cannot appear more than once in the filter."
+                f"Entity type {component.entity_type} cannot appear more than once in the filter."
             )
     if IP in kinds and len(kinds) > 1:
-        raise errors.InvalidRequest("A filter for addresses cannot be combined with others")
+        raise errors.InvalidRequest("Invalid entity filter component combination: ip stands alone")
 
 
 def _check_component(component: ComponentData) -> None:

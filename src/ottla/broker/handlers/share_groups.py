@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from ottla import errors
-from ottla.broker.handlers.groups import Member
+from ottla.broker.handlers.groups import check_room, member_of
 from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
+from ottla.broker.sharing.persister import STATE_UNITS
 from ottla.coordination.groups.share_group import ShareGroup
 from ottla.coordination.share.records import NO_OFFSET, ShareKey, ShareState
 from ottla.security.operations import DESCRIBE, GROUP, READ, TOPIC
@@ -23,7 +24,8 @@ from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 async def share_group_heartbeat(
     request: ShareGroupHeartbeatRequest, context: Context
 ) -> ShareGroupHeartbeatResponse:
-    member = Member(context.client_id, f"/{context.client.host}")
+    check_room(request.group_id, context)
+    member = member_of(context)
     return await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_share_group_heartbeat(request, member, token, now_ms),
@@ -38,7 +40,9 @@ async def share_group_describe(
         try:
             (described,) = await context.groups.call(
                 group_id,
-                lambda machine, token, now_ms, each=group_id: machine.on_share_group_describe([each], token),  # type: ignore[misc]
+                lambda machine, token, now_ms, asked_id=group_id: machine.on_share_group_describe(
+                    [asked_id], token
+                ),  # type: ignore[misc]
             )
         except errors.ProtocolError as error:
             described = DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
@@ -56,7 +60,9 @@ async def describe_offsets(
     request: offsets.DescribeShareGroupOffsetsRequest, context: Context
 ) -> offsets.DescribeShareGroupOffsetsResponse:
     groups = []
-    for asked in request.groups:
+    for asked in {
+        group.group_id: group for group in request.groups
+    }.values():  # once, however often it is named
         try:
             context.require(DESCRIBE, GROUP, asked.group_id)
             topics = await _described_topics(asked, context)
@@ -78,13 +84,17 @@ async def _described_topics(
     group = _group(asked.group_id, context, may_be_missing=asked.topics is not None)
     image = context.metadata.image
     if asked.topics is None:
-        wanted = [(name, list(numbers)) for name, numbers in group.initialized.values()]
+        wanted = [
+            (name, list(numbers))
+            for name, numbers in group.initialized.values()
+            if context.allows(DESCRIBE, TOPIC, name)
+        ]
     else:
-        wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
+        wanted = [(topic.topic_name, list(dict.fromkeys(topic.partitions))) for topic in asked.topics]
     topics = []
     for name, numbers in wanted:
-        known = image.topics.get(name)
-        topic_id = bytes(16) if known is None else known.topic_id
+        known = image.topics.get(name) if context.allows(DESCRIBE, TOPIC, name) else None
+        topic_id = bytes(16) if known is None else known.topic_id  # an id would tell that the topic exists
         rows = [await _described(asked.group_id, name, topic_id, number, context) for number in numbers]
         topics.append(
             offsets.DescribeShareGroupOffsetsResponseTopic(
@@ -98,6 +108,7 @@ async def _described(
     group_id: str, name: str, topic_id: bytes, number: int, context: Context
 ) -> offsets.DescribeShareGroupOffsetsResponsePartition:
     row = offsets.DescribeShareGroupOffsetsResponsePartition(partition_index=number, start_offset=NO_OFFSET)
+    await context.pace(STATE_UNITS)
     if not context.allows(DESCRIBE, TOPIC, name):
         row.error_code = errors.TopicAuthorizationFailed.code
         row.error_message = errors.TopicAuthorizationFailed().message
@@ -119,10 +130,14 @@ async def _described(
 
 async def forget_states(group: ShareGroup, topic_ids: Iterable[bytes], context: Context) -> None:
     """Of all partitions of these topics."""
-    for topic_id in list(topic_ids):
-        for number in group.initialized[topic_id][1]:
-            await context.sharing.persister.delete(ShareKey(group.group_id, topic_id, number))
-    context.sharing.partitions.forget_group(group.group_id)
+    try:
+        for topic_id in list(topic_ids):
+            _, numbers = group.initialized.get(topic_id, ("", ()))  # a topic may be deleted meanwhile
+            for number in numbers:
+                await context.pace(STATE_UNITS)
+                await context.sharing.persister.delete(ShareKey(group.group_id, topic_id, number))
+    finally:  # also when the connection is gone: some of them are deleted
+        context.sharing.partitions.forget_group(group.group_id)
 
 
 def _lag(name: str, number: int, state: ShareState, context: Context) -> int:
@@ -131,8 +146,10 @@ def _lag(name: str, number: int, state: ShareState, context: Context) -> int:
         log = context.replicas.partition(name, number).leader_log()
     except errors.ProtocolError:
         return -1
-    done = max(0, state.delivery_complete_count)
-    return -1 if state.start_offset == NO_OFFSET else max(0, log.high_watermark - state.start_offset - done)
+    if state.start_offset == NO_OFFSET:
+        return -1
+    start = max(0, state.start_offset)  # anybody may have asked for a start below the first record
+    return max(0, log.high_watermark - start - max(0, state.delivery_complete_count))
 
 
 async def alter_offsets(
@@ -143,34 +160,39 @@ async def alter_offsets(
         _group(request.group_id, context, must_be_empty=True, may_be_missing=True)
     except errors.ProtocolError as error:
         return alter.AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    topics = []
-    for topic in request.topics:
-        known = context.metadata.image.topics.get(topic.topic_name)
-        rows = []
-        for part in topic.partitions:
-            row = alter.AlterShareGroupOffsetsResponsePartition(partition_index=part.partition_index)
-            try:
-                if known is None or not 0 <= part.partition_index < len(known.partitions):
-                    raise errors.UnknownTopicOrPartition()
-                key = ShareKey(request.group_id, known.topic_id, part.partition_index)
-                state = await context.sharing.persister.summary(key)
-                epoch = 0 if state is None else state.state_epoch + 1
-                await context.sharing.persister.initialize(key, epoch, part.start_offset)
-            except errors.ProtocolError as error:
-                row.error_code, row.error_message = error.code, error.message
-            rows.append(row)
-        topics.append(
-            alter.AlterShareGroupOffsetsResponseTopic(
-                topic_name=topic.topic_name,
-                topic_id=bytes(16) if known is None else known.topic_id,
-                partitions=rows,
-            )
-        )
-    context.sharing.partitions.forget_group(request.group_id)
+    try:
+        topics = [await _altered(request.group_id, topic, context) for topic in request.topics]
+    finally:  # also when the connection is gone: some of them are altered
+        context.sharing.partitions.forget_group(request.group_id)
     names = {topic.topic_name for topic in topics if any(not part.error_code for part in topic.partitions)}
     if names:
         await _note(request.group_id, names, set(), context)
     return alter.AlterShareGroupOffsetsResponse(responses=topics)
+
+
+async def _altered(
+    group_id: str, topic: alter.AlterShareGroupOffsetsRequestTopic, context: Context
+) -> alter.AlterShareGroupOffsetsResponseTopic:
+    known = context.metadata.image.topics.get(topic.topic_name)
+    rows = []
+    for part in topic.partitions:
+        row = alter.AlterShareGroupOffsetsResponsePartition(partition_index=part.partition_index)
+        await context.pace(STATE_UNITS)
+        try:
+            if known is None or not 0 <= part.partition_index < len(known.partitions):
+                raise errors.UnknownTopicOrPartition()
+            key = ShareKey(group_id, known.topic_id, part.partition_index)
+            state = await context.sharing.persister.summary(key)
+            epoch = 0 if state is None else state.state_epoch + 1
+            await context.sharing.persister.initialize(key, epoch, part.start_offset)
+        except errors.ProtocolError as error:
+            row.error_code, row.error_message = error.code, error.message
+        rows.append(row)
+    return alter.AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=bytes(16) if known is None else known.topic_id,
+        partitions=rows,
+    )
 
 
 async def delete_offsets(

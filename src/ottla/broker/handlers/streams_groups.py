@@ -1,14 +1,19 @@
 """Members and administrators of streams groups (KIP-1071), and the internal topics that applications need."""
 
+from collections.abc import Iterator
+
 from ottla import errors
-from ottla.broker.handlers.groups import Member, check_room
+from ottla.broker.handlers.groups import check_room, member_of
 from ottla.broker.permits.authorized import NOT_ASKED, group_operations
 from ottla.broker.requests.context import Context
 from ottla.broker.requests.topologies import topics_of
+from ottla.broker.stepping import STEP_BYTES
+from ottla.coordination.groups.streams.checks import check_size
 from ottla.coordination.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from ottla.coordination.groups.streams.topology import MISSING_INTERNAL_TOPICS, InternalTopic
 from ottla.metadata.internal import NewTopic, Setting
 from ottla.metadata.names import is_internal, is_legal
+from ottla.metadata.topics import PARTITIONS_PER_REQUEST_MAX
 from ottla.security.operations import CLUSTER, CLUSTER_NAME, CREATE, DESCRIBE, GROUP, READ, TOPIC
 from ottla.wire.messages.streams_group_describe import (
     DescribedGroup,
@@ -21,6 +26,7 @@ from ottla.wire.messages.streams_group_heartbeat import (
 )
 
 ERRORS_SHOWN_MAX = 3
+PARTITIONS_AT_ONCE = 200
 
 
 async def streams_group_heartbeat(
@@ -37,9 +43,10 @@ async def _heartbeat(
 ) -> StreamsGroupHeartbeatResponse:
     _check_served(context)
     context.require(READ, GROUP, request.group_id)
+    check_size(request.topology)
     _check_topics(topics_of(request.topology), context)
     check_room(request.group_id, context)
-    member = Member(context.client_id, f"/{context.client.host}")
+    member = member_of(context)
     answer: HeartbeatAnswer = await context.groups.call(
         request.group_id,
         lambda machine, token, now_ms: machine.on_streams_group_heartbeat(request, member, token, now_ms),
@@ -71,15 +78,18 @@ def _check_topics(names: list[str], context: Context) -> None:
 
 
 async def _create(answer: HeartbeatAnswer, context: Context) -> None:
-    """The internal topics, on behalf of the member. It hears why that failed."""
+    """Creates the internal topics on behalf of the member; an error becomes a status in its answer."""
     names = [topic.name for topic in answer.missing]
     if not context.allows(CREATE, CLUSTER, CLUSTER_NAME):
         denied = [name for name in names if not context.allows(CREATE, TOPIC, name)]
         if denied:
             _say(answer.response, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
             return
+    failed: dict[str, errors.ProtocolError] = {}
     try:
-        failed = await context.metadata.create_topics(_new_topics(answer.missing), context.sender)
+        for topics in _parts(answer.missing):
+            failed |= await context.metadata.create_topics(_new_topics(topics), context.sender)
+            await context.pace(STEP_BYTES)
     except errors.ProtocolError as error:
         failed = dict.fromkeys(names, error)
     refusals = [
@@ -93,7 +103,25 @@ async def _create(answer: HeartbeatAnswer, context: Context) -> None:
         _say(answer.response, f"Creation failed: {shown}.")
 
 
-def _new_topics(missing: tuple[InternalTopic, ...]) -> list[NewTopic]:
+def _parts(missing: tuple[InternalTopic, ...]) -> Iterator[list[InternalTopic]]:
+    """A few hundred partitions at once: all of them would take seconds. Of very many some are left for the next
+    heartbeat, as the controller creates so many for a request and no more."""
+    part: list[InternalTopic] = []
+    partitions, left = 0, PARTITIONS_PER_REQUEST_MAX
+    for topic in missing:
+        if part and partitions + topic.partitions > PARTITIONS_AT_ONCE:
+            yield part
+            part, partitions = [], 0
+        left -= topic.partitions
+        if left < 0 and topic is not missing[0]:
+            break
+        part.append(topic)
+        partitions += topic.partitions
+    if part:
+        yield part
+
+
+def _new_topics(missing: list[InternalTopic]) -> list[NewTopic]:
     return [
         NewTopic(
             topic.name,

@@ -95,10 +95,10 @@ def _append(instance: Instance, push: Push, context: Context) -> None:
         logger.warning("metrics of a client are not kept: no partition of %s is led here", topic)
         return
     headers = (*instance.about.items(), ("principal", instance.principal))
-    told = tuple((name, value.encode()) for name, value in headers)
+    encoded = tuple((name, value.encode()) for name, value in headers)
     compression = ("compression_type", str(push.compression_type).encode())
     key = instance.about["client_instance_id"].encode()
-    record = Record(-1, push.at_ms, key, push.metrics, (*told, compression))
+    record = Record(-1, push.at_ms, key, push.metrics, (*encoded, compression))
     partition = own[hash(instance.instance_id) % len(own)]
     try:
         partition.append(batches.build([record]), acks=ACKS_LEADER, now_ms=push.at_ms)

@@ -33,7 +33,9 @@ from ottla.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+from ottla.wire.schema import Request
 
+R = TypeVar("R")
 Response = TypeVar("Response", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -61,10 +63,10 @@ async def create_delegation_token(
         ):
             raise errors.DelegationTokenAuthorizationFailed
         renewers = tokens.checked_principals(
-            [(each.principal_type, each.principal_name) for each in request.renewers]
+            [(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
         )
         if _is_elsewhere(context):
-            return await _relayed(request, context)  # type: ignore[return-value]
+            return await _relayed(request, context)
         new = tokens.NewToken(_new_id(context), owner, requester, renewers, request.max_lifetime_ms)
         known, now_ms = _tokens(context), context.clock.now_ms()
         token = await context.metadata.change(
@@ -99,7 +101,7 @@ async def expire_delegation_token(
 
 
 async def _with_new_expiry(
-    request: object,
+    request: Request[Response],
     response: type[Response],
     decide: Callable[[tokens.Tokens, str, int], Decision[int]],
     context: Context,
@@ -108,7 +110,7 @@ async def _with_new_expiry(
     try:
         _check_client(context)
         if _is_elsewhere(context):
-            return await _relayed(request, context)  # type: ignore[return-value]
+            return await _relayed(request, context)
         known = _tokens(context)
         principal, now_ms = context.client.principal, context.clock.now_ms()
         expires_ms = await context.metadata.change(lambda image, config: decide(known, principal, now_ms))
@@ -128,19 +130,20 @@ async def describe_delegation_token(
     owners = (
         None
         if request.owners is None
-        else {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
+        else {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     )
     return DescribeDelegationTokenResponse(
         tokens=[
             _described(token, known.secret(token.token_id))
             for token in context.metadata.image.security.tokens.values()
-            if (owners is None or token.owner in owners) and _may_see(token, context)
+            if (owners is None or not owners.isdisjoint(tokens.principals_of(token)))
+            and _may_see(token, context)
         ]
     )
 
 
 def _check_client(context: Context) -> None:
-    """A token makes no tokens, and nobody gets one who has not proven who it is. A broker has asked for its client."""
+    """Refuses clients that logged in with a token or did not authenticate. A relaying broker has checked its client."""
     client = context.client
     if client.is_peer:
         return
@@ -159,8 +162,8 @@ def _is_elsewhere(context: Context) -> bool:
     return not context.metadata.is_controller_here
 
 
-async def _relayed(request: object, context: Context) -> object:
-    return await context.metadata.relay(request, context.api_version, context.sender)  # type: ignore[arg-type]
+async def _relayed(request: Request[R], context: Context) -> R:
+    return await context.metadata.relay(request, context.api_version, context.sender)
 
 
 def _tokens(context: Context) -> tokens.Tokens:
@@ -200,7 +203,7 @@ def _may_see(token: TokenSet, context: Context) -> bool:
 def _described(token: TokenSet, secret: bytes) -> DescribedDelegationToken:
     owner_type, _, owner = token.owner.partition(":")
     requester_type, _, requester = token.requester.partition(":")
-    renewers = [each.partition(":") for each in token.renewers]
+    renewers = [renewer.partition(":") for renewer in token.renewers]
     return DescribedDelegationToken(
         principal_type=owner_type,
         principal_name=owner,

@@ -47,7 +47,7 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
     )
     wanted = {topic.name: topic for topic in request.topics}
     return CreateTopicsResponse(
-        topics=[_created(each, wanted[each.name or ""], context) for each in results],
+        topics=[_created(result, wanted[result.name or ""], context) for result in results],
         throttle_time_ms=_throttle_ms(mutations),
     )
 
@@ -58,7 +58,7 @@ def _created(result: TopicResult, wanted: CreatableTopic, context: Context) -> C
         return CreatableTopicResult(
             name=name, error_code=result.error.code, error_message=result.error.message, configs=[]
         )
-    overrides = {each.name: each.value or "" for each in wanted.configs}
+    overrides = {config.name: config.value or "" for config in wanted.configs}
     return CreatableTopicResult(
         name=name,
         topic_id=result.topic_id,
@@ -89,12 +89,12 @@ async def delete_topics(request: DeleteTopicsRequest, context: Context) -> Delet
         throttle_time_ms=_throttle_ms(mutations),
         responses=[
             DeletableTopicResult(
-                name=each.name,
-                topic_id=each.topic_id,
-                error_code=each.error.code if each.error else 0,
-                error_message=each.error.message if each.error else None,
+                name=result.name,
+                topic_id=result.topic_id,
+                error_code=result.error.code if result.error else 0,
+                error_message=result.error.message if result.error else None,
             )
-            for each in results
+            for result in results
         ],
     )
 
@@ -109,11 +109,11 @@ async def create_partitions(request: CreatePartitionsRequest, context: Context) 
         throttle_time_ms=_throttle_ms(mutations),
         results=[
             CreatePartitionsTopicResult(
-                name=each.name or "",
-                error_code=each.error.code if each.error else 0,
-                error_message=each.error.message if each.error else None,
+                name=result.name or "",
+                error_code=result.error.code if result.error else 0,
+                error_message=result.error.message if result.error else None,
             )
-            for each in results
+            for result in results
         ],
     )
 

@@ -82,32 +82,40 @@ async def add_partitions_to_txn(
 
 async def _add_batched(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     response = AddPartitionsToTxnResponse()
-    for each in request.transactions:
-        unknown = _unknown(each.topics, context)
+    for transaction in request.transactions:
+        unknown = _unknown(transaction.topics, context)
         if unknown:
             response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
-                    transactional_id=each.transactional_id, topic_results=_refused(each.topics, unknown)
+                    transactional_id=transaction.transactional_id,
+                    topic_results=_refused(transaction.topics, unknown),
                 )
             )
             continue
         try:
-            response.results_by_transaction += await _add_one(each, context)
+            response.results_by_transaction += await _add_one(transaction, context)
         except Exception as failure:
-            error = protocol_error(failure, f"adding partitions to transaction {each.transactional_id}")
-            codes = {(topic.name, index): error.code for topic in each.topics for index in topic.partitions}
+            error = protocol_error(
+                failure, f"adding partitions to transaction {transaction.transactional_id}"
+            )
+            codes = {
+                (topic.name, index): error.code for topic in transaction.topics for index in topic.partitions
+            }
             response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
-                    transactional_id=each.transactional_id, topic_results=_refused(each.topics, codes)
+                    transactional_id=transaction.transactional_id,
+                    topic_results=_refused(transaction.topics, codes),
                 )
             )
     return response
 
 
-async def _add_one(each: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnResult]:
-    request = AddPartitionsToTxnRequest(transactions=[each])
+async def _add_one(
+    transaction: AddPartitionsToTxnTransaction, context: Context
+) -> list[AddPartitionsToTxnResult]:
+    request = AddPartitionsToTxnRequest(transactions=[transaction])
     response: AddPartitionsToTxnResponse = await context.transactions.coordinator.call(
-        each.transactional_id,
+        transaction.transactional_id,
         lambda machine, token, now_ms: machine.on_add_partitions_to_txn(
             request, context.api_version, token, now_ms
         ),
@@ -165,8 +173,8 @@ async def write_txn_markers(request: WriteTxnMarkersRequest, context: Context) -
     """From a coordinator on another broker, or from a person who ends a hanging transaction."""
     return WriteTxnMarkersResponse(
         markers=[
-            WritableTxnMarkerResult(producer_id=each.producer_id, topics=await _written(each, context))
-            for each in request.markers
+            WritableTxnMarkerResult(producer_id=marker.producer_id, topics=await _written(marker, context))
+            for marker in request.markers
         ]
     )
 
@@ -184,10 +192,10 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
         0,
     )
     writing = {}
-    for each in sorted(partitions):
-        writing[each] = _begin_to_write(each, markers, context)
+    for partition in sorted(partitions):
+        writing[partition] = _begin_to_write(partition, markers, context)
         await context.pace(MARKER_UNITS)
-    codes = {each: await settled for each, settled in writing.items()}
+    codes = {partition: await settled for partition, settled in writing.items()}
     return [
         WritableTxnMarkerTopicResult(
             name=topic.name,
@@ -200,12 +208,12 @@ async def _written(marker: WritableTxnMarker, context: Context) -> list[Writable
     ]
 
 
-def _begin_to_write(each: TopicPartition, markers: Markers, context: Context) -> Wait[int]:
+def _begin_to_write(partition: TopicPartition, markers: Markers, context: Context) -> Wait[int]:
     settled: Wait[int] = Wait()
-    if context.metadata.image.partition(*each) is None:
+    if context.metadata.image.partition(*partition) is None:
         settled.set(errors.UnknownTopicOrPartition.code)
     else:
-        context.transactions.markers.write(each, markers, lambda _, code: settled.set(code))
+        context.transactions.markers.write(partition, markers, lambda _, code: settled.set(code))
     return settled
 
 
@@ -213,11 +221,13 @@ async def describe_transactions(
     request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse:
     response = DescribeTransactionsResponse()
-    for each in dict.fromkeys(request.transactional_ids):
+    for transactional_id in dict.fromkeys(request.transactional_ids):
         try:
-            response.transaction_states += await _describe_one(each, context)
+            response.transaction_states += await _describe_one(transactional_id, context)
         except errors.ProtocolError as error:
-            response.transaction_states.append(TransactionState(transactional_id=each, error_code=error.code))
+            response.transaction_states.append(
+                TransactionState(transactional_id=transactional_id, error_code=error.code)
+            )
     return response
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.flushing import Flushing
@@ -47,9 +47,9 @@ class Housekeeping:
         self._flushing, self._new_unique = flushing, new_unique
         self._tasks: dict[str, tuple[Callable[[], int], Callable[[], None]]] = {}
         self._timers: dict[str, TimerHandle] = {}
-        self._cleaning: Stepping | None = None
-        self._expiring: Stepping | None = None
-        self._moving: dict[Key, Stepping] = {}
+        self._cleaning: Stepping[None] | None = None
+        self._expiring: Stepping[None] | None = None
+        self._moving: dict[Key, Stepping[Log]] = {}
         self._closed = False
 
     def start(self) -> None:
@@ -103,8 +103,8 @@ class Housekeeping:
 
     def _flush_due(self) -> None:
         now_ms = self._clock.now_ms()
-        for _, partition, found in list(self._replicas.logs()):
-            if found.flush_due(now_ms):
+        for _, partition, log in list(self._replicas.logs()):
+            if log.flush_due(now_ms):
                 self._flushing.flush(partition)
 
     def checkpoint(self) -> None:
@@ -112,26 +112,28 @@ class Housekeeping:
             if not folder.is_offline:
                 self._submit(f"{folder.path}: checkpoint", folder.checkpoint(), folder)
 
-    def checkpointed(self, folders: Iterable[LogFolder], then: Callable[[], None]) -> None:
-        """Writes the checkpoints of these folders now, and tells when that is done."""
+    def checkpointed(self, folders: Iterable[LogFolder], then: Callable[[list[LogFolder]], None]) -> None:
+        """Writes the checkpoints of these folders now, and tells when that is done, and of which it failed."""
         left = [folder for folder in folders if not folder.is_offline]
-        waiting = len(left)
+        waiting, failed = len(left), []
 
-        def one_done() -> None:
+        def one_done(folder: LogFolder, is_written: bool) -> None:
             nonlocal waiting
             waiting -= 1
+            if not is_written:
+                failed.append(folder)
             if waiting <= 0:
-                then()
+                then(failed)
 
         if not left:
-            then()
+            then(failed)
         for folder in left:
-            self._submit(f"{folder.path}: checkpoint", folder.checkpoint(), folder, one_done)
+            self._submit(f"{folder.path}: checkpoint", folder.checkpoint(), folder, partial(one_done, folder))
 
     # -- retention -------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Roll what nobody appends to, let go of what is too old or too much."""
+        """Rolls segments that are due, and deletes those that retention no longer allows."""
         if self._expiring is None:
             self._expiring = Stepping(self._expire_steps(), self._clock, self._jobs, self._on_expired)
             self._expiring.go_on()
@@ -145,15 +147,15 @@ class Housekeeping:
             if partition.log is not None and self._replicas.partitions.get(key) is partition:
                 self._expire(key, partition, partition.log)
 
-    def _expire(self, key: Key, partition: Partition, found: Log) -> None:
+    def _expire(self, key: Key, partition: Partition, log: Log) -> None:
         now_ms = self._clock.now_ms()
         try:
-            found.roll_if_due(now_ms)
-            for each in found.expire(now_ms).doomed:
-                logger.info("%s-%d: segment %d goes: %s", *key, each.base_offset, each.reason)
+            log.roll_if_due(now_ms)
+            for segment in log.expire(now_ms).doomed:
+                logger.info("%s-%d: segment %d goes: %s", *key, segment.base_offset, segment.reason)
         except KafkaStorageError as error:
             logger.error("%s-%d: retention: %s", *key, error)
-        self._unlink_later(found)
+        self._unlink_later(log)
         partition.advance()
 
     def _on_expired(self, _: object, error: Exception | None) -> None:
@@ -161,8 +163,8 @@ class Housekeeping:
         if error is not None:
             logger.error("retention stopped: %s", error)
 
-    def _unlink_later(self, found: Log) -> None:
-        doomed, disk = found.take_doomed(), found.disk
+    def _unlink_later(self, log: Log) -> None:
+        doomed, disk = log.take_doomed(), log.disk
         if not doomed:
             return
 
@@ -170,7 +172,7 @@ class Housekeeping:
             for path in doomed:
                 disk.remove(path)
 
-        delay_ms = found.config.file_delete_delay_ms
+        delay_ms = log.config.file_delete_delay_ms
         self._clock.call_later(delay_ms, lambda: self._submit("deleting segments", unlink))
 
     # -- compaction ------------------------------------------------------------------------------
@@ -197,8 +199,8 @@ class Housekeeping:
 
     def _on_cleaned(self, _: object, error: Exception | None) -> None:
         self._cleaning = None
-        for _, _, found in list(self._replicas.logs()):
-            self._unlink_later(found)
+        for _, _, log in list(self._replicas.logs()):
+            self._unlink_later(log)
         if error is None:
             self.clean()
         elif not self._closed:
@@ -253,16 +255,16 @@ class Housekeeping:
 
     def _submit(
         self,
-        what: str,
+        job_name: str,
         job: Callable[[], object],
         folder: LogFolder | None = None,
-        then: Callable[[], None] = lambda: None,
+        then: Callable[[bool], None] = lambda is_done: None,
     ) -> None:
         def done(result: object) -> None:
             if isinstance(result, Exception):
-                logger.error("%s failed: %s", what, result)
+                logger.error("%s failed: %s", job_name, result)
                 if folder is not None and isinstance(result, OSError) and not is_shortage(result):
                     folder.fail(result)
-            then()
+            then(not isinstance(result, Exception))
 
         self._jobs.submit(job, done)

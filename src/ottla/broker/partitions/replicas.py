@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from ottla.config.log import LogConfig
 from ottla.config.settings import Config
@@ -30,7 +31,7 @@ Watcher = Callable[[Key, Partition | None], None]
 
 
 class Replicas:
-    """Watchers hear of each partition that is created, changed or removed (None)."""
+    """Watchers are called with each partition that is created or changed, and with None for one that is removed."""
 
     def __init__(
         self,
@@ -51,12 +52,15 @@ class Replicas:
         self._watchers: list[Watcher] = []
         self._by_topic: dict[bytes, set[Key]] = {}
         self._home: dict[Key, LogFolder] = {}
+        self._unreadable: set[Key] = set()  # at the start nobody could read which topic they are of
+        self.awaited: list[Key] = []  # offline since the start: a missing folder may have their logs
+        self.is_incomplete = False  # replicas that may have been in sync began without their logs
         self.traffic: dict[str, Traffic] = {}  # by topic
         self.other_traffic = Traffic()  # of topics that are not here, or not any more
         self.isr_shrinks = self.isr_expands = 0  # of partitions that this broker leads
 
     def watch(self, watcher: Watcher) -> None:
-        """It hears of those that are here at once."""
+        """The watcher is called at once for each partition that exists, and later for each change."""
         self._watchers.append(watcher)
         for key, partition in self.partitions.items():
             watcher(key, partition)
@@ -90,16 +94,22 @@ class Replicas:
         """Logs found on disk that the metadata knows; others are put aside, never deleted."""
         for folder in self.folders:
             for key in self._stored(folder):
-                self._strand_if_unknown(folder, key)
+                if not folder.is_offline:  # it may go offline on the way
+                    self._strand_if_unknown(folder, key)
         for folder, key in duplicates(self.folders):
-            logger.warning("%s: the partition %s-%d is in another folder too: put aside", folder.path, *key)
-            folder.strand(key, self._new_unique())
+            if key not in self._unreadable:
+                logger.warning(
+                    "%s: the partition %s-%d is in another folder too: put aside", folder.path, *key
+                )
+                self._strand(folder, key)
         openings = []
         for folder in self.folders:
-            if not folder.is_offline:
+            with suppress(KafkaStorageError):  # it is offline
                 for key in folder.partitions():
-                    self._home[key] = folder
-                    openings.append(folder.opening(key, self.log_config(key[0]), self._clock.now_ms()))
+                    if key not in self._unreadable:
+                        self._home[key] = folder
+                        config = self.log_config(key[0])
+                        openings.append(folder.opening(key, config, self._clock.now_ms()))
         return openings
 
     def _stored(self, folder: LogFolder) -> list[Key]:
@@ -113,10 +123,26 @@ class Replicas:
         state = self._image.partition(*key)
         if state is None or self._node_id not in state.replicas:
             logger.warning("%s: the metadata has no partition %s-%d: put aside", folder.path, *key)
-            folder.strand(key, self._new_unique())
-        elif folder.topic_id(key) not in (state.topic_id, bytes(16)):
+            self._strand(folder, key)
+            return
+        try:
+            topic_id = folder.topic_id(key)
+        except KafkaStorageError as error:
+            logger.error("partition %s-%d is offline: its topic id cannot be read: %s", *key, error)
+            self._unreadable.add(key)
+            return
+        if topic_id not in (state.topic_id, bytes(16)):
             logger.warning("%s: %s-%d is of an earlier topic of that name: put aside", folder.path, *key)
+            self._strand(folder, key)
+
+    def _strand(self, folder: LogFolder, key: Key) -> bool:
+        """False when the disk refuses: then nothing of this partition is opened or created there."""
+        try:
             folder.strand(key, self._new_unique())
+        except KafkaStorageError as error:
+            logger.error("%s: %s-%d cannot be put aside: %s", folder.path, *key, error)
+            return False
+        return True
 
     def adopt(self, opening: Opening) -> None:
         """A log was opened, or failed to: then its partition is offline."""
@@ -127,22 +153,34 @@ class Replicas:
             logger.error("partition %s-%d is offline: %s", *opening.partition, error)
             opened = None
         if state is None or self._node_id not in state.replicas:  # it went while its log was opened
-            opening.folder.strand(opening.partition, self._new_unique())
+            self._strand(opening.folder, opening.partition)
             del self._home[opening.partition]
             return
         self._add(state, opened)
 
-    def start(self) -> None:
+    def start(self, *, is_folder_missing: bool = False) -> None:
         """All that was on disk is adopted. What is missing has never been written to, unless a folder is
-        offline: then it may be there, and is offline too."""
+        offline: then it may be there, and is offline too. So it is with one that this broker had at its last start
+        and has no more, but then replicas that other brokers can fill again are created."""
         some_offline = any(folder.is_offline for folder in self.folders)
         for state in self._image.partitions():
-            if self._node_id in state.replicas and (state.topic, state.index) not in self.partitions:
-                if some_offline:
+            key = state.topic, state.index
+            if self._node_id in state.replicas and key not in self.partitions:
+                self.is_incomplete |= is_folder_missing and len(state.replicas) > 1
+                is_awaited = is_folder_missing and self._is_last(state)
+                if is_awaited:
+                    self.awaited.append(key)
+                if some_offline or is_awaited or key in self._unreadable:
                     self._add(state, None)
                 else:
                     self._ensure(state)
         self._image.watch(self.on_record)
+
+    def _is_last(self, state: State) -> bool:
+        """Whether no other replica is known to have every committed record."""
+        if state.replicas == (self._node_id,) and self._config.ottla_start_without_folders:
+            return False  # the operator gives its records up
+        return not any(replica != self._node_id for replica in (*state.isr, *state.elr))
 
     def join(self) -> None:
         """This broker's registration is in the metadata: what it leads from here on was decided after."""
@@ -184,7 +222,6 @@ class Replicas:
         key = state.topic, state.index
         if self._node_id not in state.replicas:
             if key in self.partitions:
-                self._by_topic[state.topic_id].discard(key)
                 self._remove(key)
             return
         partition = self._ensure(state)
@@ -198,13 +235,12 @@ class Replicas:
     def _ensure(self, state: State) -> Partition:
         key = state.topic, state.index
         partition = self.partitions.get(key)
-        if partition is not None:
+        if partition is not None and partition.state.topic_id == state.topic_id:
             return partition
-        folder = min(
-            (folder for folder in self.folders if not folder.is_offline),
-            key=lambda folder: len(folder.logs),
-            default=None,
-        )
+        if partition is not None:  # its deletion went wrong
+            logger.warning("%s-%d is of an earlier topic of that name: removed", *key)
+            self._remove(key)
+        folder = self._folder_for_new(key)
         created = None
         if folder is not None:
             self._home[key] = folder
@@ -216,6 +252,25 @@ class Replicas:
             )
             folder.take_up(key, created)
         return self._add(state, created)
+
+    def _folder_for_new(self, key: Key) -> LogFolder | None:
+        """The one with the fewest logs; None, so that the partition is offline, when files of an earlier topic
+        of that name stay in the way: new records must not come behind old bytes, nor beside them."""
+        for folder in self.folders:
+            if not folder.is_offline and not self._is_free(folder, key):
+                return None
+        return min(
+            (folder for folder in self.folders if not folder.is_offline),
+            key=lambda folder: len(folder.logs),
+            default=None,
+        )
+
+    def _is_free(self, folder: LogFolder, key: Key) -> bool:
+        """Whether nothing of this partition's name is there, or it could be put aside."""
+        if not folder.has_files(key):
+            return True
+        logger.warning("%s: %s-%d is of an earlier topic of that name: put aside", folder.path, *key)
+        return self._strand(folder, key)
 
     def _add(self, state: State, opened: Log | None) -> Partition:
         key = state.topic, state.index
@@ -230,11 +285,18 @@ class Replicas:
 
     def _remove(self, key: Key) -> None:
         partition = self.partitions.pop(key)
+        self._by_topic.get(partition.state.topic_id, set()).discard(key)
         folder = self._home.pop(key, None)
         self._tell(key, None)
         partition.close()
         if folder is not None and not folder.is_offline:
-            job = folder.remove(key, self._new_unique())
+            try:
+                job = folder.remove(key, self._new_unique())
+            except KafkaStorageError as error:
+                # The topic's other partitions go all the same. The files are put aside before a topic of that
+                # name is created, or at the next start.
+                logger.error("%s: %s-%d cannot be removed: %s", folder.path, *key, error)
+                return
             self._jobs.submit(job, lambda result: _log_failure(f"removing {key[0]}-{key[1]}", result))
 
     def _reconfigure(self, keys: Iterable[Key]) -> None:
@@ -269,6 +331,6 @@ class Replicas:
                 yield key, partition, partition.log
 
 
-def _log_failure(what: str, result: object) -> None:
+def _log_failure(job_name: str, result: object) -> None:
     if isinstance(result, Exception):
-        logger.error("%s failed: %s", what, result)
+        logger.error("%s failed: %s", job_name, result)

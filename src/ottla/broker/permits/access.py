@@ -11,7 +11,8 @@ from ottla.metadata.image import Image
 from ottla.metadata.records import AclAdded, AclRemoved, Record
 from ottla.security.acls import Operation, Question, ResourceType, Rules
 from ottla.security.administration import acl_of
-from ottla.security.authorizer import Authorizer, StandardAuthorizer
+from ottla.security.authorizer import NAME_KEPT_MAX, Authorizer, StandardAuthorizer
+from ottla.security.operations import TOPIC, WRITE
 
 audit_logger = logging.getLogger("ottla.audit")
 
@@ -35,29 +36,32 @@ class Access:
     def __init__(self, authorizer: Authorizer) -> None:
         self.authorizer = authorizer
         self._remembers = isinstance(authorizer, StandardAuthorizer)
-        self._rules = object()  # stands for the rules as they are now
+        self.rules = object()  # stands for the rules as they are now
         self.denied = 0  # questions, for metrics
 
     def on_rules_changed(self) -> None:
-        self._rules = object()
+        self.rules = object()
 
     def remembers(self, client: Client) -> bool:
         """Whether the rights that are remembered with the connection hold, and nobody wants each of them noted."""
-        return client.rights_under is self._rules and not audit_logger.isEnabledFor(logging.DEBUG)
+        return client.rights_under is self.rules and not audit_logger.isEnabledFor(logging.DEBUG)
 
     def allows(self, client: Client, operation: int, resource_type: int, name: str) -> bool:
         right = operation, resource_type, name
         if right in client.rights and self.remembers(client):
             return True
         allowed = self._ask(client, operation, resource_type, name)
-        if allowed and self._remembers:
+        if allowed and self._remembers and len(name) <= NAME_KEPT_MAX:
             self._remember(client, right)
         return allowed
 
     def _remember(self, client: Client, right: tuple[int, int, str]) -> None:
-        if client.rights_under is not self._rules or len(client.rights) >= RIGHTS_MAX:
-            client.rights_under, client.rights = self._rules, set()
+        if client.rights_under is not self.rules or len(client.rights) >= RIGHTS_MAX:
+            client.rights_under, client.rights, client.writable = self.rules, set(), set()
         client.rights.add(right)
+        operation, resource_type, name = right
+        if operation == WRITE and resource_type == TOPIC and name:
+            client.writable.add(name)
 
     def _ask(self, client: Client, operation: int, resource_type: int, name: str) -> bool:
         question = Question(

@@ -52,4 +52,4 @@ def cluster_operations(context: Context) -> int:
 
 
 def _allowed(operations: Sequence[int], resource_type: int, name: str, context: Context) -> int:
-    return sum(1 << each for each in operations if context.allows(each, resource_type, name))
+    return sum(1 << operation for operation in operations if context.allows(operation, resource_type, name))

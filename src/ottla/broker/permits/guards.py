@@ -1,10 +1,22 @@
 """Handlers behind their entries of the table, made once for each API."""
 
 from ottla.broker.permits.access import Access
-from ottla.broker.permits.table import AT_ONCE, guarded, is_relayed
+from ottla.broker.permits.own import may_produce_at_once
+from ottla.broker.permits.table import PERMITS, guarded, is_relayed
 from ottla.broker.requests.client import Client
-from ottla.broker.routes import Handler, Route
+from ottla.broker.routes import ROUTES, Handler, Route
+from ottla.errors import OttlaError
+from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import Message
+
+_PRODUCE = ROUTES[ProduceRequest.API_KEY]
+
+
+def check_table() -> None:
+    """A broker with an authorizer does not start with an API of which nobody has said who may call it."""
+    unguarded = {route.api.name for route in ROUTES.values()} - PERMITS.keys()
+    if unguarded:
+        raise OttlaError(f"broker/permits/table.py does not say who may call {', '.join(sorted(unguarded))}")
 
 
 class Guards:
@@ -14,10 +26,9 @@ class Guards:
 
     def handler(self, route: Route, handler: Handler, client: Client, request: Message) -> Handler:
         """The handler, behind its entry unless the client's rights are known: to us, or to the broker that relays."""
-        name = route.api.name
-        known = AT_ONCE.get(name)
-        if known is not None and known(request, client, self._access):
+        if route is _PRODUCE and may_produce_at_once(request, client, self._access):
             return handler
+        name = route.api.name
         if client.is_peer and route.by_controller and is_relayed(client, self._access):
             return handler
         guard = self._guards.get((name, handler))

@@ -4,7 +4,7 @@ A request is refused as a whole, or in parts: parts that the client may not touc
 refusals join its answer.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from copy import copy
 from typing import Any
 
@@ -52,19 +52,27 @@ def parts(field: str, may_touch: MayTouch, error: type[ProtocolError]) -> Permit
     """The operation for each part of a request by itself."""
 
     async def permit(request: Any, context: Context, handler: Handler) -> Any:
-        every = getattr(request, field) or []
-        allowed = [part for part in every if may_touch(part, context)]
-        if len(allowed) == len(every):
+        allowed, denied = divided(getattr(request, field) or [], lambda part: may_touch(part, context))
+        if not denied:
             return await handler(request, context)
-        denied = copy(request)
-        setattr(denied, field, [part for part in every if part not in allowed])
-        refused = refusal_of_parts(APIS[request.API_KEY], context.api_version, denied, error())
+        refusal = copy(request)
+        setattr(refusal, field, denied)
+        refused = refusal_of_parts(APIS[request.API_KEY], context.api_version, refusal, error())
         if not allowed:
             return refused
         setattr(request, field, allowed)
         return joined(await handler(request, context), refused)
 
     return permit
+
+
+def divided(things: Iterable[Any], is_allowed: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
+    """Those that are allowed, and the others."""
+    allowed: list[Any] = []
+    denied: list[Any] = []
+    for thing in things:
+        (allowed if is_allowed(thing) else denied).append(thing)
+    return allowed, denied
 
 
 def both(*permits: Permit) -> Permit:
@@ -86,7 +94,7 @@ def around(permit: Permit, handler: Handler) -> Handler:
 
 
 def joined(response: Any, refused: Any) -> Any:
-    """The answers of both; None was an answer that is not sent, which must not hide a refusal."""
+    """Both answers in one. None (acks=0 is not answered) must not hide a refusal."""
     if response is None:
         raise CloseConnection("a produce without an answer was not authorized")
     for field in refused.FIELDS:

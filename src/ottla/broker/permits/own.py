@@ -14,6 +14,7 @@ from ottla.broker.permits.kinds import (
     Permit,
     both,
     cluster,
+    divided,
     may_cluster,
     name_of,
     named,
@@ -40,7 +41,7 @@ from ottla.security.operations import (
     TRANSACTIONAL_ID,
     WRITE,
 )
-from ottla.wire import batch as batches
+from ottla.wire.batch import HEADER_BYTES
 from ottla.wire.messages import APIS
 from ottla.wire.messages.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
 
@@ -67,13 +68,17 @@ def may_produce_at_once(request: Any, client: Client, access: Access) -> bool:
     of the time, and then a produce costs no more than without an authorizer."""
     if not access.remembers(client):
         return False
-    rights = client.rights
-    for topic_data in request.topic_data:
-        if (WRITE, TOPIC, topic_data.name) not in rights:
-            return False
-        for data in topic_data.partition_data:
-            if not data.records or data.records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+    writable = client.writable
+    try:
+        for topic_data in request.topic_data:
+            name = topic_data.name
+            if not name or name not in writable:  # a topic that is named by its id has no name here
                 return False
+            for data in topic_data.partition_data:
+                if data.records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+                    return False
+    except (TypeError, IndexError):
+        return False  # there are no records, or less than a batch of them: the handler says so
     return True
 
 
@@ -81,7 +86,7 @@ def _is_transactional(request: Any) -> bool:
     for topic_data in request.topic_data:
         for data in topic_data.partition_data:
             raw = data.records
-            if raw and len(raw) >= batches.HEADER_BYTES and raw[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+            if raw and len(raw) >= HEADER_BYTES and raw[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
                 return True
     return False
 
@@ -119,23 +124,28 @@ async def delete_topics(request: Any, context: Context, handler: Handler) -> Any
     if context.api_version < TOPIC_STATES_FROM:
         permit = parts("topic_names", _may_delete, errors.TopicAuthorizationFailed)
         return await permit(request, context, handler)
-
-    def may_touch(state: Any, context: Context) -> bool:
-        return _may_delete(state.name or name_of(state.topic_id, context), context)
-
-    response = await parts("topics", may_touch, errors.TopicAuthorizationFailed)(request, context, handler)
+    response = await parts("topics", _may_delete_state, errors.TopicAuthorizationFailed)(
+        request, context, handler
+    )
     for result in response.responses:
-        hidden = result.error_code == errors.TopicAuthorizationFailed.code and result.topic_id != ZERO_UUID
-        if hidden and not context.allows(DESCRIBE, TOPIC, name_of(result.topic_id, context)):
-            result.name = None
+        if result.error_code == errors.TopicAuthorizationFailed.code and result.topic_id != ZERO_UUID:
+            name = name_of(result.topic_id, context)
+            result.name = name if context.allows(DESCRIBE, TOPIC, name) else None
     return response
+
+
+def _may_delete_state(state: Any, context: Context) -> bool:
+    """By a name or an id. The handler refuses both at once, and an id that no topic has."""
+    if state.topic_id == ZERO_UUID:
+        return state.name is None or _may_delete(state.name, context)
+    name = name_of(state.topic_id, context)
+    return state.name is not None or not name or context.allows(DELETE, TOPIC, name)
 
 
 def _may_delete(name: str, context: Context) -> bool:
     """Those who may see that a topic does not exist are told so."""
-    if name not in context.metadata.image.topics and (not name or context.allows(DESCRIBE, TOPIC, name)):
-        return True
-    return context.allows(DELETE, TOPIC, name)
+    exists = name in context.metadata.image.topics
+    return context.allows(DESCRIBE, TOPIC, name) and (not exists or context.allows(DELETE, TOPIC, name))
 
 
 def configs(operation: int) -> Permit:
@@ -152,7 +162,10 @@ def configs(operation: int) -> Permit:
         return touches
 
     return both(
-        *(parts("resources", may_touch(each), type(refusal_of(each))) for each in (TOPIC, GROUP, CLUSTER))
+        *(
+            parts("resources", may_touch(resource_type), type(refusal_of(resource_type)))
+            for resource_type in (TOPIC, GROUP, CLUSTER)
+        )
     )
 
 
@@ -167,9 +180,9 @@ async def find_coordinator(request: Any, context: Context, handler: Handler) -> 
 
     if context.api_version >= BATCHED_KEYS_FROM:
         response = await parts("coordinator_keys", may_touch, error)(request, context, handler)
-        for each in response.coordinators:
-            if each.error_code == error.code:
-                each.node_id = each.port = -1
+        for coordinator in response.coordinators:
+            if coordinator.error_code == error.code:
+                coordinator.node_id = coordinator.port = -1
         return response
     if not may_touch(request.key, context):
         raise error
@@ -190,11 +203,12 @@ async def offset_fetch(request: Any, context: Context, handler: Handler) -> Any:
         response = await _described_topics(request, context, handler)
         response.topics = _seen(response.topics, context)
         return response
-    denied_groups = [each for each in request.groups if not context.allows(DESCRIBE, GROUP, each.group_id)]
+    allowed_groups, denied_groups = divided(
+        request.groups, lambda group: context.allows(DESCRIBE, GROUP, group.group_id)
+    )
     refused = copy(request)
-    refused.groups = denied_groups
-    request.groups = [each for each in request.groups if each not in denied_groups]
-    denied_topics = {each.group_id: _take_denied(each, context) for each in request.groups}
+    refused.groups, request.groups = denied_groups, allowed_groups
+    denied_topics = {group.group_id: _take_denied(group, context) for group in request.groups}
     response = await handler(request, context)
     for group in response.groups:
         group.topics = [*_seen(group.topics, context), *_refused_topics(group, denied_topics, context)]
@@ -216,9 +230,9 @@ async def _described_topics(request: Any, context: Context, handler: Handler) ->
 def _take_denied(group: Any, context: Context) -> list[Any]:
     """Takes the topics that the client may not describe out of its request."""
     may_touch = topic(DESCRIBE)
-    denied = [each for each in group.topics or () if not may_touch(each, context)]
+    allowed, denied = divided(group.topics or (), lambda topic: may_touch(topic, context))
     if denied:
-        group.topics = [each for each in group.topics if each not in denied]
+        group.topics = allowed
     return denied
 
 
@@ -226,14 +240,14 @@ def _refused_topics(group: Any, denied: dict[str, list[Any]], context: Context) 
     code = errors.TopicAuthorizationFailed.code
     return [
         OffsetFetchResponseTopics(
-            topic_id=each.topic_id,
-            name=each.name,
+            topic_id=topic.topic_id,
+            name=topic.name,
             partitions=[
                 OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
-                for index in each.partition_indexes
+                for index in topic.partition_indexes
             ],
         )
-        for each in denied.get(group.group_id, ())
+        for topic in denied.get(group.group_id, ())
     ]
 
 
@@ -241,16 +255,18 @@ def _seen(topics: Iterable[Any], context: Context) -> list[Any]:
     denied = errors.TopicAuthorizationFailed.code
     may_see = topic(DESCRIBE)
     return [
-        each
-        for each in topics
-        if may_see(each, context) or any(part.error_code == denied for part in each.partitions)
+        topic
+        for topic in topics
+        if may_see(topic, context) or any(part.error_code == denied for part in topic.partitions)
     ]
 
 
 async def list_groups(request: Any, context: Context, handler: Handler) -> Any:
     response = await handler(request, context)
     if not may_cluster(context, DESCRIBE):
-        response.groups = [each for each in response.groups if context.allows(DESCRIBE, GROUP, each.group_id)]
+        response.groups = [
+            group for group in response.groups if context.allows(DESCRIBE, GROUP, group.group_id)
+        ]
     return response
 
 
@@ -259,11 +275,11 @@ async def consumer_group_describe(request: Any, context: Context, handler: Handl
     response = await permit(request, context, handler)
     for group in response.groups:
         names = {
-            each.topic_name
+            topic.topic_name
             for member in group.members
             for assignment in (member.assignment, getattr(member, "target_assignment", None))
             if assignment is not None  # share groups have no other target
-            for each in assignment.topic_partitions
+            for topic in assignment.topic_partitions
         } | {name for member in group.members for name in member.subscribed_topic_names}
         if not all(context.allows(DESCRIBE, TOPIC, name) for name in names):
             group.error_code = errors.TopicAuthorizationFailed.code
@@ -301,15 +317,15 @@ async def add_partitions_to_txn(request: Any, context: Context, handler: Handler
         return await cluster(CLUSTER_ACTION)(request, context, handler)
     context.require(WRITE, TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     wanted = request.v3_and_below_topics
-    denied = [each.name for each in wanted if not context.allows(WRITE, TOPIC, each.name)]
+    denied = {topic.name for topic in wanted if not context.allows(WRITE, TOPIC, topic.name)}
     if not denied:
         return await handler(request, context)
     # All partitions are added, or none.
     error = errors.OperationNotAttempted()
     response = refusal_of_parts(APIS[request.API_KEY], context.api_version, request, error)
-    for each in response.results_by_topic_v3_and_below:  # type: ignore[attr-defined]
-        if each.name in denied:
-            for part in each.results_by_partition:
+    for result in response.results_by_topic_v3_and_below:  # type: ignore[attr-defined]
+        if result.name in denied:
+            for part in result.results_by_partition:
                 part.partition_error_code = errors.TopicAuthorizationFailed.code
     return response
 
@@ -320,15 +336,15 @@ async def describe_transactions(request: Any, context: Context, handler: Handler
     )
     response = await permit(request, context, handler)
     for state in response.transaction_states:
-        state.topics = [each for each in state.topics if context.allows(DESCRIBE, TOPIC, each.topic)]
+        state.topics = [topic for topic in state.topics if context.allows(DESCRIBE, TOPIC, topic.topic)]
     return response
 
 
 async def list_transactions(request: Any, context: Context, handler: Handler) -> Any:
     response = await handler(request, context)
     response.transaction_states = [
-        each
-        for each in response.transaction_states
-        if context.allows(DESCRIBE, TRANSACTIONAL_ID, each.transactional_id)
+        state
+        for state in response.transaction_states
+        if context.allows(DESCRIBE, TRANSACTIONAL_ID, state.transactional_id)
     ]
     return response

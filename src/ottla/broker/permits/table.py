@@ -130,7 +130,3 @@ def guarded(api_name: str, handler: Handler) -> Handler:
     """The handler behind the entry of its API."""
     permit = PERMITS[api_name]
     return handler if permit is free else around(permit, handler)
-
-
-# Whether a request needs no look at the table: its connection is known to have its rights.
-AT_ONCE = {"Produce": own.may_produce_at_once}

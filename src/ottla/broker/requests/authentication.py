@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ottla.broker.requests.client import Client
 from ottla.broker.requests.responses import encode
+from ottla.broker.stepping import REQUEST_UNITS
 from ottla.errors import IllegalSaslState, ProtocolError, SaslAuthenticationFailed, UnsupportedSaslMechanism
 from ottla.frozen import frozen
 from ottla.ports import Buffer, Clock
@@ -79,6 +80,7 @@ class Authentication:
         self._are_bare = False
         self._session_ends_ms: int | None = None  # on the monotonic clock
         self._logged_in_ms = 0
+        self.was_done = False  # it has logged in once; it may be about to do so again
 
     @property
     def is_done(self) -> bool:
@@ -86,12 +88,14 @@ class Authentication:
 
     def on_frame(self, frame: Buffer, slot: Answer) -> bool:
         if self._step is _Step.TOKENS and self._are_bare:
+            self._client.work.spend(REQUEST_UNITS)
             self._on_bare_token(bytes(frame), slot)
             return True
         try:
             header, position = read_request_header(frame)
             if header.api_key not in (HANDSHAKE, AUTHENTICATE):
                 return self._on_other(header)
+            self._client.work.spend(REQUEST_UNITS)
             request = _body(header, frame, position)
         except ProtocolError as error:
             self._close(f"{self._client.host}:{self._client.port}: {error}")
@@ -218,6 +222,7 @@ class Authentication:
         self._client.principal, self._client.rights_under = who.principal, None
         self._client.token_id = who.token_id
         self._step, self._exchange = _Step.DONE, None
+        self.was_done = True
         self._counts[LOGINS] += 1
         return lifetime_ms
 
@@ -234,7 +239,7 @@ class Authentication:
     # -- answers -----------------------------------------------------------------------------------------
 
     def _fail(self, error: SaslAuthenticationFailed, answer: Callable[[], None]) -> None:
-        """Late, so that passwords cannot be tried at the speed of the network."""
+        """Answers after a delay, so that passwords cannot be tried at the speed of the network."""
         self._exchange = None
         self._counts[FAILED_LOGINS] += 1
         logger.warning(

@@ -19,10 +19,10 @@ class Client:
     token_id: str | None = None  # of the delegation token that it logged in with
     is_peer: bool = False  # another broker of the cluster, as it has proved
     work: Work = field(default_factory=Work)  # of all its requests
-    rights: set[tuple[int, int, str]] = field(
-        default_factory=set
-    )  # operation, resource type and name: allowed
-    rights_under: object = None  # the rules by which they are
+    # Rights that it is known to have: operation, resource type and name.
+    rights: set[tuple[int, int, str]] = field(default_factory=set)
+    writable: set[str] = field(default_factory=set)  # topics that it may write to, of those
+    rights_under: object = None  # the rules by which it has them
     mute: Callable[[int], None] = lambda milliseconds: None  # its next request is not begun for so long
 
 

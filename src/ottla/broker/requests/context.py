@@ -14,7 +14,7 @@ from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.requests.client import Client, Sender
 from ottla.broker.requests.memory import PLENTY, Memory
 from ottla.broker.sharing.states import ShareStateShards
-from ottla.broker.stepping import HeavyWork, Turns
+from ottla.broker.stepping import MUCH_BYTES, HeavyWork, Turns
 from ottla.broker.transactions.transactions import Transactions
 from ottla.config.settings import Config
 from ottla.ports import Clock
@@ -84,12 +84,20 @@ class Context:
         return Sender(self.client, self.client_id)
 
     async def pace(self, units: int) -> None:
-        """So much is done; others have their turn if it is time for that."""
+        """Counts `units` of work; lets other connections run if this one has used up its share."""
+        if units >= MUCH_BYTES:
+            self.turns.count(units)
         if self.client.work.spend(units):
             await self.rest()
 
+    async def begin(self, units: int) -> None:
+        """Before work that is done at once, and counted by `pace` then: waits for a turn of its own if others have
+        filled this one."""
+        if units >= MUCH_BYTES and self.turns.is_full:
+            await self.rest()
+
     async def rest(self) -> None:
-        """Others have their turn."""
+        """Lets other connections run."""
         await self.turns.rest(self.client.work, first=self.client.is_peer)
 
     @property

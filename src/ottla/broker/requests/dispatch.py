@@ -13,18 +13,18 @@ from ottla.broker.requests.pipeline import Slot
 from ottla.broker.requests.refusals import CloseConnection
 from ottla.broker.requests.responses import ELEMENTS_AT_ONCE, encode
 from ottla.broker.routes import ROUTES, Handler, Route
-from ottla.broker.stepping import Turns
+from ottla.broker.stepping import REQUEST_UNITS, Turns
 from ottla.broker.waits import Running
 from ottla.errors import ProtocolError, UnsupportedVersion
 from ottla.ports import Buffer
 from ottla.wire import codec
 from ottla.wire.frames import API_VERSIONS, RequestHeader, read_request_header, skip_tags
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Request
 
 if TYPE_CHECKING:
     from ottla.broker.permits.guards import Guards
 
-REQUEST_UNITS, ELEMENT_UNITS = 50_000, 1_000  # of work, what every request and every array element takes
+ELEMENT_UNITS = 1_000  # of work, what every array element takes
 
 
 class Dispatcher:
@@ -72,20 +72,20 @@ class Dispatcher:
         def parsed(result: tuple[Message, int, int] | None, error: BaseException | None) -> None:
             slot.running = None
             if result is None:
-                place.give_back()
                 exchange.give_up(str(error))
+                place.give_back()
                 return
             request, end, elements = result
             size = parsed_bytes(request, end - position, elements)
             exchange.run(self._handler_of(route, client, request), request, size, place)
 
-        slot.on_over = place.give_back
+        slot.borrow(place.give_back)
         reading = self.large.read(route.request, exchange.header.api_version, frame, position, client, place)
         slot.running = Running(reading, parsed)
         slot.running.step()
 
     def on_disconnected(self, client: Client) -> None:
-        """What belongs to a connection goes with it."""
+        """Drops the fetch sessions and share sessions of the connection."""
         self.broker.sessions.on_disconnected(client)
         if self.broker.shares:
             self.broker.sharing.on_disconnected(client)
@@ -104,16 +104,17 @@ class Dispatcher:
         return self._guards.handler(route, handler, client, request)
 
     def _answer_api_versions_v0(self, header: RequestHeader, slot: Slot, client: Client) -> None:
-        """A client newer than us asks what we speak: told in the oldest words (KIP-511)."""
+        """A client newer than this broker asks for its versions: answered as version 0 (KIP-511)."""
         from ottla.broker.handlers.cluster import served_versions
 
+        client.work.spend(REQUEST_UNITS)
         response = served_versions(self.broker.image)
         response.error_code = UnsupportedVersion.code
         api = ROUTES[API_VERSIONS].api
         slot.answer(encode(api, 0, header.correlation_id, response).buffers())
 
 
-async def _relayed(request: Message, context: Context) -> Message:
+async def _relayed(request: Request[Message], context: Context) -> Message:
     """The controller is at another broker, and this client need not know."""
     return await context.metadata.relay(request, context.api_version, context.sender)
 

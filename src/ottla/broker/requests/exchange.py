@@ -18,7 +18,7 @@ from ottla.broker.waits import Running, Turn, Wait
 from ottla.errors import ProtocolError, UnknownServerError
 from ottla.ports import Buffer
 from ottla.wire import codec
-from ottla.wire.frames import RequestHeader
+from ottla.wire.frames import PRODUCE, RequestHeader
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:  # most brokers have no quotas
@@ -128,7 +128,7 @@ class Exchange:
             return
         self._is_parked = True
         if self._shared.memory.takes(self._size):
-            self.slot.on_over = self._shared.memory.park(self._size)
+            self.slot.borrow(self._shared.memory.park(self._size))
         else:
             self.give_up("too many requests of its size wait")
 
@@ -139,6 +139,10 @@ class Exchange:
         if isinstance(error, CloseConnection):
             self.give_up(str(error))
             return
+        if self._wants_no_answer() and not (error is None and response is None):
+            # Its client would take an answer for that to its next request.
+            self.give_up("a produce that wants no answer failed")
+            return
         if error is not None:
             response = self._refusal(error)
         self._shared.observer.on_answer(self.header, response, self._frame_bytes)
@@ -147,6 +151,9 @@ class Exchange:
             self._answer([])
         else:
             self._encode(response)
+
+    def _wants_no_answer(self) -> bool:
+        return self.header.api_key == PRODUCE and not self._request.acks  # type: ignore[attr-defined]
 
     def _encode(self, response: Message) -> None:
         """In steps if it is long."""
@@ -231,5 +238,5 @@ class Exchange:
 
     def _refuse_part(self, part: Message, error: Exception) -> Message:
         api, version = self.route.api, self.header.api_version
-        what = f"a part of {api.name} v{version} of {self.header.client_id}"
-        return refusal_of_parts(api, version, part, protocol_error(error, what))
+        request_name = f"a part of {api.name} v{version} of {self.header.client_id}"
+        return refusal_of_parts(api, version, part, protocol_error(error, request_name))

@@ -43,6 +43,9 @@ class LargeRequests:
         """The message, where it ends, and how many elements it has."""
         if not client.is_peer:
             await place.take()
+            # In a turn of its own: hundreds that fail at once would else run inside each other, from the one that gave
+            # back its place.
+            await self._turns.rest(client.work)
         steps = codec.read_in_steps(cls, version, frame, position, elements_max=self._elements_max)
         return await self.stepped(steps, client)
 

@@ -11,12 +11,14 @@ from ottla.security.quotas import FETCH, PRODUCE, REQUEST
 from ottla.wire.frames import RequestHeader
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.share_fetch import ShareFetchRequest
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
     from ottla.security.quotas import Quotas
 
 THROTTLE = "throttle_time_ms"
+FETCHES = FetchRequest.API_KEY, ShareFetchRequest.API_KEY
 
 
 class Stopwatch(Protocol):
@@ -71,7 +73,7 @@ def throttle_ms(
     longest = getattr(response, THROTTLE, 0)  # the controller's, for changes of partitions
     if header.api_key == ProduceRequest.API_KEY:
         longest = max(longest, quotas.throttle_ms(PRODUCE, principal, client_id, frame_bytes, now_ms))
-    elif header.api_key == FetchRequest.API_KEY:
+    elif header.api_key in FETCHES:
         count = fetched_bytes(response)
         longest = max(longest, quotas.throttle_ms(FETCH, principal, client_id, count, now_ms))
     if usage is not None:

@@ -100,7 +100,8 @@ def _partitions(topic: Any) -> int:
 
 
 def _size(things: list[Any], split: Split) -> int:
-    return sum(len(getattr(each, split.nested)) for each in things) if split.nested else len(things)
+    nested = sum(len(getattr(thing, split.nested)) for thing in things) if split.nested else 0
+    return len(things) + nested
 
 
 def _parts(things: list[Any], split: Split) -> Iterator[list[Any]]:
@@ -109,11 +110,11 @@ def _parts(things: list[Any], split: Split) -> Iterator[list[Any]]:
         return
     # What is named twice stays together: handlers refuse it.
     named: dict[object, list[Any]] = {}
-    for each in things:
-        named.setdefault(_name(each), []).append(each)
+    for thing in things:
+        named.setdefault(_name(thing), []).append(thing)
     part: list[Any] = []
-    for each in named.values():
-        part += each
+    for same_name in named.values():
+        part += same_name
         if len(part) >= split.size:
             yield part
             part = []
@@ -134,10 +135,10 @@ def _name(thing: object) -> object:
 
 def _nested_parts(things: list[Any], split: Split) -> Iterator[list[Any]]:
     part, size = [], 0
-    for each in things:
-        inner = getattr(each, split.nested)
+    for thing in things:
+        inner = getattr(thing, split.nested)
         for start in range(0, len(inner) or 1, split.size):
-            cut = _with(each, split.nested, inner[start : start + split.size])
+            cut = _with(thing, split.nested, inner[start : start + split.size])
             part.append(cut)
             size += 1 + len(getattr(cut, split.nested))
             if size >= split.size:
@@ -148,7 +149,7 @@ def _nested_parts(things: list[Any], split: Split) -> Iterator[list[Any]]:
 
 
 def _with(message: Message, name: str, value: list[Any]) -> Message:
-    values = {each: getattr(message, each) for each in message.__slots__}
+    values = {name: getattr(message, name) for name in message.__slots__}
     return type(message)(**(values | {name: value}))
 
 
@@ -162,7 +163,7 @@ def _joined(whole: Message, answer: Message, split: Split) -> Message:
             setattr(before[-1], name, values)
         after = after[1:]
     before.extend(after)
-    throttles = [getattr(each, THROTTLE, 0) for each in (whole, answer)]
+    throttles = [getattr(message, THROTTLE, 0) for message in (whole, answer)]
     if max(throttles):
         whole.throttle_time_ms = max(throttles)  # type: ignore[attr-defined]
     return whole

@@ -19,7 +19,7 @@ Buffers = list[Buffer]
 class Slot:
     """A place in the queue of answers. `buffers` is None while it is awaited, empty when there is none."""
 
-    __slots__ = ("_pipeline", "arrived_ms", "buffers", "holds", "on_over", "running", "times")
+    __slots__ = ("_give_back", "_pipeline", "arrived_ms", "buffers", "holds", "running", "times")
 
     def __init__(self, pipeline: "Pipeline", arrived_ms: float) -> None:
         self._pipeline = pipeline
@@ -27,12 +27,12 @@ class Slot:
         self.times: Times | None = None
         self.buffers: Buffers | None = None
         self.holds = True
-        self.on_over: Callable[[], None] | None = None  # it is answered, or given up
+        self._give_back: Callable[[], None] | None = None
         self.running: Running | None = None
 
-    @property
-    def is_awaited(self) -> bool:
-        return self.running is not None
+    def borrow(self, give_back: Callable[[], None]) -> None:
+        """What the request holds is given back when it is answered or given up. The last one borrowed counts."""
+        self._give_back = give_back
 
     def release(self) -> None:
         """The next request may start."""
@@ -48,13 +48,13 @@ class Slot:
         self.release()
 
     def end(self) -> None:
-        """Of its handler nothing is left."""
+        """Cancels the handler if it still runs, and gives back what the request held."""
         if self.running is not None:
             self.running.cancel()
             self.running = None
-        if self.on_over is not None:
-            on_over, self.on_over = self.on_over, None
-            on_over()
+        if self._give_back is not None:
+            give_back, self._give_back = self._give_back, None
+            give_back()
 
 
 class Begin(Protocol):

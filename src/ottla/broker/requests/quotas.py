@@ -11,20 +11,28 @@ class ClientQuotas:
 
     def __init__(self, image: Image, settings: Settings) -> None:
         self._image, self._settings = image, settings
-        self.now: Quotas | None = None
-        self._update()
+        self._quotas: Quotas | None = None
+        self._is_stale = True
         image.watch(self._on_record)
 
-    def _on_record(self, record: Record) -> None:
-        if isinstance(record, QuotaSet):
+    @property
+    def now(self) -> Quotas | None:
+        if self._is_stale:
             self._update()
+        return self._quotas
+
+    def _on_record(self, record: Record) -> None:
+        """Looked at when somebody asks: an update takes as long as there are quotas, and a snapshot has all of them."""
+        if isinstance(record, QuotaSet):
+            self._is_stale = True
 
     def _update(self) -> None:
+        self._is_stale = False
         rules = self._image.security.quotas
         if not rules:
-            self.now = None
-        elif self.now is not None:
-            self.now.on_changed()
+            self._quotas = None
+        elif self._quotas is not None:
+            self._quotas.on_changed()
         else:
             config = self._settings.now
             windows = Windows(
@@ -33,4 +41,4 @@ class ClientQuotas:
                 config.controller_quota_window_num,
                 config.controller_quota_window_size_seconds,
             )
-            self.now = Quotas(rules, windows)
+            self._quotas = Quotas(rules, windows)

@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from ottla import errors
 from ottla.broker.sharing.dead_letters import DeadLetters, Letter
 from ottla.broker.sharing.settings import ShareSettings
 from ottla.broker.waits import Running
+from ottla.coordination.share.outcomes import Change
 from ottla.coordination.share.records import ShareKey
 from ottla.coordination.share.runs import Run
-from ottla.coordination.share.window import Change, Window
+from ottla.coordination.share.window import Window
 from ottla.ports import Clock
 from ottla.replication.partition import Partition
 from ottla.wire import batch as batches
@@ -20,8 +21,9 @@ from ottla.wire.compression import OverLimit
 from ottla.wire.records import Record
 
 logger = logging.getLogger("ottla.share")
-LETTERS_AT_ONCE, BYTES_AT_ONCE = 100, 256 * 1024
+LETTERS_AT_ONCE, BYTES_AT_ONCE = 500, 256 * 1024
 UNPACKED_MAX = 16 * 1024 * 1024  # a record of a batch that decompresses to more is not copied
+RECORDS_MAX = 500_000  # nor one of a batch with more records: what finds them takes 72 bytes for each
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 1000, 30_000  # before another try
 
 
@@ -41,18 +43,20 @@ class Burials:
         self._key, self._partition, self._window = key, partition, window
         self._letters, self._clock, self._settings, self._carry_out = letters, clock, settings, carry_out
         self._is_busy = self._is_closed = False  # busy: writing, or resting before another try
+        self.is_writing = False
         self._pause_ms = FIRST_PAUSE_MS
 
     def go_on(self) -> None:
         if self._is_busy or self._is_closed or not self._window.dead():
             return
-        self._is_busy = True
+        self._is_busy = self.is_writing = True
         Running(self._bury_some(), self._on_finished).step()
 
     def close(self) -> None:
         self._is_closed = True
 
-    def _on_finished(self, _: Any, error: BaseException | None) -> None:
+    def _on_finished(self, _: object, error: BaseException | None) -> None:
+        self.is_writing = False
         if error is None:
             self._pause_ms = FIRST_PAUSE_MS
             self._on_rested()
@@ -107,10 +111,10 @@ class Burials:
             if not data:
                 return copies, last + 1
             size += len(data)
-            try:
-                found = records.read(data, limit=UNPACKED_MAX)
-            except OverLimit:
-                found = []
-            copies |= {record.offset: record for record in found if first <= record.offset <= last}
-            at = batches.read_header(data).next_offset
+            header = batches.read_header(data)
+            if header.count <= RECORDS_MAX:
+                with suppress(OverLimit):
+                    wanted = records.between(data, 0, header, first, last, limit=UNPACKED_MAX)
+                    copies |= {record.offset: record for record in wanted}
+            at = header.next_offset
         return copies, max(at, first + 1)

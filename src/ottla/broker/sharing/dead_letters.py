@@ -4,14 +4,13 @@ At least once: a record stays in its group's state until its letter is committed
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ottla import errors
 from ottla.broker.cluster.metadata import Metadata
 from ottla.broker.cluster.peers import Lane, Peers
 from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.settings import Settings
-from ottla.broker.waits import Wait, woken
+from ottla.broker.waits import Ticket, Wait, woken
 from ottla.config.topic import DEAD_LETTERS
 from ottla.coordination.share.records import DELIVERY_LIMIT, REJECTED
 from ottla.frozen import frozen
@@ -20,7 +19,12 @@ from ottla.metadata.internal import NewTopic, Setting
 from ottla.metadata.names import is_internal
 from ottla.ports import Clock
 from ottla.wire import batch as batches
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from ottla.wire.records import Header, Record
 
 GROUP_ENABLE = DEAD_LETTERS.name
@@ -121,7 +125,7 @@ class DeadLetters:
         appended = partition.append(batch, acks=_ACKS_ALL, now_ms=self._clock.now_ms())
         tenure, deadline_ms = partition.tenure, self._clock.monotonic_ms() + self._timeout_ms
 
-        def listen(wake: Callable[[], None]) -> list[Any]:
+        def listen(wake: Callable[[], None]) -> list[Ticket]:
             return [partition.committed.add(appended.next_offset, wake)]
 
         while not partition.is_committed(appended.next_offset, tenure):
@@ -138,7 +142,7 @@ class DeadLetters:
                 )
             ],
         )
-        wait: Wait[Any] = Wait()
+        wait: Wait[ProduceResponse] = Wait()
         self._peers.ask(
             leader, Lane.SHARES, request, _PRODUCE_VERSION, wait.set, timeout_ms=2 * self._timeout_ms
         )

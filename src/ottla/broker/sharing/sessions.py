@@ -1,11 +1,12 @@
 """Share sessions: which partitions a member fetches from, so that requests name only what changes."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from ottla import errors
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+PLACES_MAX = 250_000  # in all sessions: some forty megabytes
 Place = tuple[bytes, int]  # topic id, partition
 
 
@@ -30,6 +31,8 @@ class ShareSessions:
     def __init__(self, most: int) -> None:
         self._most = most
         self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._places = 0  # of all sessions
+        self._by_group: dict[str, int] = {}  # sessions, and those that have ended and release what they hold
 
     def turn(
         self,
@@ -37,8 +40,10 @@ class ShareSessions:
         member_id: str,
         epoch: int,
         owner: object,
-        added: Iterable[Place],
+        added: Collection[Place],
         forgotten: Iterable[Place],
+        *,
+        partitions_max: int = PLACES_MAX,
     ) -> tuple[ShareSession, bool]:
         """The session of this request, and whether the member's former one ended with it."""
         key = (group_id, member_id)
@@ -46,18 +51,41 @@ class ShareSessions:
         if epoch == INITIAL_EPOCH:
             if known is None and len(self._sessions) >= self._most:
                 raise errors.ShareSessionLimitReached()
-            session = self._sessions[key] = ShareSession(group_id, member_id, owner)
-            session.partitions = dict.fromkeys(added)
+            session = ShareSession(group_id, member_id, owner)
+            self._add(session, added, partitions_max)
+            if known is not None:
+                self._places -= len(known.partitions)
+            else:
+                self._by_group[group_id] = self._by_group.get(group_id, 0) + 1
+            self._sessions[key] = session
             return session, known is not None
         session = self._existing(key, epoch)
-        session.partitions |= dict.fromkeys(added)
+        self._add(session, added, partitions_max)
         for place in forgotten:
-            session.partitions.pop(place, None)
+            if place in session.partitions:
+                del session.partitions[place]
+                self._places -= 1
         if epoch == FINAL_EPOCH:
-            del self._sessions[key]
+            self._end(session)
         else:
             session.epoch = 1 if session.epoch == 2**31 - 1 else session.epoch + 1
         return session, False
+
+    def _add(self, session: ShareSession, added: Collection[Place], partitions_max: int) -> None:
+        """Names of partitions that do not exist are kept too, for they may yet: so many of them and no more."""
+        before = len(session.partitions)
+        if before + len(added) > partitions_max:
+            raise errors.InvalidRequest(
+                f"a share session of {before + len(added)} partitions; there are not so many"
+            )
+        if self._places + len(added) > PLACES_MAX:
+            raise errors.ShareSessionLimitReached()
+        session.partitions |= dict.fromkeys(added)
+        self._places += len(session.partitions) - before
+
+    def _end(self, session: ShareSession) -> None:
+        self._places -= len(session.partitions)
+        del self._sessions[session.group_id, session.member_id]
 
     def _existing(self, key: tuple[str, str], epoch: int) -> ShareSession:
         session = self._sessions.get(key)
@@ -71,8 +99,18 @@ class ShareSessions:
         """The sessions that ended with the connection."""
         gone = [session for session in self._sessions.values() if session.owner is owner]
         for session in gone:
-            del self._sessions[session.group_id, session.member_id]
+            self._end(session)
         return gone
+
+    def on_released(self, session: ShareSession) -> None:
+        """What a session that has ended held is free: the group does without it from now on."""
+        left = self._by_group.pop(session.group_id) - 1
+        if left:
+            self._by_group[session.group_id] = left
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether a member of the group has a session here, or one that ended still releases what it held."""
+        return group_id in self._by_group
 
     def __len__(self) -> int:
         return len(self._sessions)

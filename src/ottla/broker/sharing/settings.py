@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from ottla.config.settings import Config
-from ottla.coordination.share.window import DEFAULT_RULES, Rules
+from ottla.coordination.share.outcomes import DEFAULT_RULES, Rules
 from ottla.frozen import frozen
 
 _UNITS_MS = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1000}
@@ -67,8 +67,8 @@ def reset_of(text: str) -> str:
     kind, _, duration = text.partition(":")
     if kind != "by_duration":
         return kind
-    found = _DURATION.fullmatch(duration)
-    if found is None:
+    match = _DURATION.fullmatch(duration)
+    if match is None:
         return "latest"
-    amounts = zip(("D", "H", "M", "S"), found.groups(), strict=True)
+    amounts = zip(("D", "H", "M", "S"), match.groups(), strict=True)
     return str(int(sum(float(amount or 0) * _UNITS_MS[unit] for unit, amount in amounts)))

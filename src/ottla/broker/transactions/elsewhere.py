@@ -37,11 +37,11 @@ class Elsewhere:
         """`settle` for each, when no attempt of ours is under way any more."""
 
         def answered(response: WriteTxnMarkersResponse | Exception) -> None:
-            told = {}
+            codes = {}
             if not isinstance(response, Exception):
-                told = results_in(response).get(markers.producer_id, {})
-            for each in partitions:
-                settle(each, told.get(each, errors.NetworkException.code))
+                codes = results_in(response).get(markers.producer_id, {})
+            for partition in partitions:
+                settle(partition, codes.get(partition, errors.NetworkException.code))
 
         if leader < 0:
             answered(errors.LeaderNotAvailable())

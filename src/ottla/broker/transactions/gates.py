@@ -2,6 +2,7 @@
 
 from ottla.broker.partitions.replicas import Replicas
 from ottla.coordination.transactions.gate import Gate
+from ottla.replication.partition import Partition
 
 TopicPartition = tuple[str, int]
 
@@ -10,6 +11,12 @@ class Gates:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
         self._gates: dict[TopicPartition, tuple[int, Gate]] = {}  # with the leader epoch they are good for
+        replicas.watch(self._on_partition)
+
+    def _on_partition(self, key: TopicPartition, partition: Partition | None) -> None:
+        """A topic of the same name begins at the same leader epoch: its partitions must not get these gates."""
+        if partition is None:
+            self._gates.pop(key, None)
 
     def of(self, key: TopicPartition, producer_id: int) -> tuple[Gate, int | None]:
         """The partition's gate, and the epoch of the producer's open transaction there, if there is one."""

@@ -66,8 +66,8 @@ class MarkerWriter:
                 transaction_version=markers.transaction_version,
             )
         except Exception as failure:
-            what = f"writing a marker to partition {key[1]} of {key[0]}"
-            settle(key, protocol_error(failure, what).code)
+            attempt = f"writing a marker to partition {key[1]} of {key[0]}"
+            settle(key, protocol_error(failure, attempt).code)
             return
         topic, index = key
         if topic == CONSUMER_OFFSETS and index in self._groups.shards:

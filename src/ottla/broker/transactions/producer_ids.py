@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.channel import ControllerChannel
 from ottla.broker.cluster.peers import Lane
+from ottla.broker.requests.refusals import protocol_error
 from ottla.errors import CoordinatorLoadInProgress, NetworkException, NotController, ProtocolError, error_for
 from ottla.metadata.image import Image
 
@@ -50,10 +51,10 @@ class ProducerIds:
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=epoch)
         self._channel.ask(request, 0, self._on_block, Lane.CONTROLLER)
 
-    def _on_block(self, result: "AllocateProducerIdsResponse | ProtocolError") -> None:
+    def _on_block(self, result: "AllocateProducerIdsResponse | Exception") -> None:
         error: ProtocolError | None = None
-        if isinstance(result, ProtocolError):
-            error = result
+        if isinstance(result, Exception):
+            error = protocol_error(result, "allocating producer ids")
         elif result.error_code:
             error = error_for(result.error_code)
         else:

@@ -1,29 +1,28 @@
 """Transactions on this broker: their coordinator, admission of their writes, their markers, producer ids."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.metadata import Metadata
 from ottla.broker.cluster.peers import Peers
 from ottla.broker.coordinators.groups import Groups
-from ottla.broker.coordinators.shards import Coordinator, LocalShard
+from ottla.broker.coordinators.shards import Carrier, Coordinator, LocalShard
 from ottla.broker.partitions.replicas import Replicas
 from ottla.broker.settings import Settings
 from ottla.broker.transactions.admission import Admissions
 from ottla.broker.transactions.gates import Gates, TopicPartition
 from ottla.broker.transactions.producer_ids import ProducerIds
+from ottla.coordination.shard import Shard
 from ottla.metadata.names import TRANSACTION_STATE
 from ottla.ports import Clock
-from ottla.replication.partition import Partition
 
 if TYPE_CHECKING:
     # Imported with the first transaction: most brokers never see one, and every start would pay.
     from ottla.broker.transactions.elsewhere import Elsewhere
     from ottla.broker.transactions.markers import MarkerWriter
     from ottla.coordination.transactions.machine import TransactionMachine
-    from ottla.coordination.transactions.markers import Markers
-    from ottla.coordination.transactions.records import TransactionRecords
+    from ottla.coordination.transactions.markers import Markers, TransactionEffects
     from ottla.wire.messages.add_partitions_to_txn import (
         AddPartitionsToTxnRequest,
         AddPartitionsToTxnResponse,
@@ -48,8 +47,8 @@ class Transactions:
         self.producer_ids = producer_ids
         self.gates = Gates(replicas)
         self.admissions = Admissions(self.gates, metadata, clock, self._add_partitions)
-        self.coordinator: Coordinator[TransactionMachine] = Coordinator(
-            TRANSACTION_STATE, metadata.image, clock, self._machine_of, self._send
+        self.coordinator: Coordinator[TransactionMachine, TransactionEffects] = Coordinator(
+            TRANSACTION_STATE, metadata.image, clock, self._machine_of
         )
 
     @cached_property
@@ -66,19 +65,21 @@ class Transactions:
 
         return Elsewhere(self._metadata.image, self._peers, self._settings)
 
-    def _machine_of(self, partition: Partition) -> "tuple[TransactionMachine, TransactionRecords]":
+    def _machine_of(
+        self, shard: "LocalShard[TransactionMachine, TransactionEffects]"
+    ) -> "tuple[TransactionMachine, Carrier[TransactionEffects]]":
         """The leader epoch is the coordinator's: markers of an earlier one are void."""
         from ottla.coordination.transactions.machine import TransactionMachine
         from ottla.coordination.transactions.records import TransactionRecords
         from ottla.coordination.transactions.settings import Settings as MachineSettings
 
         machine = TransactionMachine(
-            MachineSettings.of(self._settings.now), self.producer_ids, partition.state.leader_epoch
+            MachineSettings.of(self._settings.now), self.producer_ids, shard.leader_epoch
         )
-        return machine, TransactionRecords()
+        return machine, Shard(machine, TransactionRecords(), shard, self._clock, partial(self._send, shard))
 
-    def _send(self, shard: "LocalShard[TransactionMachine]", markers: "Markers") -> None:
-        """What the machine decided goes to the partitions; it hears when all of them have it."""
+    def _send(self, shard: "LocalShard[TransactionMachine, TransactionEffects]", markers: "Markers") -> None:
+        """Writes the markers to their partitions, and reports to the machine when all are written."""
 
         def written(results: Mapping[TopicPartition, int]) -> None:
             if self.coordinator.shards.get(shard.partition.state.index) is not shard:

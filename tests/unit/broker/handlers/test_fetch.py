@@ -2,7 +2,9 @@ import pytest
 
 from ottla import errors
 from ottla.broker.requests.memory import Plenty
+from ottla.config.log import LogConfig
 from ottla.security.operations import READ, TOPIC
+from ottla.storage.files import TRANSACTION_INDEX
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.broker.handlers.served import Denies, Served, a_batch
 
@@ -134,3 +136,31 @@ def test_what_the_client_may_not_read_is_refused_and_not_read(served):
     told = answers(served.answer(a_fetch(("t", 0), ("u", 0)), BY_NAME, access=access))
     assert told["t"] == (errors.TopicAuthorizationFailed.code, b"")
     assert told["u"][0] == 0 and told["u"][1]
+
+
+MUCH = b"x" * 300_000
+
+
+def test_fetches_that_come_at_once_read_one_step_in_a_turn_of_the_loop(served):
+    append(served, "t", MUCH)
+    append(served, "u", b"a little")
+    large = [served.call(a_fetch(("t", 0)), BY_NAME) for _ in range(20)]
+    small = served.call(a_fetch(("u", 0)), BY_NAME)
+    assert sum(call.is_over for call in large) == 4, "a step of 1 MB, and what made it full"
+    assert small.is_over, "what reads little does not wait"
+    served.time.advance(0)
+    assert [len(answers(call.response)["t"][1]) > len(MUCH) for call in large] == [True] * 20
+
+
+def test_a_damaged_transaction_index_fails_its_own_partition_alone(served):
+    partition = append(served, "u", b"a")
+    log, batch = partition.log, a_batch(b"a")
+    log.reconfigure(LogConfig(segment_bytes=len(batch)))
+    append(served, "u", b"b")  # closes the first segment
+    log.disk.write_whole(log.segments[0].path(TRANSACTION_INDEX), b"damaged")
+    append(served, "t", b"c")
+    request = a_fetch(("u", 0), ("t", 0))
+    request.isolation_level = 1  # read_committed
+    found = answers(served.answer(request, BY_NAME))
+    assert found["u"] == (errors.UnknownServerError.code, b"")
+    assert found["t"][0] == 0 and found["t"][1]

@@ -2,7 +2,11 @@ import pytest
 
 from ottla import errors
 from ottla.broker.requests.refusals import CloseConnection
+from ottla.config.log import LogConfig
+from ottla.wire import batch as batches
+from ottla.wire import compression
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.records import Record
 from tests.unit.broker.handlers.served import Served, a_batch
 
 ALL, LEADER, NONE = -1, 1, 0
@@ -83,3 +87,26 @@ def test_internal_topics_are_written_by_coordinators_and_the_admin_client_alone(
     assert answers(served.answer(request, BY_NAME)) == [(0, errors.InvalidTopicException.code, -1)]
     request = a_produce((0, a_batch(b"a")), topic="__consumer_offsets")
     assert answers(served.answer(request, BY_NAME, client_id="__admin_client"))[0][1] == 0
+
+
+@pytest.mark.parametrize("codec", [compression.NONE, compression.GZIP])
+def test_much_that_is_compressed_again_is_compressed_in_a_thread(served, codec):
+    """On the loop a megabyte would take half a second, with zstd at its hardest."""
+    log = served.partition("t").log
+    log.reconfigure(LogConfig(compression_type="zstd", compression_zstd_level=22))
+    served.process.jobs.at_once = False
+    little, much = (batches.build([Record(0, 0, None, b"v" * size)], codec=codec) for size in (1000, 100_000))
+    assert served.call(a_produce((0, little)), BY_NAME).is_over
+    call = served.call(a_produce((0, much)), BY_NAME)
+    assert not call.is_over
+    assert answers(served.finish(call)) == [(0, 0, 1)]
+    stored = log.read(0, max_bytes=1 << 20, up_to=2).data
+    assert {header.codec for _, header in batches.headers(stored)} == {compression.ZSTD}
+
+
+def test_much_that_is_compressed_as_the_topic_wants_it_is_not_compressed_again(served):
+    log = served.partition("t").log
+    log.reconfigure(LogConfig(compression_type="gzip"))
+    served.process.jobs.at_once = False
+    batch = batches.build([Record(0, 0, None, b"v" * 100_000)], codec=compression.GZIP)
+    assert served.call(a_produce((0, batch)), BY_NAME).is_over
