@@ -5,8 +5,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla import errors
-from ottla.config.definitions import ConfigKey, Type, Update
+from ottla.config.definitions import INT_MAX, ConfigKey, Type, Update
 from ottla.config.protection import broken_promise
+from ottla.config.security import LISTENER_LIMITS, is_fixed, is_of_listeners, limit_of
 from ottla.config.settings import broker_key
 
 
@@ -67,6 +68,16 @@ def check_dynamic_broker(before: Mapping[str, str], after: Mapping[str, str], *,
             "Cannot update these configs at default cluster level, "
             f"broker id must be specified: [{', '.join(own)}]"
         )
+    of_listeners = [name for name in touched if is_fixed(name)]
+    if of_listeners:
+        raise errors.InvalidRequest(
+            f"Cannot update these configs dynamically: [{', '.join(of_listeners)}]. Logins, classes and key stores "
+            "are those of the property file; a key store that changes is read again by itself"
+        )
+    for name in touched:
+        is_limit = is_of_listeners(name) and name.endswith(LISTENER_LIMITS)
+        if is_limit and limit_of(after.get(name, "0")) is None:
+            raise errors.InvalidConfig(f"{name}={after[name][:20]} is not a number from 0 to {INT_MAX}")
     for key in keys:
         key.parse(after.get(key.name))
     for name in touched:

@@ -149,6 +149,10 @@ class OwnSettings:
         False,
         "Whether log folders whose metadata is lost may start from nothing: partitions become *-stray.",
     )
+    ottla_start_without_folders = boolean(
+        False,
+        "Whether partitions whose only replica was in a log folder that is missing now may start from nothing.",
+    )
 
 
 class BrokerSettings(

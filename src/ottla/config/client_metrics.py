@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from ottla import errors
 from ottla.config.definitions import ConfigKey, Type, by_name
+from ottla.patterns import BadPattern, compile_pattern
 
-PATTERN_BYTES_MAX = 1 << 16  # compiled
 INTERVAL_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_DEFAULT = 100, 3_600_000, 300_000
 SELECTORS = (
     "client_id",
@@ -51,25 +51,20 @@ def _integer(name: str, text: str) -> int:
 
 def matchers(text: str) -> dict[str, str]:
     """Patterns by selector; each is for the whole text."""
-    found = {}
-    for part in (each.strip() for each in text.split(",")):
+    selectors = {}
+    for part in (selection.strip() for selection in text.split(",")):
         if not part:
             continue
         selector, equals, pattern = part.partition("=")
         if not equals or selector.strip() not in SELECTORS or not _compiles(pattern.strip()):
             raise errors.InvalidConfig(f"Illegal client matching pattern: {part}")
-        found[selector.strip()] = pattern.strip()
-    return found
+        selectors[selector.strip()] = pattern.strip()
+    return selectors
 
 
 def _compiles(pattern: str) -> bool:
-    import re2  # type: ignore[import-untyped]  # takes a while to import, and most brokers need none of it
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = PATTERN_BYTES_MAX
     try:
-        re2.compile(pattern, options)
-    except re2.error:
+        compile_pattern(pattern)
+    except BadPattern:
         return False
     return True

@@ -90,8 +90,16 @@ class _Transactions:
 
 class _ShareGroups:
     group_share_session_timeout_ms = integer(45_000, "A member silent for this long is removed.", at_least(1))
+    group_share_min_session_timeout_ms = integer(45_000, "The shortest session a group may set.", at_least(1))
+    group_share_max_session_timeout_ms = integer(60_000, "The longest session a group may set.", at_least(1))
     group_share_heartbeat_interval_ms = integer(
         5000, "The heartbeat interval that members of share groups are told.", at_least(1)
+    )
+    group_share_min_heartbeat_interval_ms = integer(
+        5000, "The shortest interval a group may set.", at_least(1)
+    )
+    group_share_max_heartbeat_interval_ms = integer(
+        15_000, "The longest interval a group may set.", at_least(1)
     )
     group_share_max_size = integer(200, "Members of a share group.", at_least(1))
     group_share_max_share_sessions = integer(2000, "Share sessions of a broker.", at_least(1))

@@ -1,6 +1,6 @@
 """What a setting is: its type, default, bounds and who may change it; text to value and back."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
+VALUE_BYTES_MAX = 2**15 - 1  # what DescribeConfigs before version 4 has room for
 
 
 class Type(IntEnum):
@@ -163,6 +164,17 @@ def by_name(keys: Iterable[ConfigKey]) -> dict[str, ConfigKey]:
             raise ValueError(f"two settings are called {key.name}")
         table[key.name] = key
     return table
+
+
+def check_sizes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse what is new and longer than every client can be told of."""
+    for name, value in after.items():
+        is_long = max(len(name.encode()), len(value.encode())) > VALUE_BYTES_MAX
+        if is_long and before.get(name) != value:
+            raise errors.InvalidConfig(
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{VALUE_BYTES_MAX} bytes."
+            )
 
 
 def at_least(low: float) -> Validator:

@@ -6,6 +6,7 @@ from ottla.config.broker import BROKER_KEYS
 from ottla.config.client_metrics import CLIENT_METRICS_KEYS
 from ottla.config.definitions import ConfigKey, Source, Type, Update
 from ottla.config.group import GROUP_KEYS, group_key
+from ottla.config.security import LISTENER_LIMITS, is_of_listeners
 from ottla.config.settings import Config
 from ottla.config.topic import TOPIC_KEYS, topic_key
 from ottla.frozen import frozen
@@ -82,7 +83,11 @@ def _group_default(key: ConfigKey, config: Config) -> str | None:
 
 
 def describe_broker(config: Config) -> list[Entry]:
-    return [_broker_entry(key, config, _broker_synonyms(name, config)) for name, key in BROKER_KEYS.items()]
+    entries = [
+        _broker_entry(key, config, _broker_synonyms(name, config)) for name, key in BROKER_KEYS.items()
+    ]
+    limits = {name for layer in (config.dynamic_broker, config.dynamic_default) for name in layer}
+    return entries + [_listener_limit(name, config) for name in sorted(limits) if _is_listener_limit(name)]
 
 
 def describe_broker_default(config: Config) -> list[Entry]:
@@ -96,6 +101,22 @@ def describe_broker_default(config: Config) -> list[Entry]:
         synonym = SynonymEntry(name, None if key.is_sensitive else value, Source.DYNAMIC_DEFAULT_BROKER)
         entries.append(_entry(key, value, (synonym,), read_only=False))
     return entries
+
+
+def _is_listener_limit(name: str) -> bool:
+    return is_of_listeners(name) and name.endswith(LISTENER_LIMITS)
+
+
+def _listener_limit(name: str, config: Config) -> Entry:
+    """Of one listener, changed while running: the only settings of listeners that can be."""
+    layers = (
+        (Source.DYNAMIC_BROKER, config.dynamic_broker),
+        (Source.DYNAMIC_DEFAULT_BROKER, config.dynamic_default),
+        (Source.STATIC_BROKER, config.static),
+    )
+    synonyms = tuple(SynonymEntry(name, layer[name], source) for source, layer in layers if name in layer)
+    first = synonyms[0]
+    return Entry(name, first.value, False, first.source, False, Type.INT, "", synonyms)
 
 
 def _override_entry(

@@ -28,7 +28,8 @@ _NOT_SETTINGS = re.compile(
     r"KAFKA_(HOME|VERSION|OPTS|DEBUG|HEAP_OPTS|GC_LOG_OPTS|JVM_PERFORMANCE_OPTS|JMX_\w+|LOG4J_\w+|TOOLS_\w+|"
     r"CREATE_TOPICS(_SEPARATOR)?|ADVERTISED_(HOST_NAME|PORT)|HOST_NAME|PORT|MODE|CLUSTER_ID|KRAFT_CLUSTER_ID|"
     r"ENABLE_KRAFT)|"
-    r"OTTLA_(CONFIG|HTTP_PORT|HTTP_HOST|LOG_LEVEL|BOOTSTRAP|REGISTRY|CONNECT|CONSOLE|NODE_ID_FROM_HOSTNAME|TEST_\w+)"
+    r"OTTLA_(CONFIG|HTTP_PORT|HTTP_HOST|LOG_LEVEL|BOOTSTRAP|PROFILE|REGISTRY|CONNECT|CONSOLE|"
+    r"NODE_ID_FROM_HOSTNAME|TEST_\w+)"
 )
 # A Kubernetes service named `kafka` or `ottla` puts its address into every pod under such names.
 _OF_KUBERNETES = re.compile(r"(KAFKA|OTTLA)_(\w*_)?(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -83,7 +84,7 @@ def read_environment(
 def _settings_of(variables: Mapping[str, str], notes: list[str]) -> dict[str, str]:
     settings: dict[str, str] = {}
     for variable, value in sorted(variables.items()):
-        prefix = next((each for each in PREFIXES if variable.startswith(each)), None)
+        prefix = next((candidate for candidate in PREFIXES if variable.startswith(candidate)), None)
         if not value:  # as if it were not set: Kubernetes gives a missing label as an empty text
             continue
         if prefix is None or _NOT_SETTINGS.fullmatch(variable) or _is_of_kubernetes(variable, value):
@@ -104,13 +105,13 @@ def _settings_of(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
 
 def _is_of_kubernetes(variable: str, value: str) -> bool:
     return _OF_KUBERNETES.fullmatch(variable) is not None and not (
-        variable in ("KAFKA_PORT", "OTTLA_PORT") and value.isdigit()
+        variable in ("KAFKA_PORT", "OTTLA_PORT") and value.isdecimal()
     )
 
 
 def _setting_name(rest: str) -> str:
     marks = {1: ".", 2: "_", 3: "-"}
-    return re.sub("_{1,3}", lambda found: marks[len(found[0])], rest.lower())
+    return re.sub("_{1,3}", lambda underscores: marks[len(underscores[0])], rest.lower())
 
 
 def _is_known(name: str) -> bool:
@@ -132,8 +133,8 @@ def _take_old_addresses(
 ) -> None:
     """Names of Kafka before 0.10, in which the courses' images are still configured."""
     old_port = variables.get("KAFKA_PORT", "")
-    port = old_port if old_port.isdigit() else "9092"
-    if "listeners" not in own and ("KAFKA_HOST_NAME" in variables or old_port.isdigit()):
+    port = old_port if old_port.isdecimal() else "9092"
+    if "listeners" not in own and ("KAFKA_HOST_NAME" in variables or old_port.isdecimal()):
         settings["listeners"] = f"PLAINTEXT://{variables.get('KAFKA_HOST_NAME', '0.0.0.0')}:{port}"
     host = variables.get("KAFKA_ADVERTISED_HOST_NAME")
     told_port = variables.get("KAFKA_ADVERTISED_PORT")
@@ -153,17 +154,17 @@ def _take_old_addresses(
 
 def _leave_out_controller(settings: dict[str, str], notes: list[str]) -> None:
     """One node of KRaft is broker and controller; here the broker keeps its metadata without a listener for it."""
-    roles = {each.strip() for each in settings.pop("process.roles", "").split(",") if each.strip()}
+    roles = {role.strip() for role in settings.pop("process.roles", "").split(",") if role.strip()}
     names = {
-        each.strip().upper()
-        for each in settings.pop("controller.listener.names", _CONTROLLER if roles else "").split(",")
-        if each.strip()
+        name.strip().upper()
+        for name in settings.pop("controller.listener.names", _CONTROLLER if roles else "").split(",")
+        if name.strip()
     }
     voters = [
-        each
+        voter
         for setting in ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
-        for each in settings.pop(setting, "").split(",")
-        if each.strip()
+        for voter in settings.pop(setting, "").split(",")
+        if voter.strip()
     ]
     if roles == {"controller"}:
         raise InvalidConfig(
@@ -178,9 +179,9 @@ def _leave_out_controller(settings: dict[str, str], notes: list[str]) -> None:
     for setting in ("listeners", "advertised.listeners"):
         if names and setting in settings:
             settings[setting] = ",".join(
-                each
-                for each in settings[setting].split(",")
-                if each.partition("://")[0].strip().upper() not in names
+                listener
+                for listener in settings[setting].split(",")
+                if listener.partition("://")[0].strip().upper() not in names
             )
     if names:
         notes.append(
@@ -191,13 +192,13 @@ def _leave_out_controller(settings: dict[str, str], notes: list[str]) -> None:
 def _topics(variables: Mapping[str, str]) -> tuple[WantedTopic, ...]:
     text = variables.get("KAFKA_CREATE_TOPICS", "")
     separator = variables.get("KAFKA_CREATE_TOPICS_SEPARATOR", ",").replace("$'\\n'", "\n")
-    return tuple(_topic(each.strip()) for each in text.split(separator) if each.strip())
+    return tuple(_topic(topic.strip()) for topic in text.split(separator) if topic.strip())
 
 
 def _topic(text: str) -> WantedTopic:
     name, *rest = [part.strip() for part in text.split(":", 3)]
     numbers, policy = rest[:2], rest[2] if len(rest) > 2 else ""
-    if not name or len(numbers) != 2 or not all(each.isdigit() and int(each) > 0 for each in numbers):
+    if not name or len(numbers) != 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
         raise InvalidConfig(f"KAFKA_CREATE_TOPICS: {text!r} is not name:partitions:replicas[:cleanup.policy]")
     configs = _topic_configs(policy)
     return WantedTopic(name, int(numbers[0]), int(numbers[1]), configs)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ottla.config.listeners import ListenerSettings, listener_settings
+from ottla.config.security import principals_of
 from ottla.config.settings import Config
 
 _LOOPBACK = ("localhost:", "127.", "[::1]:")
@@ -58,6 +59,6 @@ def _rights(config: Config) -> Iterator[str]:
         return
     if config.allow_everyone_if_no_acl_found:
         yield "allow.everyone.if.no.acl.found=true: what no rule names is open to everybody who gets in"
-    for user in config.super_users.split(";"):
-        if user.strip() in _ANYBODY:
-            yield f"super.users has {user.strip()}: who does not log in may do everything"
+    for user in principals_of(config.super_users):
+        if user in _ANYBODY:
+            yield f"super.users has {user}: who does not log in may do everything"

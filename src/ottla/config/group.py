@@ -16,13 +16,19 @@ from ottla.config.definitions import (
     by_name,
     one_of,
 )
-from ottla.frozen import frozen
 
 if TYPE_CHECKING:
     from ottla.config.settings import Config
 
 _BOUNDED = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+_SHARE_BOUNDED = ("share.session.timeout.ms", "share.heartbeat.interval.ms")
 _STREAMS_BOUNDED = ("streams.session.timeout.ms", "streams.heartbeat.interval.ms")
+_BOUNDED_ALONE = (
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "streams.assignment.interval.ms",
+)
 _STANDBYS = "streams.num.standby.replicas"
 
 
@@ -152,20 +158,6 @@ UNUSED_GROUP_KEYS: dict[str, ConfigKey] = by_name(
 )
 
 
-@frozen
-class GroupConfig:
-    """Effective settings of one group of the consumer protocol."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5000
-
-    @classmethod
-    def from_settings(cls, overrides: Mapping[str, str], broker: "Config") -> "GroupConfig":
-        """The broker's bounds may have moved since the group's values were set: they win."""
-        session, heartbeat = (_bounded(name, overrides, broker) for name in _BOUNDED)
-        return cls(session, heartbeat)
-
-
 def group_key(name: str) -> ConfigKey:
     key = GROUP_KEYS.get(name) or UNLISTED_GROUP_KEYS.get(name) or UNUSED_GROUP_KEYS.get(name)
     if key is None:
@@ -176,12 +168,13 @@ def group_key(name: str) -> ConfigKey:
 def check_group(overrides: Mapping[str, str], broker: "Config") -> None:
     """Refuse a group's settings unless every name is known and every value within the broker's bounds."""
     values = {name: group_key(name).parse(text) for name, text in overrides.items()}
-    for pair in (_BOUNDED, _STREAMS_BOUNDED):
+    for pair in (_BOUNDED, _SHARE_BOUNDED, _STREAMS_BOUNDED):
         session, heartbeat = (_checked(name, values, broker) for name in pair)
         if session <= heartbeat:
             raise errors.InvalidConfig(f"{pair[0]} must be greater than {pair[1]}")
-    if "streams.assignment.interval.ms" in values:
-        _checked("streams.assignment.interval.ms", values, broker)
+    for name in _BOUNDED_ALONE:
+        if name in values:
+            _checked(name, values, broker)
     standbys = values.get(_STANDBYS)
     if isinstance(standbys, int) and standbys > broker.group_streams_max_standby_replicas:
         raise errors.InvalidConfig(
@@ -199,15 +192,6 @@ def _checked(name: str, values: Mapping[str, Value], broker: "Config") -> int:
     if value > broker.integer(high):
         raise errors.InvalidConfig(f"{name} must be less than or equal to {high}")
     return value
-
-
-def _bounded(name: str, overrides: Mapping[str, str], broker: "Config") -> int:
-    if name not in overrides:
-        return broker.integer(f"group.{name}")
-    low, high = (broker.integer(bound) for bound in _bounds(name))
-    wanted = GROUP_KEYS[name].parse(overrides[name])
-    assert isinstance(wanted, int)
-    return max(low, min(high, wanted))
 
 
 def _bounds(name: str) -> tuple[str, str]:

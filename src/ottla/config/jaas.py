@@ -14,6 +14,8 @@ _ENTRIES = re.compile(r"""(?:[^;"]|"(?:[^"\\]|\\.)*")+""")
 
 @frozen
 class Jaas:
+    HIDDEN = ("options",)
+
     module: str
     options: dict[str, str]
 
@@ -46,7 +48,7 @@ def parse_jaas(text: str, setting: str) -> Jaas:
 
 def jaas_sections(text: str) -> dict[str, list[str]]:
     """The entries of each section of a JAAS file."""
-    without_comments = _COMMENT.sub(lambda found: found[1] or " ", text)
+    without_comments = _COMMENT.sub(lambda match: match[1] or " ", text)
     return {
         section["name"]: [entry.strip() for entry in _ENTRIES.findall(section["entries"]) if entry.strip()]
         for section in _SECTION.finditer(without_comments)

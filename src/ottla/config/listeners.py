@@ -19,6 +19,8 @@ _JAAS = "sasl.jaas.config"
 class ListenerSettings:
     """The settings of one listener: its own where it has them, else the broker's."""
 
+    HIDDEN = ("static",)
+
     name: str
     protocol: str
     static: Mapping[str, str]
@@ -59,7 +61,7 @@ class ListenerSettings:
     def mechanisms(self) -> list[str]:
         """sasl.enabled.mechanisms; Kafka's default is GSSAPI."""
         text = self.get("sasl.enabled.mechanisms", "GSSAPI")
-        return [each.strip().upper() for each in text.split(",") if each.strip()]
+        return [name.strip().upper() for name in text.split(",") if name.strip()]
 
     def jaas(self, mechanism: str) -> "Jaas | None":
         """Of one mechanism, or of all mechanisms of the listener."""

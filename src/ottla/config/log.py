@@ -11,6 +11,9 @@ from ottla.frozen import frozen
 if TYPE_CHECKING:
     from ottla.config.settings import Config
 
+# Between two entries a read walks the headers of all batches, on the event loop: a thousand small ones at most.
+INDEX_INTERVAL_BYTES_MAX = 64 << 10
+
 
 @frozen
 class LogConfig:
@@ -68,7 +71,7 @@ class LogConfig:
             segment_ms=of("segment.ms"),
             segment_jitter_ms=of("segment.jitter.ms"),
             segment_index_bytes=of("segment.index.bytes"),
-            index_interval_bytes=of("index.interval.bytes"),
+            index_interval_bytes=min(of("index.interval.bytes"), INDEX_INTERVAL_BYTES_MAX),
             retention_ms=of("retention.ms"),
             retention_bytes=of("retention.bytes"),
             compact="compact" in policies,

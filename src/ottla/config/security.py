@@ -1,10 +1,11 @@
 """Who may do what. The settings of TLS and SASL are each listener's own: `config.listeners`."""
 
-from ottla.config.definitions import at_least
+from ottla.config.definitions import INT_MAX, at_least
 from ottla.config.fields import boolean, integer, long, password, string
 
 # Read by listeners that are not PLAINTEXT; without such a listener they have no effect.
 LISTENER_PREFIXES = ("listener.name.", "sasl.", "ssl.")
+LISTENER_LIMITS = (".max.connections", ".max.connection.creation.rate")  # may change while running
 LISTENER_SETTINGS = ("connection.failed.authentication.delay.ms", "connections.max.reauth.ms")
 
 
@@ -44,6 +45,35 @@ class SecuritySettings:
     security_inter_broker_protocol = string(
         None, "The protocol that brokers use among themselves, if inter.broker.listener.name is not set."
     )
+
+
+# Among them, those that only tune Java's logins, of which there are none here.
+WITHOUT_EFFECT = (
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.",
+    "sasl.login.",
+)
+
+
+def is_fixed(name: str) -> bool:
+    """A setting of listeners that must not change while running: whom the broker believes, what it reads."""
+    if not is_of_listeners(name) or name.endswith(LISTENER_LIMITS):
+        return False
+    return not any(setting in name for setting in WITHOUT_EFFECT)
+
+
+def principals_of(super_users: str) -> list[str]:
+    """Of the setting super.users; there may be spaces around them."""
+    return [name.strip() for name in super_users.split(";") if name.strip()]
+
+
+def limit_of(text: str) -> int | None:
+    """A limit of a listener; None if the text is none. Not of any length: Python refuses to read very long numbers."""
+    text = text.strip()
+    if not text.isdecimal() or len(text) > len(str(INT_MAX)) or int(text) > INT_MAX:
+        return None
+    return int(text)
 
 
 def is_of_listeners(name: str) -> bool:

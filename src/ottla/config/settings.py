@@ -45,7 +45,7 @@ class Config(BrokerSettings):
         values["broker.id"] = values["node.id"]
         own["values"] = values
         own |= {BROKER_KEYS[name].attribute: value for name, value in values.items()}
-        secured = any(each != "PLAINTEXT" for each in self._protocols())
+        secured = any(protocol != "PLAINTEXT" for protocol in self._protocols())
         own["ignored"] = tuple(
             name
             for name in self.static
@@ -73,7 +73,9 @@ class Config(BrokerSettings):
     def _protocols(self) -> set[str]:
         """Of the listeners."""
         protocols = protocols_of(self.listener_security_protocol_map)
-        return {protocols.get(each.partition("://")[0].upper(), "PLAINTEXT") for each in self.listeners}
+        return {
+            protocols.get(listener.partition("://")[0].upper(), "PLAINTEXT") for listener in self.listeners
+        }
 
     def check_order(self) -> None:
         """Refuse bounds that contradict each other. Dynamic values are checked before they are taken: once

@@ -148,7 +148,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = by_name(
             "index.interval.bytes",
             Type.INT,
             4096,
-            "About one index entry is written for this many bytes of log.",
+            "About one index entry is written for this many bytes of log, and for 64 KiB at the most.",
             at_least(0),
             "log.index.interval.bytes",
         ),
@@ -398,8 +398,8 @@ def check_mirror(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     settings must not do so by leaving one out."""
     source, epoch = MIRROR_SOURCE.name, MIRROR_LINK_EPOCH.name
     epochs = [int(texts.get(epoch, "0")) for texts in (before, after)]
-    left = before.get(source) and after.get(source) != before.get(source)
-    if epochs[1] < epochs[0] or (left and epochs[1] == epochs[0]):
+    is_detached = before.get(source) and after.get(source) != before.get(source)
+    if epochs[1] < epochs[0] or (is_detached and epochs[1] == epochs[0]):
         raise errors.InvalidConfig(
             f"The topic mirrors {before.get(source) or 'nothing'} in link epoch {epochs[0]}: {source} is removed by "
             f"`ottla mirror promote`, and {epoch} only rises"

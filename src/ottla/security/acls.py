@@ -214,8 +214,21 @@ def applies(acl: Acl, question: Question) -> bool:
 
 def _is_meant(acl: Acl, principal: str, host: str) -> bool:
     return acl.principal in (principal, EVERYBODY) and (
-        acl.host in (WILDCARD, host) or ("/" in acl.host and _is_in(host, acl.host))
+        acl.host in (WILDCARD, host) or (_has_spellings(acl.host) and _is_in(host, acl.host))
     )
+
+
+def _has_spellings(host: str) -> bool:
+    """A range, or an address of IPv6, which Java writes otherwise than Python: compared by value, not as text."""
+    return "/" in host or ":" in host
+
+
+def is_range(host: str) -> bool:
+    try:
+        ip_network(host, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_in(host: str, network: str) -> bool:

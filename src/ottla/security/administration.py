@@ -11,7 +11,7 @@ from ottla.metadata import security as stored
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image
 from ottla.metadata.records import AclAdded, QuotaEntity, QuotaSet, Record, ScramRemoved, ScramSet
-from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, is_range
 from ottla.security.authorizer import CLUSTER_NAME
 from ottla.security.quotas import (
     CLIENT_ID,
@@ -74,7 +74,7 @@ def create_acls(wanted: Sequence[Acl | ProtocolError], image: Image) -> Decision
 def delete_acls(filters: Iterable[AclFilter], image: Image) -> Decision[list[list[Acl]]]:
     """The rules that each filter matched; they are gone."""
     known = [acl_of(record) for record in image.security.acls]
-    matched = [[acl for acl in known if each.matches(acl)] for each in filters]
+    matched = [[acl for acl in known if wanted.matches(acl)] for wanted in filters]
     gone = dict.fromkeys(acl for acls in matched for acl in acls)
     return Decision(tuple(stored.removed(record_of(acl)) for acl in gone), matched)
 
@@ -98,6 +98,8 @@ def _unfit(acl: Acl) -> ProtocolError | None:
             f"Could not parse principal from `{acl.principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
+    if "/" in acl.host and not is_range(acl.host):
+        return errors.InvalidRequest(f"Invalid host {acl.host}: a range of addresses is like 10.0.0.0/8")
     return None
 
 
@@ -139,8 +141,8 @@ def alter_users(changes: Sequence[UserChange], image: Image) -> Decision[dict[st
         if error is None:
             records.append(_user_record(change))
     failed = {name for name, error in results.items() if error is not None}
-    kept = (record for record in records if getattr(record, "name", "") not in failed)
-    return Decision(tuple(kept), results)
+    accepted = (record for record in records if getattr(record, "name", "") not in failed)
+    return Decision(tuple(accepted), results)
 
 
 def _unfit_user(change: UserChange, image: Image) -> ProtocolError | None:
@@ -163,9 +165,14 @@ def _user_record(change: UserChange) -> Record:
     if isinstance(change, Deletion):
         return ScramRemoved(change.name, change.mechanism)
     digest = SCRAM_DIGESTS[change.mechanism]
-    made = credential_from_salted(digest, change.salted_password, change.salt, change.iterations)
+    credential = credential_from_salted(digest, change.salted_password, change.salt, change.iterations)
     return ScramSet(
-        change.name, change.mechanism, made.salt, made.stored_key, made.server_key, made.iterations
+        change.name,
+        change.mechanism,
+        credential.salt,
+        credential.stored_key,
+        credential.server_key,
+        credential.iterations,
     )
 
 
@@ -204,10 +211,10 @@ def _unfit_entity(entity: tuple[QuotaEntity, ...]) -> ProtocolError | None:
         if part.name == "":
             return errors.InvalidRequest(f"Empty {part.kind} not supported")
     if IP in kinds and len(kinds) > 1:
-        return errors.InvalidRequest("An address cannot be combined with a user or a client id")
+        return errors.InvalidRequest("Invalid quota entity combination: an ip has no user and no client id")
     for part in entity:
         if part.kind == IP and part.name is not None and not _is_address(part.name):
-            return errors.InvalidRequest(f"{part.name} is not an IP address")
+            return errors.InvalidRequest(f"{part.name} is not a valid IP address")
     return None
 
 

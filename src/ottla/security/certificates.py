@@ -18,12 +18,12 @@ class Identity:
 class Authority:
     """Signs certificates for servers and clients that trust it."""
 
-    def __init__(self) -> None:
+    def __init__(self, days: int = 30) -> None:
         from cryptography.hazmat.primitives.asymmetric import ec
 
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("Ottla")
-        self._certificate = self._signed(self._name, self._key.public_key(), (), is_authority=True)
+        self._certificate = self._signed(self._name, self._key.public_key(), (), is_authority=True, days=days)
         self.pem = _pem(self._certificate)
 
     def issue(self, common_name: str, *hosts: str, days: int = 30) -> Identity:
@@ -51,12 +51,34 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(days=40))
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(_usage(is_authority), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
         )
         if hosts:
             builder = builder.add_extension(
-                x509.SubjectAlternativeName([_host(each) for each in hosts]), critical=False
+                x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False
             )
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _usage(is_authority: bool) -> Any:
+    """Python verifies strictly since 3.13: certificates that do not say what they are for are refused."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _name(common_name: str) -> Any:

@@ -19,6 +19,7 @@ logger = logging.getLogger("ottla.broker")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LATEST_S = 10**11  # in some thousand years
+PAIRS_MAX = 100  # the token and extensions, of a client's first message
 _FIRST = re.compile(rb"n,(?:a=(?P<authzid>[^,]*))?,\x01(?P<pairs>.*)\x01", re.S)
 _INVALID = b'{"status":"invalid_token"}'
 
@@ -42,7 +43,7 @@ def oauthbearer(keys: Keys | None, expected: Expected, now_s: Callable[[], float
     try:
         arguments = expected, now_s()
         claims = believed(token, *arguments) if keys is None else verified(token, keys, *arguments)
-        name = str(claims[expected.principal_claim])
+        name: str = claims[expected.principal_claim]
         if authorization_id not in ("", name):
             raise refused("the authorization id is not the token's subject")
     except SaslAuthenticationFailed as error:
@@ -100,9 +101,12 @@ def verified(token: str, keys: Keys, expected: Expected, now_s: float) -> Mappin
                 "verify_iat": False,
             },
         )
-    except (jwt.PyJWTError, TypeError, ValueError) as error:
+    except (jwt.PyJWTError, TypeError, ValueError, RecursionError) as error:
         # A key of another kind than the token's is a TypeError.
         raise refused(str(error)) from None
+    name = claims[expected.principal_claim]
+    if not isinstance(name, str) or not name.strip():
+        raise refused(f"the token's {expected.principal_claim} is not a name")
     _check_times(claims, now_s, expected.clock_skew_s)
     return claims
 
@@ -114,7 +118,7 @@ def believed(token: str, expected: Expected, now_s: float) -> Mapping[str, Any]:
         if not token.endswith(".") or header["alg"] != "none":
             raise refused("the token is signed, and there are no keys to check it")
         name = claims.get(expected.principal_claim)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise refused(f"the token cannot be read: {type(error).__name__}") from None
     if not isinstance(name, str) or not name or "exp" not in claims:
         raise refused(f"the token lacks exp or {expected.principal_claim}")
@@ -141,9 +145,10 @@ def _check_times(claims: Mapping[str, Any], now_s: float, skew_s: int) -> None:
 
 def _parse(message: bytes) -> tuple[str, str]:
     first = _FIRST.fullmatch(message)
-    pairs = dict(part.partition(b"=")[::2] for part in first["pairs"].split(b"\x01") if part) if first else {}
+    parts = first["pairs"].split(b"\x01", PAIRS_MAX) if first else []
+    pairs = dict(part.partition(b"=")[::2] for part in parts if part)
     scheme, _, token = pairs.get(b"auth", b"").partition(b" ")
-    if first is None or scheme.lower() != b"bearer" or not token:
+    if first is None or len(parts) > PAIRS_MAX or scheme.lower() != b"bearer" or not token:
         raise refused("Invalid OAUTHBEARER client first message")
     try:
         return (first["authzid"] or b"").decode(), token.strip().decode("ascii")

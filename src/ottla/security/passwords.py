@@ -15,10 +15,10 @@ def hash_password(password: str, salt: bytes) -> str:
 def is_password(password: str, hashed: str) -> bool:
     try:
         kind, salt, expected = hashed.split("$")
-        told = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
+        actual = hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_SCRYPT)
     except ValueError:
         return False
-    return kind == "scrypt" and hmac.compare_digest(told, bytes.fromhex(expected))
+    return kind == "scrypt" and hmac.compare_digest(actual, bytes.fromhex(expected))
 
 
 def read_users(text: str) -> dict[str, str]:

@@ -19,6 +19,8 @@ CONNECTIONS = "connection_creation_rate"
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 OF_CLIENTS = (PRODUCE, FETCH, REQUEST, MUTATIONS)
 OF_ADDRESSES = (CONNECTIONS,)
+THROTTLE_MS_MAX = 2**31 - 1  # what an answer can say: 24 days
+CLIENT_ID_KEPT_MAX = 256  # characters; of a longer one its digest is kept
 METERS_MAX = 10_000  # of the least recently heard the count is forgotten
 
 Entity = tuple[QuotaEntity, ...]
@@ -48,31 +50,31 @@ class Windows:
 class Meter:
     """What may still be used; below zero it is a debt."""
 
-    __slots__ = ("_at_ms", "_left")
+    __slots__ = ("_at_ms", "_balance")
 
     def __init__(self) -> None:
-        self._left: float | None = None  # all of it, until something was used
+        self._balance: float | None = None  # all of it, until something was used
         self._at_ms = 0
 
-    def left(self, per_s: float, burst_s: float, now_ms: int) -> float:
+    def balance(self, per_s: float, burst_s: float, now_ms: int) -> float:
         most = per_s * burst_s
-        left = most if self._left is None else self._left + per_s * (now_ms - self._at_ms) / 1000
-        self._left, self._at_ms = min(left, most), now_ms
-        return self._left
+        balance = most if self._balance is None else self._balance + per_s * (now_ms - self._at_ms) / 1000
+        self._balance, self._at_ms = min(balance, most), now_ms
+        return self._balance
 
     def throttle_ms(self, count: float, per_s: float, burst_s: float, now_ms: int) -> int:
         """Takes `count`; how long until the debt is paid."""
-        left = self._left = self.left(per_s, burst_s, now_ms) - count
-        return max(0, round(-left / per_s * 1000))
+        balance = self._balance = self.balance(per_s, burst_s, now_ms) - count
+        return _paid_after_ms(balance, per_s)
 
     def forgive(self, debt_max: float) -> None:
         """No more than this is owed."""
-        if self._left is not None:
-            self._left = max(self._left, -debt_max)
+        if self._balance is not None:
+            self._balance = max(self._balance, -debt_max)
 
     def give_back(self, count: float) -> None:
-        if self._left is not None:
-            self._left += count
+        if self._balance is not None:
+            self._balance += count
 
 
 class Quotas:
@@ -81,12 +83,12 @@ class Quotas:
     def __init__(self, rules: Mapping[Entity, Mapping[str, str]], windows: Windows | None = None) -> None:
         self._rules = rules
         self.windows = windows or Windows()
-        self._found: dict[Whose, tuple[Whose, float] | None] = {}
+        self._limits_known: dict[Whose, tuple[Whose, float] | None] = {}
         self._meters: OrderedDict[Whose, Meter] = OrderedDict()
         self.on_changed()
 
     def on_changed(self) -> None:
-        self._found.clear()
+        self._limits_known.clear()
         self.keys = frozenset(key for values in self._rules.values() for key in values)
         self._addresses = _address_rates(self._rules)
 
@@ -148,24 +150,26 @@ class Quotas:
     def _quota(self, key: str, principal: str, client_id: str) -> tuple[Whose, float] | None:
         if key not in self.keys:
             return None
-        asked = key, principal.removeprefix("User:"), client_id
-        if asked not in self._found:
-            if len(self._found) >= METERS_MAX:
-                self._found.clear()
-            self._found[asked] = self._look_up(*asked)
-        return self._found[asked]
+        user = principal.removeprefix("User:")
+        asked = key, user, _short(client_id)
+        if asked not in self._limits_known:
+            if len(self._limits_known) >= METERS_MAX:
+                self._limits_known.clear()
+            self._limits_known[asked] = self._look_up(key, user, client_id)
+        return self._limits_known[asked]
 
     def _look_up(self, key: str, user: str, client_id: str) -> tuple[Whose, float] | None:
         """The most specific of Kafka's eight levels. Who shares a quota is counted together."""
+        short_id = _short(client_id)
         for user_name, client_name, whose in (
-            (user, client_id, (key, user, client_id)),
-            (user, DEFAULT, (key, user, client_id)),
+            (user, client_id, (key, user, short_id)),
+            (user, DEFAULT, (key, user, short_id)),
             (user, ABSENT, (key, user, "")),
-            (DEFAULT, client_id, (key, user, client_id)),
-            (DEFAULT, DEFAULT, (key, user, client_id)),
+            (DEFAULT, client_id, (key, user, short_id)),
+            (DEFAULT, DEFAULT, (key, user, short_id)),
             (DEFAULT, ABSENT, (key, user, "")),
-            (ABSENT, client_id, (key, "", client_id)),
-            (ABSENT, DEFAULT, (key, "", client_id)),
+            (ABSENT, client_id, (key, "", short_id)),
+            (ABSENT, DEFAULT, (key, "", short_id)),
         ):
             text = self._rules.get(_entity(user_name, client_name), {}).get(key)
             if text is not None:
@@ -187,11 +191,16 @@ class Mutations:
         if not self._is_strict:
             self.throttle_ms = self._meter.throttle_ms(partitions, self._per_s, self._burst_s, self._now_ms)
             return
-        left = self._meter.left(self._per_s, self._burst_s, self._now_ms)
-        if left < 0:
-            self.throttle_ms = max(1, round(-left / self._per_s * 1000))
+        balance = self._meter.balance(self._per_s, self._burst_s, self._now_ms)
+        if balance < 0:
+            self.throttle_ms = max(1, _paid_after_ms(balance, self._per_s))
             raise ThrottlingQuotaExceeded()
         self._meter.throttle_ms(partitions, self._per_s, self._burst_s, self._now_ms)
+
+
+def _paid_after_ms(balance: float, per_s: float) -> int:
+    """How long until the debt is paid. That may be for ever: a quota of next to nothing shuts its client out."""
+    return round(min(max(-balance / per_s * 1000, 0), THROTTLE_MS_MAX))
 
 
 class _Mark:
@@ -199,6 +208,15 @@ class _Mark:
 
 
 DEFAULT, ABSENT = _Mark(), _Mark()
+
+
+def _short(client_id: str) -> str:
+    """Under which a client is counted: clients choose their ids, of up to 32 KB, and may have a new one each time."""
+    if len(client_id) <= CLIENT_ID_KEPT_MAX:
+        return client_id
+    from hashlib import sha256  # most clients need none
+
+    return sha256(client_id.encode()).hexdigest()
 
 
 def _entity(user: str | _Mark, client_id: str | _Mark) -> Entity:

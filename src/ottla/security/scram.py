@@ -18,12 +18,15 @@ MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 TOKEN_EXTENSION = "tokenauth"
 
-# name, then the nonce, then extensions. "," and "=" in a name are written =2C and =3D.
+EXTENSIONS_MAX = 100  # of a client's first message
+
+# Name, then the nonce, then extensions. No group repeats here: each round of one takes 200 bytes of memory while it
+# matches, and strangers send messages of half a megabyte.
 _FIRST = re.compile(
-    r"n,(?:a=(?P<authzid>(?:[^,=]|=2C|=3D)+))?,n=(?P<name>(?:[^,=]|=2C|=3D)+),r=(?P<nonce>[!-+\--~]+)(?:,(?P<extensions>.*))?"
+    r"n,(?:a=(?P<authzid>[^,]+))?,n=(?P<name>[^,]+),r=(?P<nonce>[!-+\--~]+)(?:,(?P<extensions>.*))?"
 )
 _FINAL = re.compile(
-    r"c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[^,]*)*?,p=(?P<proof>[A-Za-z0-9+/=]+)"
+    r"c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,.*)?,p=(?P<proof>[A-Za-z0-9+/=]+)", re.S
 )
 
 
@@ -72,17 +75,17 @@ def user_lookup(users: Mapping[str, Credential]) -> Lookup:
 def scram(digest: str, lookup: Lookup, nonce: str) -> Exchange:
     """`nonce` is fresh for each exchange. The client's messages come as RFC 5802 writes them."""
     first = _match(_FIRST, (yield b""))
-    name = first["name"].replace("=2C", ",").replace("=3D", "=")
-    authorization_id = (first["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+    name = _unescaped(first["name"])
+    authorization_id = _unescaped(first["authzid"] or "")
     if authorization_id not in ("", name):
         raise refused(
             "Authentication failed: Client requested an authorization id that is different from username"
         )
     extensions = _extensions(first["extensions"])
-    found = lookup(name, extensions.get(TOKEN_EXTENSION) == "true")
-    if found is None:
+    account = lookup(name, extensions.get(TOKEN_EXTENSION) == "true")
+    if account is None:
         raise _wrong(digest)
-    credential = found.credential
+    credential = account.credential
     joined_nonce = first["nonce"] + nonce
     salt = base64.b64encode(credential.salt).decode()
     server_first = f"r={joined_nonce},s={salt},i={credential.iterations}"
@@ -95,7 +98,7 @@ def scram(digest: str, lookup: Lookup, nonce: str) -> Exchange:
         raise _wrong(digest)
     signature = hmac.digest(credential.server_key, to_sign, digest)
     return Authenticated(
-        found.principal, b"v=" + base64.b64encode(signature), found.expires_ms, found.token_id
+        account.principal, b"v=" + base64.b64encode(signature), account.expires_ms, account.token_id
     )
 
 
@@ -117,17 +120,30 @@ def _match(pattern: re.Pattern[str], message: bytes) -> re.Match[str]:
     except UnicodeDecodeError:
         match = None
     if match is None:
-        raise refused("Invalid SCRAM message")
+        raise _invalid()
     return match
 
 
+def _unescaped(name: str) -> str:
+    """A comma and an equals sign in a name are written =2C and =3D."""
+    if "=" in name.replace("=2C", ".").replace("=3D", "."):
+        raise _invalid()
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
 def _extensions(text: str | None) -> dict[str, str]:
+    if text is not None and text.count(",") >= EXTENSIONS_MAX:
+        raise _invalid()
     return dict(part.split("=", 1) for part in (text or "").split(",") if "=" in part)
+
+
+def _invalid() -> SaslAuthenticationFailed:
+    return refused("Invalid SCRAM message")
 
 
 def _wrong(digest: str) -> SaslAuthenticationFailed:
     """The same words for an unknown user and for a wrong password."""
-    mechanism = next(name for name, each in MECHANISMS.items() if each == digest)
+    mechanism = next(name for name, hash_name in MECHANISMS.items() if hash_name == digest)
     return refused(
         "Authentication failed during authentication due to invalid credentials with SASL mechanism "
         + mechanism

@@ -28,9 +28,13 @@ class Terms:
     renewal_ms: int
 
 
+def principals_of(token: TokenSet) -> tuple[str, ...]:
+    """Who may renew, expire and see the token."""
+    return token.owner, token.requester, *token.renewers
+
+
 def is_of(token: TokenSet, principal: str) -> bool:
-    """Whether the principal may renew, expire and see the token."""
-    return principal in (token.owner, token.requester, *token.renewers)
+    return principal in principals_of(token)
 
 
 class Tokens:

@@ -26,20 +26,20 @@ class Address:
     def parse(cls, text: str) -> "Address":
         name, separator, rest = text.partition("://")
         host, colon, port = rest.rpartition(":")
-        if separator and colon and port.isdigit() and int(port) > 65535:
+        if separator and colon and port.isdecimal() and int(port) > 65535:
             raise InvalidConfig(f"listener {text}: there is no port {port}; ports go from 0 to 65535")
-        if not separator or not colon or not port.isdigit():
+        if not separator or not colon or not port.isdecimal():
             raise InvalidConfig(f"listener {text!r} is not of the form NAME://HOST:PORT")
         return cls(name, host.strip("[]"), int(port))
 
 
 def listeners(config: Config) -> list[Address]:
-    found = [Address.parse(text) for text in config.listeners]
-    if not found:
+    addresses = [Address.parse(text) for text in config.listeners]
+    if not addresses:
         raise InvalidConfig("listeners is empty: there is nothing to listen on")
-    if len({each.name for each in found}) < len(found):
+    if len({address.name for address in addresses}) < len(addresses):
         raise InvalidConfig(f"listeners: each needs a name of its own: {','.join(config.listeners)}")
-    return found
+    return addresses
 
 
 def advertised(config: Config, ports: Sequence[int]) -> tuple[Endpoint, ...]:
@@ -48,10 +48,10 @@ def advertised(config: Config, ports: Sequence[int]) -> tuple[Endpoint, ...]:
     Clients connect to this, not to the address they began with: if it is wrong, they fail on their second
     connection, with an error that names an address nobody typed. So what is surely wrong is refused here.
     """
-    told = _told(config)
+    wanted = _configured(config)
     endpoints = []
     for bound, port in zip(listeners(config), ports, strict=True):
-        own = told.pop(bound.name, None)
+        own = wanted.pop(bound.name, None)
         host = own.host if own is not None else bound.host
         if host in ANYWHERE:
             host = socket.gethostname()
@@ -62,16 +62,16 @@ def advertised(config: Config, ports: Sequence[int]) -> tuple[Endpoint, ...]:
                 port,
             )
         endpoints.append(Endpoint(bound.name, host, own.port if own is not None and own.port else port))
-    if told:
+    if wanted:
         raise InvalidConfig(
-            f"advertised.listeners names {', '.join(told)}, which is not in listeners "
+            f"advertised.listeners names {', '.join(wanted)}, which is not in listeners "
             f"({','.join(config.listeners)})"
         )
     return tuple(endpoints)
 
 
-def _told(config: Config) -> dict[str, Address]:
-    told: dict[str, Address] = {}
+def _configured(config: Config) -> dict[str, Address]:
+    by_name: dict[str, Address] = {}
     for text in config.advertised_listeners or ():
         address = Address.parse(text)
         if address.host in ANYWHERE:
@@ -80,5 +80,5 @@ def _told(config: Config) -> dict[str, Address]:
                 "every address of this machine. Set it to the name or address by which clients reach this "
                 "broker; `listeners` is where it listens"
             )
-        told[address.name] = address
-    return told
+        by_name[address.name] = address
+    return by_name

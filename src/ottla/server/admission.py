@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.config.definitions import INT_MAX
-from ottla.config.listeners import inter_broker_listener, listener_settings
+from ottla.config.listeners import inter_broker_listener
+from ottla.config.security import limit_of
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.ports import Clock
@@ -40,8 +41,7 @@ class Admission:
         static = config()
         self._windows = Windows(static.quota_window_num, static.quota_window_size_seconds)
         names = [listener.partition("://")[0] for listener in static.listeners]
-        self._rates = {name: _own_limit(static, name, RATE) for name in names}
-        self._counts_max = {name: _own_limit(static, name, COUNT) for name in names}
+        self._limits_of = static, _own_limits(static)
         # Brokers must find each other however many clients come.
         self._protected = inter_broker_listener(static) if len(names) > 1 else None
         self._meters: dict[str, Meter] = {name: Meter() for name in ("", *names)}
@@ -68,7 +68,7 @@ class Admission:
         config = self._config()
         if self._by_listener.total() >= config.max_connections:
             return f"{host}: more than max.connections={config.max_connections} connections"
-        own = self._counts_max.get(listener, INT_MAX)
+        own = self._own(config)[COUNT].get(listener, INT_MAX)
         if self._by_listener[listener] >= own:
             return f"{host}: more than max.connections={own} connections of listener {listener}"
         most = _per_address(config, host)
@@ -94,10 +94,17 @@ class Admission:
 
     def _limits(self, listener: str) -> list[tuple[Meter, int]]:
         """The rates of the listener and of the broker, where there are any."""
-        rates = {listener: self._rates.get(listener, INT_MAX)}
+        config = self._config()
+        rates = {listener: self._own(config)[RATE].get(listener, INT_MAX)}
         if listener != self._protected:
-            rates[""] = self._config().max_connection_creation_rate
+            rates[""] = config.max_connection_creation_rate
         return [(self._meters[name], max(rate, 1)) for name, rate in rates.items() if rate < INT_MAX]
+
+    def _own(self, config: Config) -> dict[str, dict[str, int]]:
+        """The limits that listeners have for themselves, by setting and listener."""
+        if self._limits_of[0] is not config:
+            self._limits_of = config, _own_limits(config)
+        return self._limits_of[1]
 
     def _keep(self, close_ms: int) -> int:
         """A moment, so that a client which tries again at once has to wait; not for very many."""
@@ -120,16 +127,26 @@ class Admission:
         self._waiting -= 1
 
 
+def _own_limits(config: Config) -> dict[str, dict[str, int]]:
+    names = [listener.partition("://")[0] for listener in config.listeners]
+    return {setting: {name: _own_limit(config, name, setting) for name in names} for setting in (RATE, COUNT)}
+
+
 def _own_limit(config: Config, listener: str, setting: str) -> int:
-    text = listener_settings(config, listener).own(setting, str(INT_MAX)).strip()
-    if not text.isdecimal():
-        raise InvalidConfig(f"listener.name.{listener.lower()}.{setting}={text} is not a number")
-    return int(text)
+    name = f"listener.name.{listener.lower()}.{setting}"
+    text = str(INT_MAX)
+    for layer in (config.static, config.dynamic_default, config.dynamic_broker):
+        text = layer.get(name, text)
+    limit = limit_of(text)
+    if limit is None:
+        raise InvalidConfig(f"{name}={text[:20]} is not a number from 0 to {INT_MAX}")
+    return limit
 
 
 def _per_address(config: Config, host: str) -> int:
-    for each in config.max_connections_per_ip_overrides.split(","):
-        address, colon, limit = each.strip().rpartition(":")
-        if colon and address == host and limit.isdigit():
-            return int(limit)
+    for override in config.max_connections_per_ip_overrides.split(","):
+        address, colon, text = override.strip().rpartition(":")
+        limit = limit_of(text)
+        if colon and address == host and limit is not None:
+            return limit
     return config.max_connections_per_ip

@@ -19,7 +19,7 @@ LOOK_MS = 1000
 
 class Holder(Protocol):
     def on_room(self) -> None:
-        """The memory that it waited for is there."""
+        """There is now room for the memory that this holder waits for."""
         ...
 
     def abort(self, reason: str) -> None: ...
@@ -174,7 +174,7 @@ class Lane:
 
     def _cut_off_slow_ones(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        for lease in [each for each in list(self._incomplete) if each.is_slow(now_ms)]:
+        for lease in [lease for lease in list(self._incomplete) if lease.is_slow(now_ms)]:
             if lease.holder is not None:
                 lease.holder.abort(
                     f"{lease.received} of {lease.size} bytes of a request came in {now_ms - lease.started_ms} ms"
@@ -200,7 +200,7 @@ class Parked:
         return size <= LARGE_BYTES or self.held_bytes + size <= self.limit_bytes
 
     def take(self, size: int) -> Callable[[], None]:
-        """To be called once it is answered, or given up."""
+        """Counts the request. The returned function is to be called when it is answered or given up."""
         if size <= LARGE_BYTES:
             return _nothing
         self.held_bytes += size

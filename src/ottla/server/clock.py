@@ -2,8 +2,11 @@
 
 import asyncio
 import heapq
+import math
 import time
 from collections.abc import Callable
+
+SLICE_MS = 10  # of timers in one turn of the loop
 
 
 class _Timer:
@@ -57,7 +60,7 @@ class LoopClock:
         self._skew_ms += milliseconds
         if self._armed is not None:
             self._armed.cancel()
-        self._fire()
+        self._fire(slice_ms=math.inf)
 
     def on_cancelled(self) -> None:
         """Cancelled timers are passed over when due; a heap of mostly such is cleaned before."""
@@ -83,15 +86,19 @@ class LoopClock:
             delay_s = max(self._heap[0].due_ms - self._exact_ms(), 0) / 1000
             self._armed = self._loop.call_later(delay_s, self._fire)
 
-    def _fire(self) -> None:
+    def _fire(self, slice_ms: float = SLICE_MS) -> None:
+        """All that are due; those beyond a slice in the next turn of the loop, after its sockets."""
         self._armed = None
         now_ms = self._exact_ms() + 0.5  # the loop's timers may come a little early
-        while self._heap and self._heap[0].due_ms <= now_ms:
-            timer = heapq.heappop(self._heap)
-            callback, timer.callback = timer.callback, None
-            if callback is None:
-                self._cancelled -= 1
-            else:
-                callback()
-        if self._armed is None:
-            self._arm()
+        last_ms = now_ms + slice_ms
+        try:
+            while self._heap and self._heap[0].due_ms <= now_ms and self._exact_ms() < last_ms:
+                timer = heapq.heappop(self._heap)
+                callback, timer.callback = timer.callback, None
+                if callback is None:
+                    self._cancelled -= 1
+                else:
+                    callback()
+        finally:  # a callback that fails must not stop all timers that come after it
+            if self._armed is None:
+                self._arm()

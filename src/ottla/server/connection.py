@@ -39,6 +39,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arrived_ms = 0.0  # the oldest request that is not begun, by the stopwatch
         self._reading = True
         self._writable = True
+        self._is_cutting = False
         self._transport: asyncio.Transport
         self.client: Client
         self.last_used_ms = self.connected_ms = 0
@@ -54,8 +55,13 @@ class Connection(asyncio.BufferedProtocol):
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.client = Client(host, port, self._listener.name, mute=self._mute)
         self._transport.set_write_buffer_limits(high=self._listener.write_buffer_bytes_max)
-        verdict = self._listener.on_connected(self)
-        refused = verdict.refused or self._pass_gate()
+        try:
+            verdict = self._listener.on_connected(self)
+            refused = verdict.refused or self._pass_gate()
+        except BaseException:
+            # The loop would go on with a connection that no gate has seen, and that needs no login.
+            self.abort("it could not be let in")
+            raise
         if refused and verdict.close_ms:
             self._close_later(refused, verdict.close_ms)
         elif refused:
@@ -80,6 +86,11 @@ class Connection(asyncio.BufferedProtocol):
         except OttlaError as error:
             return f"{self.client.host}: {error}"
         return None
+
+    @property
+    def is_stranger(self) -> bool:
+        """It has to authenticate, and has never done so."""
+        return self._authentication is not None and not self._authentication.was_done
 
     @property
     def is_anonymous(self) -> bool:
@@ -131,16 +142,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _cut(self) -> None:
         """Whole frames go to the pipeline while it takes them; reading pauses when too much waits."""
+        if self._is_cutting:
+            return  # a request was answered at once: the loop below goes on with the next one, the stack does not grow
         self.last_used_ms = self._listener.clock.monotonic_ms()
         self.client.work.earn(self.last_used_ms)
-        while self._may_begin():
-            frame = self._next_frame()
-            if frame is None:
-                self._arrived_ms = 0.0
-                break
-            self._pipeline.on_frame(frame, self._arrived_ms)
-            del frame  # or the next one would be received while this one's memory is held
-        # While a request is parked, reading goes on a little: that is how we hear that its client is gone.
+        self._is_cutting = True
+        try:
+            while self._may_begin():
+                frame = self._next_frame()
+                if frame is None:
+                    self._arrived_ms = 0.0
+                    break
+                self._pipeline.on_frame(frame, self._arrived_ms)
+                del frame  # or the next one would be received while this one's memory is held
+        finally:
+            self._is_cutting = False
+        # While a request is parked, reading goes on a little: that is how a closed connection is noticed.
         held = self._end - self._start
         is_held_up = self._is_waiting or self._is_deferred or self._unmuting is not None
         if self._writable and held < HELD_BYTES_MAX and not is_held_up:
@@ -165,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self._transport.is_closing()
 
     def _mute(self, milliseconds: int) -> None:
-        """Its next request is begun so much later; what it sends meanwhile waits, most of it in the socket."""
+        """Begins no request of the client for so long. What it sends meanwhile waits, most of it in the socket."""
         clock = self._listener.clock
         if self._unmuting is not None:
             self._unmuting.cancel()
@@ -299,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()  # what was answered before still leaves, if the client reads
 
     def _close_later(self, reason: str, milliseconds: int) -> None:
-        """It is not heard any more."""
+        """Closes the connection after the delay; until then nothing is read from it."""
         self._listener.clock.call_later(milliseconds, lambda: self.close(reason))
         self._mute(milliseconds + CLOSING_MS)
 

@@ -90,24 +90,25 @@ class Control:
             return None, {"error": str(error)}
         self._is_held = True
         folders = [
-            {"folder": each.folder, "path": each.path, "sizes": each.sizes} for each in staging.folders
+            {"folder": folder.folder, "path": folder.path, "sizes": folder.sizes}
+            for folder in staging.folders
         ]
         return staging, {"folders": folders, "clustered": self._node.is_clustered}
 
 
 def _remove_leftovers(folder: str) -> None:
     """Of a broker that was killed during a backup."""
-    left = [name for name in os.listdir(folder) if name.startswith(LINKS)]  # noqa: PTH208
-    if left:
+    links = [name for name in os.listdir(folder) if name.startswith(LINKS)]  # noqa: PTH208
+    if links:
         import shutil
 
-        for name in left:
+        for name in links:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
 
 
 @contextmanager
 def short_path(folder: str) -> "Iterator[str]":
-    """Of the socket: a path of more than about 100 characters is refused, so a long one goes by an open folder."""
+    """Of the socket: paths over about 100 characters are refused, so a long one goes through an open folder."""
     path = f"{folder}/{CONTROL}"
     if len(os.fsencode(path)) < 100:
         yield path

@@ -146,12 +146,12 @@ class OsDisk:
             os.close(fd)
 
     def free_bytes(self) -> int:
-        found = os.statvfs(self.root)
-        return found.f_bavail * found.f_frsize
+        usage = os.statvfs(self.root)
+        return usage.f_bavail * usage.f_frsize
 
     def total_bytes(self) -> int:
-        found = os.statvfs(self.root)
-        return found.f_blocks * found.f_frsize
+        usage = os.statvfs(self.root)
+        return usage.f_blocks * usage.f_frsize
 
 
 class ClosableJobs(Jobs, Protocol):

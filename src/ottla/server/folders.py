@@ -12,6 +12,7 @@ from ottla.metadata.image import Image
 from ottla.ports import Disk
 from ottla.server.disk import OsDisk
 from ottla.server.lock import FolderLock
+from ottla.storage.checkpoints import TopicPartition, uuid_text
 from ottla.storage.files import FileCache
 from ottla.storage.folder import LogFolder
 from ottla.storage.ownership import Contents, contents
@@ -21,6 +22,8 @@ log = logging.getLogger("ottla.server")
 OnOffline = Callable[[LogFolder, OSError], None]
 
 PUT_ASIDE = "ottla.start.without.metadata"
+GIVE_UP = "ottla.start.without.folders"
+_NAMED_MAX = 5
 
 
 class ForeignFolder(OttlaError):
@@ -54,6 +57,12 @@ class Folders:
             opened.release()
             raise
         return opened
+
+    def check_usable(self) -> None:
+        """A broker without any folder would serve nothing; the next start may find the disks well."""
+        if all(folder.is_offline for folder in self.all):
+            reasons = "; ".join(f"{folder.path}: {folder.failure}" for folder in self.all)
+            raise KafkaStorageError(f"All log folders are offline: {reasons}")
 
     def release(self) -> None:
         for lock in self.locks:
@@ -95,8 +104,33 @@ def check_ours(folders: Sequence[LogFolder], image: Image, metadata_home: str, p
             _check_known(folder.path, inside, image)
 
 
+def known_directories(image: Image, node_id: int) -> tuple[bytes, ...]:
+    """The log folders that this broker had, or waited for, when it registered last."""
+    broker = image.brokers.get(node_id)
+    return broker.directories if broker is not None else ()
+
+
+def report_missing(missing: Sequence[bytes], awaited: Sequence[TopicPartition]) -> None:
+    """`awaited` are the partitions that are offline for it."""
+    ids = ", ".join(map(uuid_text, missing))
+    lost = f"a log folder that this broker had is missing (directory.id {ids} in its meta.properties)"
+    if not awaited:
+        log.warning("%s: its replicas are copied from other brokers", lost)
+        return
+    names = [f"{topic}-{index}" for topic, index in awaited[:_NAMED_MAX]]
+    log.error(
+        "%s: %d partitions are offline, as their records may be there: %s. Bring the folder back and name it in "
+        "log.dirs. If it is lost, start once with %s=true: partitions without another replica start from nothing",
+        lost,
+        len(awaited),
+        ", ".join(names if len(names) == len(awaited) else [*names, "..."]),
+        GIVE_UP,
+    )
+
+
 def strand_leftovers(folders: Sequence[LogFolder]) -> None:
-    """Folders that start from nothing lose nothing: not even what their last owner was about to delete."""
+    """A broker without metadata deletes nothing: folders that their last owner had marked for deletion are renamed to
+    *-stray."""
     for folder in folders:
         if not folder.is_offline:
             folder.strand_leftovers()

@@ -7,16 +7,19 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.requests.authentication import Login
 from ottla.config.listeners import ListenerSettings
 from ottla.errors import InvalidConfig
 from ottla.metadata.image import Image
+from ottla.metadata.records import ScramSet
 from ottla.security import plain, scram
 from ottla.security.administration import SCRAM_NAMES
 from ottla.security.mechanisms import Exchange, user_principal
 from ottla.security.principals import MappingRules
+from ottla.server.followed import FollowedContext
 from ottla.server.plugins import Threads, load, method
 from ottla.server.tls import TlsSettings, server_context
 
@@ -28,6 +31,7 @@ logger = logging.getLogger("ottla.server")
 LOGIN_BYTES_MAX = 512 << 10  # sasl.server.max.receive.size
 SESSION_MS = "connections.max.reauth.ms"
 FAILURE_DELAY_MS = 100  # connection.failed.authentication.delay.ms
+STORED_USERS = "ottla.plain.scram.users"  # whether PLAIN takes the users of SCRAM too
 CALLBACKS = "sasl.server.callback.handler.class"
 METHODS = {"PLAIN": "authenticate", "OAUTHBEARER": "validate"}  # of a class of one's own
 # What Kafka needs to be told to verify tokens; Ottla does so without being told.
@@ -45,20 +49,18 @@ class Gate:
     """Of one listener that is not PLAINTEXT."""
 
     def __init__(self, settings: ListenerSettings, image: Image, tokens: "Tokens | None" = None) -> None:
-        self._settings = settings
-        self.context = self._new_context()
+        self._tls = _followed(settings) if settings.has_tls else None
         self.login = _login(settings, image, tokens) if settings.has_sasl else None
         self.login_bytes_max = settings.number("sasl.server.max.receive.size", LOGIN_BYTES_MAX)
         self._rules = MappingRules(settings.get("ssl.principal.mapping.rules"))
-        self._seen_files = self._files()
 
     @property
     def has_tls(self) -> bool:
-        return self.context is not None
+        return self._tls is not None
 
     def current_context(self) -> ssl.SSLContext:
-        assert self.context is not None
-        return self.context
+        assert self._tls is not None
+        return self._tls.context
 
     def principal(self, ssl_object: Any) -> str:
         """Whom the client's certificate stands for. Raises NoPrincipal if no rule matches it."""
@@ -66,35 +68,14 @@ class Gate:
         return self._rules.principal(certificate.get("subject") if certificate else None)
 
     def maybe_reload(self) -> None:
-        """New connections get the certificates that are in the files now; a bad file changes nothing."""
-        files = self._files()
-        if files == self._seen_files:
-            return
-        self._seen_files = files
-        try:
-            self.context = self._new_context()
-        except InvalidConfig as error:
-            logger.error("listener %s keeps its certificates: %s", self._settings.name, error)
-        else:
-            logger.info("listener %s has new certificates", self._settings.name)
+        """New connections get the certificates that are in the files now."""
+        if self._tls is not None:
+            self._tls.maybe_reload()
 
-    def _new_context(self) -> ssl.SSLContext | None:
-        if not self._settings.has_tls:
-            return None
-        try:
-            return server_context(TlsSettings.of(self._settings.tls()))
-        except InvalidConfig as error:
-            raise InvalidConfig(f"listener {self._settings.name}: {error.message}") from error
 
-    def _files(self) -> list[tuple[str, float, int]]:
-        seen = []
-        for path in TlsSettings.of(self._settings.tls()).files() if self._settings.has_tls else ():
-            try:
-                status = path.stat()
-            except OSError:
-                continue  # it is being replaced
-            seen.append((str(path), status.st_mtime, status.st_ino))
-        return seen
+def _followed(settings: ListenerSettings) -> FollowedContext:
+    tls = TlsSettings.of(settings.tls())
+    return FollowedContext(f"listener {settings.name}", tls.files(), lambda: server_context(tls))
 
 
 def _login(settings: ListenerSettings, image: Image, tokens: "Tokens | None") -> Login:
@@ -118,7 +99,7 @@ def _mechanism(
 ) -> Callable[[], Exchange]:
     _callbacks(name, settings)
     if name == "PLAIN":
-        return _plain(settings)
+        return _plain(settings, image)
     if name in scram.MECHANISMS:
         return partial(_scram, name, image, tokens)
     if name == "OAUTHBEARER":
@@ -155,19 +136,49 @@ def _own(mechanism: str, settings: ListenerSettings) -> Callable[..., Any] | Non
     return method(load(setting, name, settings.effective()), METHODS[mechanism], setting)
 
 
-def _plain(settings: ListenerSettings) -> Callable[[], Exchange]:
+def _plain(settings: ListenerSettings, image: Image) -> Callable[[], Exchange]:
     own = _own("PLAIN", settings)
     if own is not None:
         return lambda: plain.plain_aside(own)
     jaas = settings.jaas("PLAIN")
+    if _takes_stored_users(settings):
+        listed, stored = plain.users_check(jaas.users if jaas else {}), _stored_users(image)
+        return lambda: plain.plain_or_stored(listed, stored)
     if jaas is None or not jaas.users:
         raise InvalidConfig(
             f"listener {settings.name} offers PLAIN and knows no users: set "
             f"listener.name.{settings.name.lower()}.plain.sasl.jaas.config to "
-            '`...PlainLoginModule required user_NAME="PASSWORD";`'
+            '`...PlainLoginModule required user_NAME="PASSWORD";`, '
+            f"or, with TLS, listener.name.{settings.name.lower()}.{STORED_USERS}=true for the users of SCRAM"
         )
     check = plain.users_check(jaas.users)
     return lambda: plain.plain(check)
+
+
+def _takes_stored_users(settings: ListenerSettings) -> bool:
+    match settings.get(STORED_USERS, "false").strip().lower():
+        case "false":
+            return False
+        case "true" if settings.has_tls:
+            return True
+        case "true":
+            raise InvalidConfig(
+                f"listener {settings.name}: {STORED_USERS} needs TLS, or passwords could be read on their way; "
+                "use SASL_SSL"
+            )
+        case text:
+            raise InvalidConfig(f"listener {settings.name}: {STORED_USERS}={text} is not true or false")
+
+
+def _stored_users(image: Image) -> plain.StoredUsers:
+    def lookup(name: str) -> plain.Stored | None:
+        for number, mechanism in SCRAM_NAMES.items():
+            user = image.security.scram.get((name, number))
+            if user is not None:
+                return plain.Stored(name, scram.MECHANISMS[mechanism], _credential(user))
+        return None
+
+    return plain.StoredUsers(lookup, os.urandom(32), Lock())
 
 
 def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
@@ -186,7 +197,7 @@ def _oauthbearer(settings: ListenerSettings) -> Callable[[], Exchange]:
         )
     audiences = settings.get("sasl.oauthbearer.expected.audience")
     expected = oauth.Expected(
-        tuple(each.strip() for each in audiences.split(",") if each.strip()),
+        tuple(audience.strip() for audience in audiences.split(",") if audience.strip()),
         settings.get("sasl.oauthbearer.expected.issuer"),
         settings.number("sasl.oauthbearer.clock.skew.seconds", 30),
         settings.get("sasl.oauthbearer.sub.claim.name", "sub"),
@@ -225,7 +236,7 @@ def _gssapi(settings: ListenerSettings) -> Callable[[], Exchange]:
 
 
 def _scram(mechanism: str, image: Image, tokens: "Tokens | None") -> Exchange:
-    number = next(each for each, name in SCRAM_NAMES.items() if name == mechanism)
+    number = next(digest_number for digest_number, name in SCRAM_NAMES.items() if name == mechanism)
 
     def lookup(name: str, is_token: bool) -> scram.Found | None:
         if is_token:
@@ -233,8 +244,11 @@ def _scram(mechanism: str, image: Image, tokens: "Tokens | None") -> Exchange:
         user = image.security.scram.get((name, number))
         if user is None:
             return None
-        credential = scram.Credential(user.salt, user.stored_key, user.server_key, user.iterations)
-        return scram.Found(credential, user_principal(name))
+        return scram.Found(_credential(user), user_principal(name))
 
     nonce = base64.b64encode(os.urandom(24)).decode()
     return scram.scram(scram.MECHANISMS[mechanism], lookup, nonce)
+
+
+def _credential(user: ScramSet) -> scram.Credential:
+    return scram.Credential(user.salt, user.stored_key, user.server_key, user.iterations)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.server")
 
 TIMEOUT_S = 10.0
+LAST_STEPS_S = 1.0  # are always left to a client whose first message came at the last moment
 AT_ONCE_MAX = 256  # when there are more, the oldest goes: an honest one takes milliseconds
 # uvloop makes a buffer of this size for each connection, and an idle one uses a page of it. In the heap such buffers
 # would lie between all other memory of the connections, and tear it into pages that are half empty.
 LOOPS_BUFFER_BYTES = 256 << 10
+TLS_HANDSHAKE, RECORD_HEAD_BYTES, RECORD_BYTES_MAX = 0x16, 5, 16 << 10  # of the records of TLS
 ACCEPT_AGAIN_S = 0.1  # after the system had no handle left
 
 
@@ -45,6 +47,7 @@ class Handshakes:
         self._on_failed = on_failed
         self._under_way: dict[asyncio.Task[None], str] = {}  # the oldest first
         self._accepting: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -63,6 +66,7 @@ class Handshakes:
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            await asyncio.sleep(0)  # one in each turn of the loop, however many wait
             try:
                 client, address = await loop.sock_accept(self._listening)
             except OSError as error:
@@ -70,7 +74,12 @@ class Handshakes:
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
             host = address[0]
-            verdict = self._admit(host, client)
+            try:
+                verdict = self._admit(host, client)
+            except Exception:  # the next one may be let in
+                logger.exception("connection closed: %s: it could not be let in", host)
+                client.close()
+                continue
             if verdict.refused is not None:
                 logger.info("connection closed: %s", verdict.refused)
                 loop.call_later(verdict.close_ms / 1000, client.close)
@@ -92,11 +101,17 @@ class Handshakes:
 
     async def _shake_hands(self, client: socket.socket, host: str) -> None:
         loop = asyncio.get_running_loop()
-        map_buffers_from(LOOPS_BUFFER_BYTES)
-        loop.call_soon(map_buffers_from, MAPPED_FROM_BYTES)
+        deadline = loop.time() + TIMEOUT_S
         try:
+            async with asyncio.timeout_at(deadline):
+                await whole_hello(client)
+            async with self._starting:
+                await asyncio.sleep(0)  # the answer to a hello takes most of a millisecond: one in each turn
+            map_buffers_from(LOOPS_BUFFER_BYTES)
+            loop.call_soon(map_buffers_from, MAPPED_FROM_BYTES)
+            left_s = max(deadline - loop.time(), LAST_STEPS_S)
             await loop.connect_accepted_socket(
-                self._new_connection, client, ssl=self._context(), ssl_handshake_timeout=TIMEOUT_S
+                self._new_connection, client, ssl=self._context(), ssl_handshake_timeout=left_s
             )
         except (OSError, ssl.SSLError) as error:
             self._on_failed()
@@ -121,7 +136,44 @@ class Handshakes:
                 logger.error("a TLS handshake failed", exc_info=error)
 
 
+async def whole_hello(client: socket.socket) -> None:
+    """Returns when a client has sent its first message, or something that is none: until then it costs no more than a
+    socket. Raises ConnectionError if the client leaves before."""
+    head = await _first_bytes(client, RECORD_HEAD_BYTES)
+    if len(head) == RECORD_HEAD_BYTES and head[0] == TLS_HANDSHAKE:
+        size = min(int.from_bytes(head[3:]), RECORD_BYTES_MAX)
+        await _first_bytes(client, RECORD_HEAD_BYTES + size)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+
+async def _first_bytes(client: socket.socket, count: int) -> bytes:
+    """They stay in the socket. Fewer come back where the client has closed its side."""
+    with suppress(BlockingIOError):
+        received = client.recv(count, socket.MSG_PEEK)
+        if len(received) == count:
+            return received
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(client, _wake, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(client)
+    received = client.recv(count, socket.MSG_PEEK)
+    if not received:
+        raise ConnectionResetError("the client left before it said anything")
+    return received
+
+
+def _wake(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
 def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it took longer than {TIMEOUT_S:.0f} s"
     text = str(error)
     if "HTTP_REQUEST" in text:
         return "the client speaks HTTP"

@@ -19,7 +19,7 @@ REFRESH_S = 3600.0
 
 
 class KeySet:
-    """Read in a thread: the event loop only looks at what is there."""
+    """Read in a thread: the event loop only looks at keys that have been read."""
 
     def __init__(self, location: str) -> None:
         try:
@@ -53,13 +53,13 @@ class KeySet:
         with self._reading:
             try:
                 keys = jwt.PyJWKSet.from_dict(json.loads(self._load())).keys
-            except (OSError, ValueError, jwt.PyJWTError) as error:
+            except Exception as error:  # whatever is there, or answers: the keys stay as they are
                 logger.error("the keys of %s cannot be read: %s", self._location, error)
                 return
-            found: dict[str | None, Any] = {each.key_id: each.key for each in keys}
+            by_id: dict[str | None, Any] = {key.key_id: key.key for key in keys}
             if len(keys) == 1:
-                found.setdefault(None, keys[0].key)
-            self._keys = found
+                by_id.setdefault(None, keys[0].key)
+            self._keys = by_id
             self._read_at = time.monotonic()
 
     def _load(self) -> bytes:

@@ -1,6 +1,6 @@
 """Kerberos for listeners: the system's library behind the port of `security/gssapi.py`, with the keys of a keytab.
 
-To accept a ticket the library asks nobody: it needs the keytab, and no word with the KDC.
+To accept a ticket the library needs only the keytab, no connection to the KDC.
 """
 
 import importlib

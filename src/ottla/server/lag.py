@@ -6,7 +6,7 @@ from ottla.exposition import Histogram
 from ottla.ports import Clock, TimerHandle
 
 INTERVAL_MS = 50
-LATE_MS = 50
+STRETCH_MS = 10
 WINDOW = 1200  # samples: the last minute
 IDLE_SAMPLES = 20  # over which the idle share is averaged: a second
 
@@ -33,10 +33,6 @@ class LagProbe:
             self._timer.cancel()
             self._timer = None
 
-    def is_late(self) -> bool:
-        """Whether the loop has not come to its timers for a while. What can wait for its next turn should."""
-        return self._timer is not None and self._clock.monotonic_ms() > self._due_ms + LATE_MS
-
     def max_ms(self) -> int:
         """The worst of the last minute."""
         return max(self._samples, default=0)
@@ -58,3 +54,23 @@ class LagProbe:
         self._measured = now, used
         if before and now > before:
             self.idle_ratio = min(max(1 - (used - used_before) / (now - before), 0.0), 1.0)
+
+
+class Stretch:
+    """How long the loop has worked on requests without a look at its timers. Hundreds of connections may have sent
+    something since its last turn; each alone is quick, and together they would hold up everything else."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun_ms: float | None = None
+
+    def is_long(self) -> bool:
+        """Asked before every request. What can wait for the next turn of the loop should, if so."""
+        if self._begun_ms is None:
+            self._begun_ms = self._clock.stopwatch_ms()
+            self._clock.call_soon(self._on_turn)
+            return False
+        return self._clock.stopwatch_ms() - self._begun_ms > STRETCH_MS
+
+    def _on_turn(self) -> None:
+        self._begun_ms = None

@@ -5,10 +5,12 @@ import ssl
 from ottla.client.settings import Settings
 from ottla.config.jaas import Jaas
 from ottla.config.listeners import ListenerSettings, inter_broker_listener, listener_settings
+from ottla.config.security import principals_of
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
 from ottla.frozen import frozen
 from ottla.security.principals import ANONYMOUS
+from ottla.server.followed import FollowedContext
 from ottla.server.tls import TlsSettings, client_context
 
 SETUP_MS_MAX = 5000
@@ -20,7 +22,11 @@ class Link:
 
     listener: str | None
     settings: Settings
-    tls: ssl.SSLContext | None = None
+    tls: FollowedContext | None = None
+
+    def current_tls(self) -> ssl.SSLContext | None:
+        """With the certificates that are in the files now."""
+        return None if self.tls is None else self.tls.current()
 
 
 def link_of(config: Config) -> Link:
@@ -36,7 +42,12 @@ def link_of(config: Config) -> Link:
     tls = None
     if settings.has_tls:
         algorithm = settings.get("ssl.endpoint.identification.algorithm", "https")
-        tls = client_context(TlsSettings.of(settings.tls()), check_hostname=bool(algorithm))
+        stores = TlsSettings.of(settings.tls())
+        tls = FollowedContext(
+            f"the link to other brokers over {name}",
+            stores.files(),
+            lambda: client_context(stores, check_hostname=bool(algorithm)),
+        )
     return Link(listener, _client_settings(settings, client_id, timeout_ms), tls)
 
 
@@ -89,8 +100,8 @@ def _kerberos_settings(
 
 
 def _check_rights(config: Config, listener: ListenerSettings) -> None:
-    """With an authorizer, a broker that nobody knows could not follow any leader."""
-    super_users = config.super_users.split(";")
+    """With an authorizer, an anonymous broker could not follow any leader."""
+    super_users = principals_of(config.super_users)
     if config.authorizer_class_name and listener.protocol == "PLAINTEXT" and ANONYMOUS not in super_users:
         raise InvalidConfig(
             f"brokers talk to each other over {listener.name}, which is PLAINTEXT: with an authorizer they would be "

@@ -112,12 +112,13 @@ class Listener:
     def on_connected(self, connection: Connection) -> Verdict:
         """Whether the connection comes in. One with TLS was let in before its handshake."""
         host = connection.client.host
-        verdict = (
-            Verdict(self._stopping(host)) if self._handshakes else self._admit(host, connection.fileno())
-        )
-        self.connections.add(connection)
-        self._admission.on_connected(self.name, host)
-        return verdict
+        try:
+            if self._handshakes:
+                return Verdict(self._stopping(host))
+            return self._admit(host, connection.fileno())
+        finally:  # whatever comes of it: `on_disconnected` counts the connection out
+            self.connections.add(connection)
+            self._admission.on_connected(self.name, host)
 
     def _admit_socket(self, host: str, client: socket.socket) -> Verdict:
         return self._admit(host, client.fileno())
@@ -140,7 +141,7 @@ class Listener:
         return self._admission.admit(self.name, host) if refused is None else Verdict(refused)
 
     def _stopping(self, host: str) -> str | None:
-        """It was accepted just before."""
+        """Why a connection is refused that was accepted just before the broker stopped; None while it runs."""
         return f"{host}: the broker has stopped" if self._stopped else None
 
     def on_disconnected(self, connection: Connection) -> None:
@@ -166,10 +167,10 @@ class Listener:
 
     def descriptors(self) -> list[int]:
         """Of the listening socket and of every connection."""
-        found = [self._socket.fileno()]
+        descriptors = [self._socket.fileno()]
         for connection in list(self.connections):
-            found.append(connection.fileno())
-        return found
+            descriptors.append(connection.fileno())
+        return descriptors
 
     def _sweep(self) -> None:
         now_ms = self.clock.monotonic_ms()
@@ -179,7 +180,7 @@ class Listener:
         for connection in list(self.connections):
             if connection.is_closing:
                 connection.abort()  # it had its time to read what was left
-            elif connection.is_anonymous and connection.connected_ms < now_ms - LOGIN_MS_MAX:
+            elif connection.is_stranger and connection.connected_ms < now_ms - LOGIN_MS_MAX:
                 connection.close(f"{connection.client.host}: it did not authenticate in {LOGIN_MS_MAX} ms")
             elif connection.last_used_ms < oldest and self._is_idle(connection, oldest):
                 connection.close(f"{connection.client.host}: idle for {self._idle_ms_max} ms")
@@ -188,7 +189,9 @@ class Listener:
     def _look_for_gone(self) -> None:
         """While nothing is read from a connection, nobody tells that its client is gone: its requests would be worked
         on for nothing, and hold their memory."""
-        deaf = {each.fileno(): each for each in self.connections if not each.is_reading}
+        deaf = {
+            connection.fileno(): connection for connection in self.connections if not connection.is_reading
+        }
         deaf.pop(-1, None)
         if deaf:
             poll = select.poll()

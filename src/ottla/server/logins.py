@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ class Logins:
             return True
         try:
             name, _, password = base64.b64decode(text, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not ASCII, not Base64, or not UTF-8
             return False
         async with self._hashing:
             right = await asyncio.to_thread(is_password, password, self._users.get(name, NOBODY))

@@ -58,10 +58,15 @@ class Membership:
                 )
             else:
                 await asyncio.sleep(LOOK_S)
-        found = self._image.cluster_id
-        if known and known != found:
-            raise InvalidConfig(f"the log folders belong to cluster {known}, not to {found}")
-        return found
+        cluster_id = self._image.cluster_id
+        if known and known != cluster_id:
+            raise InvalidConfig(f"the log folders belong to cluster {known}, not to {cluster_id}")
+        return cluster_id
+
+    async def add_first_users(self, users: tuple[Record, ...]) -> None:
+        """By the controller, while there is no user at all: without one nobody could log in to add another."""
+        if self._controller.epoch is not None:
+            await self._submitted(lambda image: () if image.security.scram else users)
 
     async def join(self, registration: Registration, on_registered: Callable[[], None]) -> None:
         """Registers, and waits until the metadata says that this broker may lead."""
@@ -99,7 +104,7 @@ class Membership:
         self._log.register(self._node_id, membership.encode(registration))
 
     def on_session_over(self) -> None:
-        """The process lives, and so does what it has written: the same incarnation goes on."""
+        """Begins a new session under the same incarnation: this process is still running, and has lost no records."""
         if self._closed or self._registration is None:
             return
         log.warning("the session with the metadata log is over: a new one begins")
@@ -122,14 +127,15 @@ class Membership:
     def _is_free(self) -> bool:
         known = self._image.brokers.get(self._node_id)
         return (known is None or known.stopping) and not any(
-            each.leader == self._node_id and self._has_heir(each.isr) for each in self._image.partitions()
+            partition.leader == self._node_id and self._has_heir(partition.isr)
+            for partition in self._image.partitions()
         )
 
     def _count_led(self) -> int:
         return sum(partition.leader == self._node_id for partition in self._image.partitions())
 
     def _has_heir(self, isr: tuple[int, ...]) -> bool:
-        return any(self._image.may_lead(each) for each in isr if each != self._node_id)
+        return any(self._image.may_lead(replica) for replica in isr if replica != self._node_id)
 
     async def _submitted(self, records: Callable[[Image], tuple[Record, ...]]) -> None:
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -140,13 +146,13 @@ class Membership:
                 raise result
             log.info("the controller changed: %s", result.name())
 
-    async def _until(self, condition: Callable[[], bool], what: str) -> None:
+    async def _until(self, condition: Callable[[], bool], goal: str) -> None:
         loop = asyncio.get_running_loop()
         told_at = loop.time() + PATIENCE_S
         while not condition():
             await asyncio.sleep(LOOK_S)
             if loop.time() > told_at:
-                log.warning("waiting for %s", what)
+                log.warning("waiting for %s", goal)
                 told_at = loop.time() + PATIENCE_S
 
 

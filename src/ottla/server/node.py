@@ -20,6 +20,7 @@ from ottla.broker.requests.exchange import Observer
 from ottla.broker.routes import FEATURES
 from ottla.config.listeners import listener_settings
 from ottla.config.protection import AUTHORIZERS
+from ottla.config.security import principals_of
 from ottla.config.settings import Config
 from ottla.errors import KafkaStorageError
 from ottla.metadata import membership
@@ -33,8 +34,9 @@ from ottla.server.admission import Admission
 from ottla.server.budget import Budget
 from ottla.server.clock import LoopClock
 from ottla.server.disk import ClosableJobs, ThreadJobs
-from ottla.server.folders import Folders, check_ours, strand_leftovers
-from ottla.server.lag import LagProbe
+from ottla.server.folders import Folders, check_ours, known_directories, report_missing, strand_leftovers
+from ottla.server.garbage import Collections
+from ottla.server.lag import LagProbe, Stretch
 from ottla.server.listener import Listener
 from ottla.server.membership import Membership
 from ottla.server.memory import RequestMemory
@@ -133,14 +135,16 @@ class Node:
         self._check_ours(controller.image)
         meta = read_meta(folders[0].disk)
         cluster_id = await self.membership.cluster_id(meta.cluster_id if meta else "", FEATURES)
+        if not controller.image.security.scram:
+            await self._add_first_users()
+        known = known_directories(controller.image, config.node_id)
         directories = tuple(
-            folder.meta(cluster_id, config.node_id, os.urandom(16)).directory_id
-            for folder in folders
-            if not folder.is_offline
+            self._directory(folder, cluster_id, known) for folder in folders if not folder.is_offline
         )
         assembly = Assembly(config, self.clock, self._jobs, random.SystemRandom())
         self._replicas = assembly.replicas(controller.image, folders)
-        await self._open_logs(self._replicas)
+        missing = tuple(directory for directory in known if directory not in directories)
+        await self._open_logs(self._replicas, missing)
         if self.is_clustered:
             self._find_peers(controller)
         self.broker = assembly.broker(
@@ -148,11 +152,11 @@ class Node:
         )
         self.lag = LagProbe(self.clock)
         self._bind()
-        self.endpoints = addresses.advertised(config, [each.port for each in self.listeners])
+        self.endpoints = addresses.advertised(config, [listener.port for listener in self.listeners])
         if self.is_clustered:
-            # Others connect as soon as they hear of us.
+            # Other brokers connect as soon as this one is registered.
             await self._serve()
-        await self._join(directories)
+        await self._join(directories + self._still_awaited(missing))
         self.broker.housekeeping.start()
         self.lag.start()
         if not self.is_clustered:
@@ -171,6 +175,11 @@ class Node:
         if not image.cluster_id:
             strand_leftovers(self._folders.all)
 
+    def _directory(self, folder: LogFolder, cluster_id: str, known: tuple[bytes, ...]) -> bytes:
+        directory_id = folder.meta(cluster_id, self.config.node_id, os.urandom(16)).directory_id
+        folder.is_returned = bool(known) and directory_id not in known
+        return directory_id
+
     def _find_peers(self, controller: Controller) -> None:
         from ottla.server.links import link_of
         from ottla.server.peers import BrokerPeers  # brings the client, which one alone does not need
@@ -186,13 +195,24 @@ class Node:
             os.urandom(16),
             self.endpoints,
             self.config.broker_rack,
-            clean=all(folder.was_clean for folder in self._folders.all),
+            clean=self._has_all(),
             ready=not self.is_clustered,
             directories=directories,
         )
         await self.membership.join(registration, self.broker.on_joined)
         self._is_joined = True
         self._on_news()
+
+    def _has_all(self) -> bool:
+        """Whether every replica here has what it had when the broker ran last."""
+        assert self._replicas is not None
+        return not self._replicas.is_incomplete and all(folder.was_clean for folder in self._folders.all)
+
+    def _still_awaited(self, missing: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Folders that the next start has to miss as well, lest their partitions start from nothing then."""
+        assert self._replicas is not None
+        some_offline = any(folder.is_offline for folder in self._folders.all)
+        return missing if some_offline or self._replicas.awaited else ()
 
     def _on_news(self) -> None:
         """The lease or the members changed."""
@@ -206,16 +226,28 @@ class Node:
             return ZooKeeperLog.of(self.config)
         return Journal(self._folders.all[0].disk, METADATA_FOLDER, run_aside=self._aside, report=log.warning)
 
+    async def _add_first_users(self) -> None:
+        if not any(name.endswith("sasl.mechanism.inter.broker.protocol") for name in self.config.static):
+            return
+        from ottla.server.first_users import first_users
+
+        users = await self._run(lambda: first_users(self.config))
+        if users:
+            await self.membership.add_first_users(users)
+
     async def _serve(self) -> None:
         for listener in self.listeners:
             await listener.serve()
 
-    async def _open_logs(self, replicas: Replicas) -> None:
+    async def _open_logs(self, replicas: Replicas, missing: tuple[bytes, ...]) -> None:
         openings = replicas.openings()
+        self._folders.check_usable()
         await asyncio.gather(*(self._run(opening.run) for opening in openings))
         for opening in openings:
             replicas.adopt(opening)
-        replicas.start()
+        replicas.start(is_folder_missing=bool(missing))
+        if replicas.awaited or replicas.is_incomplete:
+            report_missing(missing, replicas.awaited)
 
     def _bind(self) -> None:
         """The listeners, and the dispatcher behind them, with the memory that all of them share."""
@@ -225,6 +257,7 @@ class Node:
         memory = RequestMemory(budget.parked, unsent)
         self.dispatcher = Dispatcher(self.broker, self._observe(self.broker.metrics), memory)
         admission = Admission(lambda: self.broker.config, self.clock, lambda: self.broker.quotas)
+        stretch = Stretch(self.clock)
         for address in addresses.listeners(self.config):
             listener = Listener(
                 address.name,
@@ -235,7 +268,7 @@ class Node:
                 unsent,
                 admission,
                 self.broker.metrics.counts,
-                self.lag.is_late,
+                stretch.is_long,
                 self._gate(address.name),
             )
             listener.bind(address.host, address.port)
@@ -247,9 +280,12 @@ class Node:
         if not config.authorizer_class_name:
             return None
         from ottla.broker.permits.access import standard_access
+        from ottla.broker.permits.guards import check_table
 
-        super_users = [name.strip() for name in config.super_users.split(";") if name.strip()]
-        standard = standard_access(image, super_users, config.allow_everyone_if_no_acl_found)
+        check_table()
+        standard = standard_access(
+            image, principals_of(config.super_users), config.allow_everyone_if_no_acl_found
+        )
         if config.authorizer_class_name in AUTHORIZERS:
             return standard
         from ottla.broker.permits.access import Access
@@ -282,6 +318,10 @@ class Node:
             self._pages = HttpServer(Pages(self), None if users is None else Logins(users))
             await self._pages.start(host, port, tls)
         return self._pages.port
+
+    def collect_garbage(self) -> None:
+        """For a process that is a broker and nothing else. Collections were postponed for a quick start."""
+        Collections(self.clock).start()
 
     def give_memory_back(self) -> None:
         """For a process that is a broker and nothing else: it changes how the whole process keeps memory."""
@@ -378,8 +418,8 @@ def _make_schemas() -> "Schemas":
     """The registry's part is above the server: it is loaded by its name, and only by brokers that need it."""
     from ottla.server.plugins import load
 
-    made: Schemas = load("ottla.schemas.topic", "ottla.registry.contracts.Schemas")
-    return made
+    schemas: Schemas = load("ottla.schemas.topic", "ottla.registry.contracts.Schemas")
+    return schemas
 
 
 def memory_disk() -> "MemoryDisk":

@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 
-from ottla.broker.cluster.peers import SOFTWARE, Answer, Call, Lane, credential
+from ottla.broker.cluster.peers import SOFTWARE, Answer, Call, Lane, R, credential
 from ottla.client.connections import Connection
 from ottla.client.errors import ConnectionLost
 from ottla.errors import NetworkException, OttlaError
 from ottla.metadata.image import Image
 from ottla.metadata.records import BrokerFenced, BrokerRegistered, BrokerUnregistered, Endpoint, Record
 from ottla.server.links import Link
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
 
 
 class BrokerPeers:
@@ -22,8 +22,8 @@ class BrokerPeers:
         image.watch(self._on_record)
 
     def _on_record(self, record: Record) -> None:
-        """Who was lost answers nothing more, or nothing that counts; a paused process or a cut network does not
-        tell. Whoever waits for it hears so now, and asks the next one."""
+        """A broker that was fenced or has restarted gives no more answers that count, and a paused process or a cut
+        network does not close its connection. Requests that wait for it fail now and go to the next broker."""
         if isinstance(record, BrokerFenced | BrokerUnregistered | BrokerRegistered):
             self.drop(record.broker_id)
 
@@ -34,7 +34,14 @@ class BrokerPeers:
                 connection.close()
 
     def ask(
-        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int
+        self,
+        broker_id: int,
+        lane: Lane,
+        request: Request[R],
+        version: int,
+        answer: Answer[R],
+        *,
+        timeout_ms: int,
     ) -> Call:
         task = asyncio.get_running_loop().create_task(
             self._ask(broker_id, lane, request, version, answer, timeout_ms)
@@ -44,7 +51,13 @@ class BrokerPeers:
         return task  # type: ignore[return-value]
 
     async def _ask(
-        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, timeout_ms: int
+        self,
+        broker_id: int,
+        lane: Lane,
+        request: Request[R],
+        version: int,
+        answer: Answer[R],
+        timeout_ms: int,
     ) -> None:
         try:
             connection = await self._connection(broker_id, lane)
@@ -61,21 +74,21 @@ class BrokerPeers:
 
     async def _connection(self, broker_id: int, lane: Lane) -> Connection:
         key = broker_id, lane
-        found = self._connections.get(key)
+        known = self._connections.get(key)
         endpoint = self.endpoint(broker_id)
-        if found is not None and found.is_open and found.name == f"{endpoint.host}:{endpoint.port}":
-            return found
-        if found is not None:
-            found.close()
+        if known is not None and known.is_open and known.name == f"{endpoint.host}:{endpoint.port}":
+            return known
+        if known is not None:
+            known.close()
         opened = await Connection.open(
             endpoint.host,
             endpoint.port,
             self._link.settings,
             (SOFTWARE, self._credential(broker_id)),
-            self._link.tls,
+            self._link.current_tls(),
         )
         raced = self._connections.get(key)
-        if raced is not None and raced is not found and raced.is_open:
+        if raced is not None and raced is not known and raced.is_open:
             opened.close()
             return raced
         if self._closed:

@@ -26,24 +26,24 @@ def load(setting: str, name: str, *arguments: object) -> Any:
     """An object of the class `module.Class`. Raises InvalidConfig with the setting's name if there is none."""
     module, dot, kind = name.strip().rpartition(".")
     try:
-        made = getattr(import_module(module), kind) if dot else None
+        make = getattr(import_module(module), kind) if dot else None
     except (ImportError, AttributeError) as error:
         raise InvalidConfig(
             f"{setting}={name}: there is no such Python class ({error}); is its folder on PYTHONPATH?"
         ) from error
-    if not callable(made):
+    if not callable(make):
         raise InvalidConfig(f"{setting}={name} is not of the form module.Class")
     try:
-        return made(*arguments)
+        return make(*arguments)
     except Exception as error:
         raise InvalidConfig(f"{setting}={name} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def method(plugin: object, name: str, setting: str) -> Callable[..., Any]:
-    found = getattr(plugin, name, None)
-    if not callable(found):
+    method = getattr(plugin, name, None)
+    if not callable(method):
         raise InvalidConfig(f"{setting}: {type(plugin).__name__} has no method {name}")
-    return found  # type: ignore[no-any-return]
+    return method  # type: ignore[no-any-return]
 
 
 class OwnAuthorizer:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.server.node import Node
 
 _NOT_KEPT = (CLEANED, DELETED, ".tmp", DELETE, FUTURE)
+_FILE_SYSTEMS_OWN = "lost+found"  # where a log folder is a volume; only root may read it
 _JOURNAL = f"{METADATA_FOLDER}/metadata.log"
 
 
@@ -61,7 +62,9 @@ class Staging:
         return [
             f"{topic}-{index}"
             for (topic, index), (log, generation) in self._histories.items()
-            if (found := now.get((topic, index))) is not None and found[0] is log and found[1] != generation
+            if (current := now.get((topic, index))) is not None
+            and current[0] is log
+            and current[1] != generation
         ]
 
     def release(self) -> None:
@@ -79,7 +82,7 @@ def files_of(root: str) -> Iterator[str]:
         yield _JOURNAL
     for name in sorted(os.listdir(root)):  # noqa: PTH208
         path = f"{root}/{name}"
-        if name in (LOCK, CONTROL) or name.startswith(LINKS) or name.endswith(_NOT_KEPT):
+        if name in (LOCK, CONTROL, _FILE_SYSTEMS_OWN) or name.startswith(LINKS) or name.endswith(_NOT_KEPT):
             continue
         if not os.path.isdir(path):  # noqa: PTH112
             yield name
@@ -91,12 +94,12 @@ def files_of(root: str) -> Iterator[str]:
 
 def _link_all(staged: Staged) -> None:
     os.mkdir(staged.path, 0o700)  # noqa: PTH102
-    made = {""}
+    folders = {""}
     for name in files_of(staged.folder):
         inside = name.rpartition("/")[0]
-        if inside not in made:
+        if inside not in folders:
             os.mkdir(f"{staged.path}/{inside}")  # noqa: PTH102
-            made.add(inside)
+            folders.add(inside)
         if name == _JOURNAL:  # it is cut in place, so its few bytes are copied
             shutil.copyfile(f"{staged.folder}/{name}", f"{staged.path}/{name}")
         else:

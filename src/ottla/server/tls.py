@@ -28,6 +28,8 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 class TlsSettings:
     """The ssl.* settings of one listener; texts as Kafka has them, empty where not set."""
 
+    HIDDEN = ("keystore_password", "keystore_key", "key_password", "truststore_password")
+
     keystore_type: str = ""
     keystore_location: str = ""
     keystore_password: str = ""
@@ -51,7 +53,7 @@ class TlsSettings:
 
     def files(self) -> list[Path]:
         """What to watch: when one of them changes, certificates are exchanged."""
-        return [Path(each) for each in (self.keystore_location, self.truststore_location) if each]
+        return [Path(location) for location in (self.keystore_location, self.truststore_location) if location]
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -59,7 +61,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     _set_protocols(context, settings.enabled_protocols)
     if settings.cipher_suites:
         _set_ciphers(context, settings.cipher_suites)
-    _load_identity(context, settings)
+    load_identity(context, settings)
     verify_mode = CLIENT_CERTIFICATES.get(settings.client_auth.lower())
     if verify_mode is None:
         raise InvalidConfig(f"ssl.client.auth={settings.client_auth} is not none, requested or required")
@@ -75,7 +77,7 @@ def client_context(settings: TlsSettings, *, check_hostname: bool = True) -> ssl
     _set_protocols(context, settings.enabled_protocols)
     context.check_hostname = check_hostname
     load_trust(context, settings)
-    _load_identity(context, settings)
+    load_identity(context, settings)
     return context
 
 
@@ -94,13 +96,15 @@ def load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_authorities(context: ssl.SSLContext, pem: str, where: str) -> None:
+    # A comment between the certificates may be in any encoding; Python takes ASCII alone.
+    ascii_pem = pem.encode("ascii", "replace").decode()
     try:
-        context.load_verify_locations(cadata=pem)
+        context.load_verify_locations(cadata=ascii_pem)
     except (ssl.SSLError, ValueError) as error:
         raise InvalidConfig(f"{where} has no usable certificates in PEM form: {error}") from error
 
 
-def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
+def load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.keystore_key or settings.keystore_certificate_chain:
         if not (settings.keystore_key and settings.keystore_certificate_chain):
             raise InvalidConfig(
@@ -180,7 +184,7 @@ def _pkcs12_identity(path: str, password: str) -> tuple[str, str]:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    chain = "".join(each.public_bytes(Encoding.PEM).decode() for each in (certificate, *others))
+    chain = "".join(link.public_bytes(Encoding.PEM).decode() for link in (certificate, *others))
     return text, chain
 
 
@@ -188,8 +192,8 @@ def _pkcs12_authorities(path: str, password: str) -> str:
     _, certificate, others = _pkcs12(path, password)
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    every = [each for each in (certificate, *others) if each is not None]
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in every)
+    every = [known for known in (certificate, *others) if known is not None]
+    return "".join(known.public_bytes(Encoding.PEM).decode() for known in every)
 
 
 def _pkcs12(path: str, password: str):  # type: ignore[no-untyped-def]
@@ -207,18 +211,18 @@ def _pkcs12(path: str, password: str):  # type: ignore[no-untyped-def]
 
 
 def _set_protocols(context: ssl.SSLContext, text: str) -> None:
-    names = [each.strip() for each in text.split(",") if each.strip()]
-    unknown = [each for each in names if each not in _VERSIONS]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in _VERSIONS]
     if unknown or not names:
         raise InvalidConfig(f"ssl.enabled.protocols={text}: TLSv1.2 and TLSv1.3 are offered, nothing older")
-    versions = sorted(_VERSIONS[each] for each in names)
+    versions = sorted(_VERSIONS[name] for name in names)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
 
 
 def _set_ciphers(context: ssl.SSLContext, text: str) -> None:
     """Names of TLS 1.2, as IANA or OpenSSL writes them; those of TLS 1.3 are always on."""
-    wanted = [each.strip() for each in text.split(",") if each.strip()]
-    older = [_openssl_name(each) for each in wanted if not each.startswith(("TLS_AES_", "TLS_CHACHA20_"))]
+    wanted = [suite.strip() for suite in text.split(",") if suite.strip()]
+    older = [_openssl_name(suite) for suite in wanted if not suite.startswith(("TLS_AES_", "TLS_CHACHA20_"))]
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return

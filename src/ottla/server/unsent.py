@@ -36,7 +36,7 @@ class Unsent:
         return None if progress is None else progress.since_ms
 
     def on_stalled(self, reader: Reader) -> None:
-        """Its client reads more slowly than it asks."""
+        """The client of this connection reads its answers more slowly than it sends requests."""
         self._stalled[reader] = _Progress(reader.unsent_bytes, self._clock.monotonic_ms())
         self._look()
 
@@ -46,10 +46,10 @@ class Unsent:
 
     def answer_bytes_max(self) -> int:
         """How large an answer to a fetch may be. It shrinks when many do not read theirs."""
-        left = self._limit_bytes - self.held_bytes
-        if left >= self._limit_bytes // 2:
+        free_bytes = self._limit_bytes - self.held_bytes
+        if free_bytes >= self._limit_bytes // 2:
             return self._answer_bytes_max
-        return min(self._answer_bytes_max, max(left // 16, SMALLEST_ANSWER_BYTES))
+        return min(self._answer_bytes_max, max(free_bytes // 16, SMALLEST_ANSWER_BYTES))
 
     def _count(self) -> None:
         self.held_bytes = sum(reader.unsent_bytes for reader in self._stalled)
@@ -72,7 +72,7 @@ class Unsent:
     def _cut_off(self, before_ms: int) -> None:
         """Those that have been stuck for longest, until the rest is within the limit."""
         stuck = [
-            (each.since_ms, reader) for reader, each in self._stalled.items() if each.since_ms <= before_ms
+            (stall.since_ms, reader) for reader, stall in self._stalled.items() if stall.since_ms <= before_ms
         ]
         for _, reader in sorted(stuck, key=lambda pair: pair[0]):
             if self.held_bytes <= self._limit_bytes:

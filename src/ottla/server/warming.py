@@ -42,5 +42,5 @@ class Warming:
 
 
 def _use(route: Route) -> None:
-    """Looking is what imports them."""
+    """Each of these properties imports its module when first read."""
     route.handler, route.request, route.api.response()

@@ -27,7 +27,7 @@ class PeerWatch:
         self._closed = False
 
     def on_news(self) -> None:
-        """The lease or the members changed: watch whom it is worth watching now."""
+        """The lease or the members have changed: starts and stops watching brokers accordingly."""
         if self._closed:
             return
         wanted = self._wanted()
@@ -60,7 +60,7 @@ class PeerWatch:
                 if not was_gone:
                     log.warning("broker %d refuses connections: it is lost", broker_id)
                 was_gone = True
-                self._on_gone(broker_id)  # again and again: who hears it may have changed
+                self._on_gone(broker_id)  # on every look: the controller that must know may have changed
             except (OttlaError, OSError):
                 pass  # not known yet, or silent
             else:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla import errors
 from ottla.config.alter import Alteration, Operation, altered, check_dynamic_broker, replaced
-from ottla.config.group import GroupConfig, check_group
+from ottla.config.group import check_group
 from ottla.config.settings import Config
 from ottla.config.topic import TOPIC_KEYS, check_topic
 
@@ -163,21 +163,26 @@ def test_wrong_and_unknown_broker_settings_are_refused():
             {"streams.assignment.interval.ms": "99999"},
             "streams.assignment.interval.ms must be less than or equal to group.streams.max.assignment.interval.ms",
         ),
+        (
+            {"share.partition.max.record.locks": "1000000"},
+            "share.partition.max.record.locks must be less than or equal to "
+            "group.share.max.partition.max.record.locks",
+        ),
+        (
+            {"share.record.lock.duration.ms": "1000"},
+            "share.record.lock.duration.ms must be greater than or equal to "
+            "group.share.min.record.lock.duration.ms",
+        ),
+        (
+            {"share.session.timeout.ms": "1000"},
+            "share.session.timeout.ms must be greater than or equal to group.share.min.session.timeout.ms",
+        ),
     ],
 )
 def test_group_settings_stay_within_the_brokers_bounds(settings, message):
     with pytest.raises(errors.InvalidConfig) as refused:
         check_group(settings, Config())
     assert refused.value.message == message
-
-
-def test_bounds_that_moved_later_win_over_a_groups_value():
-    config = Config({"group.consumer.max.session.timeout.ms": "50000"})
-    assert (
-        GroupConfig.from_settings({"consumer.session.timeout.ms": "60000"}, config).session_timeout_ms
-        == 50_000
-    )
-    assert GroupConfig.from_settings({}, Config()) == GroupConfig()
 
 
 @pytest.mark.parametrize("name", ["streams.initial.rebalance.delay.ms", "consumer.assignment.interval.ms"])

@@ -105,7 +105,7 @@ def test_one_advertised_name_for_several_listeners_is_refused():
         read({"KAFKA_ADVERTISED_HOST_NAME": "a", "KAFKA_LISTENERS": "PLAINTEXT://:1,INSIDE://:2"})
 
 
-@pytest.mark.parametrize("text", ["orders", "orders:1", "orders:0:1", "orders:x:1", ":1:1"])
+@pytest.mark.parametrize("text", ["orders", "orders:1", "orders:0:1", "orders:x:1", "orders:²:1", ":1:1"])
 def test_a_topic_that_is_not_understood_is_refused(text):
     with pytest.raises(InvalidConfig, match="KAFKA_CREATE_TOPICS"):
         read({"KAFKA_CREATE_TOPICS": text})

@@ -80,6 +80,35 @@ def test_protection_cannot_be_promised_while_running_either():
     check_dynamic_broker({}, {"max.connection.creation.rate": "5"}, one_broker=False)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.clients.plain.sasl.jaas.config",
+        "listener.name.clients.ssl.keystore.location",
+        "ssl.keystore.password",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "listener.name.clients.ottla.plain.scram.users",
+    ],
+)
+def test_logins_key_stores_and_addresses_do_not_change_while_running(name):
+    """Who may change settings could else choose whom the broker believes, and what file it reads."""
+    with pytest.raises(errors.InvalidRequest, match="property file") as refused:
+        check_dynamic_broker({}, {name: "hush"}, one_broker=True)
+    assert name in refused.value.message and "hush" not in refused.value.message
+
+
+def test_limits_of_a_listener_change_while_running_if_they_are_numbers():
+    limit = "listener.name.clients.max.connections"
+    check_dynamic_broker({}, {"sasl.kerberos.min.time.before.relogin": "58000"}, one_broker=True)  # of Java's
+    check_dynamic_broker({}, {limit: "20"}, one_broker=True)
+    check_dynamic_broker({limit: "20"}, {}, one_broker=True)
+    for wrong in ("many", "", "-1", "2147483648", "9" * 5000):
+        with pytest.raises(errors.InvalidConfig, match=f"max.connections={wrong[:20]} is not a number"):
+            check_dynamic_broker({}, {limit: wrong}, one_broker=True)
+    shown = {entry.name: entry.value for entry in describe_broker(Config({}).with_dynamic({}, {limit: "20"}))}
+    assert shown[limit] == "20"
+
+
 def test_the_password_of_zookeeper_is_never_shown():
     config = Config({"ottla.zookeeper.auth": "digest:broker:hush", "ssl.key.password": "hush"})
     assert config.ottla_zookeeper_auth == "digest:broker:hush"

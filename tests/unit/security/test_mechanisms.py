@@ -1,6 +1,7 @@
 """PLAIN and SCRAM servers against the client's half of them, and against RFC 7677's own example."""
 
 import base64
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -90,6 +91,57 @@ def test_garbage_behind_a_good_beginning_is_refused(second):
     server.send(b"n,,n=alice,r=nonce")
     with pytest.raises(SaslAuthenticationFailed):
         server.send(second)
+
+
+LONGEST = 512 << 10  # sasl.server.max.receive.size
+
+
+def costs(exchange, *messages):
+    """The most memory that a refusal of the last message takes."""
+    next(exchange)
+    for message in messages[:-1]:
+        exchange.send(message)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SaslAuthenticationFailed):
+            exchange.send(messages[-1])
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [b"n,,n=" + b"a" * LONGEST + b",r=nonce"],
+        [b"n,,n=" + b"a" * LONGEST],
+        [b"n,,n=" + b"=2C" * (LONGEST // 3) + b",r=nonce"],
+        [b"n,a=" + b"=3D" * (LONGEST // 3) + b",n=alice,r=nonce"],
+        [b"n,,n=alice,r=nonce" + b",a=" * (LONGEST // 3)],
+        [b"n,,n=alice,r=nonce", b"c=biws,r=nonceservernonce" + b"," * LONGEST + b"p=eA=="],
+        [b"n,,n=alice,r=nonce", b"c=biws,r=nonceservernonce" + b",p=x" * (LONGEST // 4) + b",!"],
+    ],
+)
+def test_a_stranger_cannot_make_scram_take_much_memory(messages):
+    assert costs(a_scram_server("sha256", {"alice": "x"}), *messages) < 10 * LONGEST
+
+
+@pytest.mark.parametrize("name", ["=", "a=2", "a=2c", "=3=2CD", "=2=3DC"])
+def test_a_name_with_an_escape_that_is_none_is_refused(name):
+    server = a_scram_server("sha256")
+    next(server)
+    with pytest.raises(SaslAuthenticationFailed, match="Invalid SCRAM message"):
+        server.send(f"n,,n={name},r=nonce".encode())
+
+
+@pytest.mark.parametrize("more", ["", ",m=1", ",m=,x=p=\n,y", ",p=x"])
+def test_extensions_of_a_last_message_are_part_of_what_is_signed(more):
+    server = a_scram_server("sha256", {"alice": "x"})
+    client = client_side.scram("sha256", "alice", "x")
+    next(server)
+    final = client.send(server.send(next(client)))
+    with pytest.raises(SaslAuthenticationFailed if more else StopIteration):
+        server.send(final.replace(b",p=", f"{more},p=".encode()))
 
 
 def a_plain_server():

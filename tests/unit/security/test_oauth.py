@@ -1,5 +1,6 @@
 """OAUTHBEARER: tokens that are signed, for us and not over, and all the others."""
 
+import base64
 import json
 
 import jwt
@@ -15,6 +16,9 @@ NOW = 1_800_000_000
 KEY, OTHER = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 EXPECTED = Expected(("kafka",), "https://issuer")
 CLAIMS = {"sub": "alice", "iat": NOW, "exp": NOW + 60, "aud": "kafka", "iss": "https://issuer"}
+
+
+DEEP = base64.urlsafe_b64encode(b"[" * 99_999).decode()
 
 
 def keys(key_id):
@@ -76,6 +80,7 @@ def test_without_keys_an_unsigned_token_is_believed_until_it_expires():
         "e30.e30.",
         "bnVsbA.bnVsbA.",
         "MQ.MQ.",
+        f"{DEEP}.{DEEP}.",
         "x",
     ],
 )
@@ -105,6 +110,8 @@ def test_another_claim_may_be_the_name():
         token(exp=float("nan")),
         token(iat=None),
         token(sub=None),
+        token(sub=""),
+        token(sub=" "),
         token(nbf=NOW + 600),
         token(aud="others"),
         token(iss="https://mallory"),
@@ -112,12 +119,26 @@ def test_another_claim_may_be_the_name():
         jwt.encode(CLAIMS, None, "none", {"kid": "k"}),
         token(rsa.generate_private_key(65537, 2048), "RS256"),
         "not.a.token",
+        f"{DEEP}.{DEEP}.{DEEP}",
         "",
     ],
 )
 def test_a_bad_token_is_refused(bad):
     with pytest.raises(SaslAuthenticationFailed):
         logged_in(bad)
+
+
+def test_a_name_is_a_text():
+    with pytest.raises(SaslAuthenticationFailed):
+        logged_in(token(roles=["admin"]), expected=Expected(principal_claim="roles"))
+
+
+def test_a_stranger_cannot_make_the_broker_look_at_very_many_pairs():
+    server = oauthbearer(keys, EXPECTED, lambda: NOW)
+    next(server)
+    many = "a=\x01" * 101
+    with pytest.raises(SaslAuthenticationFailed, match="first message"):
+        server.send(f"n,,\x01{many}auth=Bearer {token()}\x01\x01".encode())
 
 
 def test_nobody_can_be_somebody_else():

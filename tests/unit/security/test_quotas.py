@@ -1,12 +1,24 @@
 """Quotas: whose bytes are counted together, and that the rate holds."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import ThrottlingQuotaExceeded
 from ottla.metadata.records import QuotaEntity
-from ottla.security.quotas import CONNECTIONS, FETCH, MUTATIONS, PRODUCE, REQUEST, Meter, Quotas, Windows
+from ottla.security.quotas import (
+    CONNECTIONS,
+    FETCH,
+    MUTATIONS,
+    PRODUCE,
+    REQUEST,
+    THROTTLE_MS_MAX,
+    Meter,
+    Quotas,
+    Windows,
+)
 
 
 def entity(**names):
@@ -68,7 +80,22 @@ def test_the_count_of_very_many_clients_is_bounded(monkeypatch):
     quotas = Quotas({entity(client_id=None): {PRODUCE: "1"}})
     for number in range(100):
         quotas.throttle_ms(PRODUCE, "User:a", str(number), 1, 0)
-    assert len(quotas._meters) <= 10 and len(quotas._found) <= 10
+    assert len(quotas._meters) <= 10 and len(quotas._limits_known) <= 10
+
+
+def test_very_long_client_ids_have_their_quotas_and_are_not_kept():
+    long_id = "x" * 20_000
+    quotas = Quotas({entity(client_id=None): {PRODUCE: "1000"}, entity(client_id=long_id): {PRODUCE: "1"}})
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            assert quotas.throttle_ms(PRODUCE, "User:a", f"{long_id}{number}", 8000, 0) == 0
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 4 << 20
+    assert quotas.throttle_ms(PRODUCE, "User:b", f"{long_id}7", 8000, 0) == 6000  # counted with those before
+    assert quotas.throttle_ms(PRODUCE, "User:a", long_id, 30, 0) == 20_000
 
 
 @given(
@@ -142,3 +169,20 @@ def test_an_infinite_quota_is_none():
     quotas = Quotas({entity(user="a"): {REQUEST: "inf"}, entity(user=None): {REQUEST: "1"}})
     assert quotas.request_throttle_ms("User:a", "", 1e9, 0) == 0
     assert quotas.request_throttle_ms("User:b", "", 1e9, 0) == 1000
+
+
+def test_a_throttle_is_never_longer_than_an_answer_can_tell():
+    quotas = Quotas({entity(user="a"): {PRODUCE: "1"}, entity(client_id="m"): {MUTATIONS: "5e-324"}})
+    assert quotas.throttle_ms(PRODUCE, "User:a", "", 3_000_000, 0) == THROTTLE_MS_MAX
+    lenient = quotas.mutations("User:b", "m", 0, is_strict=False)
+    lenient.charge(30)
+    assert lenient.throttle_ms == THROTTLE_MS_MAX
+    strict = quotas.mutations("User:b", "m", 0, is_strict=True)
+    with pytest.raises(ThrottlingQuotaExceeded):
+        strict.charge(1)
+    assert strict.throttle_ms == THROTTLE_MS_MAX
+
+
+def test_the_largest_quota_is_as_good_as_none():
+    quotas = Quotas({entity(user="a"): {REQUEST: "1.7976931348623157e308"}})
+    assert [quotas.request_throttle_ms("User:a", "", 1e9, now_ms) for now_ms in (0, 5, 5)] == [0, 0, 0]

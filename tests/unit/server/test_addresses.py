@@ -54,7 +54,8 @@ def test_a_name_that_is_not_listened_on_is_refused():
 
 
 @pytest.mark.parametrize(
-    "text", ["9092", "PLAINTEXT://host", "PLAINTEXT://host:port", "PLAINTEXT://h:99999", ""]
+    "text",
+    ["9092", "PLAINTEXT://host", "PLAINTEXT://host:port", "PLAINTEXT://h:99999", "PLAINTEXT://h:²", ""],
 )
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(InvalidConfig):

@@ -72,3 +72,15 @@ def test_connections_of_all_listeners_count_together_and_those_of_one_alone():
 def test_a_limit_of_a_listener_that_is_no_number_is_refused():
     with pytest.raises(InvalidConfig, match=r"listener\.name\.clients\.max\.connections=many"):
         admission(Time(), **{"listener.name.clients.max.connections": "many"})
+
+
+def test_a_limit_of_a_listener_may_change_while_running():
+    config = Config(LISTENERS)
+    gate = Admission(lambda: config, Time(), lambda: None)
+    gate.on_connected("CLIENTS", "10.0.0.1")
+    assert gate.admit("CLIENTS", "10.0.0.1").refused is None
+    config = config.with_dynamic({}, {"listener.name.clients.max.connections": "1"})
+    assert "listener CLIENTS" in str(gate.admit("CLIENTS", "10.0.0.1").refused)
+    assert gate.admit("BROKERS", "10.0.0.1").refused is None
+    config = config.with_dynamic({}, {})
+    assert gate.admit("CLIENTS", "10.0.0.1").refused is None

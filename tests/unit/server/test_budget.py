@@ -192,6 +192,16 @@ def test_one_address_leaves_something_to_the_others():
     assert modest.send()
 
 
+@pytest.mark.parametrize("is_peer", [True, False])
+def test_only_other_brokers_may_have_a_whole_lane_from_one_address(is_peer):
+    size = 300 * KB
+    lane = Budget(64 << 20, Clock()).lane(size, is_peer=is_peer)
+    Sender(lane, size, "elsewhere")  # the oldest: it has room of its own
+    ninety_percent = int(lane.limit_bytes / 2 * 0.9)
+    senders = [Sender(lane, size, "one address") for _ in range(ninety_percent // size)]
+    assert all(sender.send() for sender in senders) == is_peer
+
+
 def test_lanes_do_not_borrow_from_each_other():
     clock = Clock()
     budget = Budget(8 << 20, clock)

@@ -61,3 +61,15 @@ def test_a_timer_armed_by_a_timer_fires_too():
         await asyncio.wait_for(done.wait(), 60)
 
     run(scenario)
+
+
+def test_a_callback_that_fails_does_not_stop_the_timers_after_it():
+    async def scenario(clock):
+        done, failed = asyncio.Event(), []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
+        clock.call_later(1, lambda: 1 / 0)
+        clock.call_later(1, lambda: clock.call_later(5, done.set))
+        await asyncio.wait_for(done.wait(), 60)
+        return [type(context["exception"]) for context in failed]
+
+    assert run(scenario) == [ZeroDivisionError]

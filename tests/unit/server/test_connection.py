@@ -14,6 +14,8 @@ import pytest
 import trustme
 
 from ottla.config.settings import Config
+from ottla.metadata.image import BROKER_RESOURCE
+from ottla.metadata.records import ConfigSet
 from ottla.server.node import Node, memory_disk
 from ottla.wire import codec
 from ottla.wire.batch import build
@@ -369,6 +371,71 @@ def test_closed_connections_with_tls_free_everything_without_the_collector(tmp_p
     settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM"}
     with without_the_collector():
         with_node(scenario, factory, **settings, **{"ssl.keystore.location": str(tmp_path / "server.pem")})
+
+
+def set_limit(node, value):
+    """As a metadata log may hold it that was written before such a value was refused."""
+    name = f"listener.name.{node.listeners[0].name.lower()}.max.connections"
+    node.broker.image.apply(ConfigSet(BROKER_RESOURCE, "1", name, value))
+
+
+LOGIN = 'PlainLoginModule required username="alice" password="secret" user_alice="secret";'
+WITH_PLAIN = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": LOGIN,
+}
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_nobody_gets_past_the_login_by_a_limit_that_cannot_be_read(loop):
+    async def ask(node):
+        async with connect(node) as (reader, writer):
+            writer.write(frame("Metadata", 1, MetadataRequest(topics=None)))
+            with contextlib.suppress(ConnectionError):
+                return await reader.read()
+            return b""
+
+    async def scenario(node):
+        set_limit(node, "9" * 5000)
+        assert await ask(node) == b""
+        while node.listeners[0].connections:
+            await asyncio.sleep(0)
+        set_limit(node, "1")  # and every connection was counted out again
+        async with connect(node) as (reader, writer):
+            writer.write(frame("ApiVersions", 0, ApiVersionsRequest()))
+            await answer(reader)
+            assert await ask(node) == b""
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None
+    with_node(scenario, factory, **WITH_PLAIN)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_listener_with_tls_survives_a_limit_that_cannot_be_read(tmp_path, loop):
+    authority = trustme.CA()
+    (tmp_path / "server.pem").write_bytes(
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
+    )
+    context = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+
+    async def scenario(node):
+        set_limit(node, "9" * 5000)
+        port = node.listeners[0].port
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+        set_limit(node, None)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=context, server_hostname="localhost"
+        )
+        writer.write(frame("ApiVersions", 0, ApiVersionsRequest()))
+        await answer(reader)
+        writer.close()
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None
+    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM"}
+    with_node(scenario, factory, **settings, **{"ssl.keystore.location": str(tmp_path / "server.pem")})
 
 
 async def until_connected(listener, count):

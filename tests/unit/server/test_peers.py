@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.broker.cluster.peers import Lane
+from ottla.broker.cluster.peers import Lane, credential, is_credential
 from ottla.client.settings import Settings
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
@@ -47,4 +47,10 @@ def test_whoever_waits_for_a_broker_hears_at_once_that_it_is_lost(news):
             assert isinstance(await answered, NetworkException)
             await peers.close()
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.parametrize("proof", ["", "1", "1.", ".x", "x.y", "1.\xe9", "9" * 5000 + ".x"])
+def test_a_proof_that_is_none_is_refused(proof):
+    assert not is_credential(proof, b"0123456789abcdef")
+    assert is_credential(credential(1, b"0123456789abcdef"), b"0123456789abcdef")

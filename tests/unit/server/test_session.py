@@ -75,7 +75,7 @@ class Server:
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not condition():
             await asyncio.sleep(0.002)
 

@@ -96,6 +96,19 @@ def test_a_client_certificate_is_asked_for_and_verified(files, authority, trust)
     assert (("commonName", "alice"),) in peer["subject"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_comment_in_a_trust_store_may_be_in_any_language(files, authority, encoding):
+    trust = files / "commented.pem"
+    trust.write_bytes("# Aussteller für München\n".encode(encoding) + authority.cert_pem.bytes())
+    server = server_context(
+        settings(keystore_location=files / "server.pem", client_auth="required", truststore_location=trust)
+    )
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    authority.issue_cert("alice@example.com").configure_cert(client)
+    assert shaken_hands(server, client)
+
+
 def test_a_required_client_certificate_that_is_missing_or_foreign_ends_the_handshake(files, authority):
     context = server_context(
         settings(
@@ -108,6 +121,23 @@ def test_a_required_client_certificate_that_is_missing_or_foreign_ends_the_hands
     client.maximum_version = ssl.TLSVersion.TLSv1_2  # 1.3 tells the client after its handshake
     with pytest.raises(ssl.SSLError):
         shaken_hands(context, client)
+    stranger = a_client(authority, trustme.CA().issue_cert("mallory@example.org"))
+    stranger.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError):
+        shaken_hands(context, stranger)
+
+
+def test_a_requested_client_certificate_may_be_missing_but_not_foreign(files, authority):
+    context = server_context(
+        settings(
+            keystore_location=files / "server.pem",
+            truststore_location=files / "ca.pem",
+            client_auth="requested",
+        )
+    )
+    assert not shaken_hands(context, a_client(authority))
+    alice = authority.issue_cert("alice@example.org", common_name="alice")
+    assert (("commonName", "alice"),) in shaken_hands(context, a_client(authority, alice))["subject"]
     stranger = a_client(authority, trustme.CA().issue_cert("mallory@example.org"))
     stranger.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError):

@@ -10,10 +10,13 @@ import trustme
 
 from ottla.server.tls_connection import PIECE_BYTES
 from ottla.wire import codec
+from ottla.wire.gather import SPLICE_BYTES_MIN
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.unit.server.test_connection import a_produce, answer, frame, make_topic, with_node
 
 VALUE_BYTES, RECORDS, FETCHES = 500_000, 20, 3
+APPLICATION_DATA = 23  # the kind of a TLS record
+TLS_RECORD_BYTES = 16384  # at most
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +79,44 @@ async def stalled(node):
         before = connection.unsent_bytes
         await asyncio.sleep(0.1)
     return connection
+
+
+def test_an_answer_of_several_buffers_is_no_more_tls_records_than_its_bytes_need(certificate):
+    """With a record for each buffer a broker needs three times as much of the processor."""
+    path, context = certificate
+
+    async def scenario(node):
+        async with connected(node, context) as (reader, writer):
+            await make_topic(reader, writer)
+            writer.write(frame("Produce", 8, a_produce(bytes(2 * SPLICE_BYTES_MIN)), 1))
+            await answer(reader)
+        client = ssl.create_default_context()
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        client.maximum_version = ssl.TLSVersion.TLSv1_2  # 1.3 hides session tickets among the answers
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client.wrap_bio(incoming, outgoing)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.listeners[0].port)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(outgoing.read())
+                incoming.write(await reader.read(PIECE_BYTES))
+        tls.write(a_fetch(1))
+        writer.write(outgoing.read())
+        told, records = b"", 0
+        while len(told) < 4 or len(told) < 4 + struct.unpack(">i", told[:4])[0]:
+            header = await reader.readexactly(5)
+            kind, size = struct.unpack(">BxxH", header)
+            assert kind == APPLICATION_DATA
+            incoming.write(header + await reader.readexactly(size))
+            told, records = told + tls.read(TLS_RECORD_BYTES), records + 1
+        assert len(told) > 2 * SPLICE_BYTES_MIN, "records of this size have a buffer of their own"
+        assert records == -(-len(told) // TLS_RECORD_BYTES)
+        writer.transport.abort()
+
+    with_tls(scenario, "asyncio", path)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

@@ -272,11 +272,11 @@ def _clients(node: "Node") -> Iterator[Family | None]:
     yield family(
         "kafka_server_socket_server_metrics_connection_count",
         [
-            (f'{{listener="{escaped(each.name)}",networkprocessor="0"}}', len(each.connections))
-            for each in listeners
+            (f'{{listener="{escaped(listener.name)}",networkprocessor="0"}}', len(listener.connections))
+            for listener in listeners
         ],
     )
-    yield _one("ottla_connections", sum(len(each.connections) for each in listeners))
+    yield _one("ottla_connections", sum(len(listener.connections) for listener in listeners))
     counts = broker.metrics.counts
     for name in ("ottla_logins_total", "ottla_failed_logins_total", "ottla_failed_tls_handshakes_total"):
         yield _one(name, counts[name])
@@ -298,6 +298,6 @@ def _clients(node: "Node") -> Iterator[Family | None]:
 
 def file_handles_wanted(node: "Node") -> int:
     """An active segment for each partition, the cache of closed ones, the connections, and some to spare."""
-    connections = sum(len(each.connections) for each in node.listeners)
+    connections = sum(len(listener.connections) for listener in node.listeners)
     cached = node.config.ottla_open_files_max
     return len(node.broker.replicas.partitions) + cached + connections + 64

@@ -12,7 +12,7 @@ from ottla.wire.compression import decompress
 if TYPE_CHECKING:
     from ottla.server.node import Node
 
-UNPACKED_BYTES_MAX = 4 << 20  # of one push
+UNPACKED_BYTES_MAX = 256 << 10  # of one push: reading it takes the loop some ten milliseconds
 SHOWN_MAX = 1_000  # clients
 
 

@@ -30,8 +30,8 @@ def exchange(
     key = _md5(b":".join((secret, nonce, cnonce))).hex().encode()
 
     def proof(method: bytes) -> bytes:
-        what = _md5(method + b":" + uri).hex().encode()
-        return _md5(b":".join((key, nonce, b"00000001", cnonce, b"auth", what))).hex().encode()
+        operation = _md5(method + b":" + uri).hex().encode()
+        return _md5(b":".join((key, nonce, b"00000001", cnonce, b"auth", operation))).hex().encode()
 
     answer = {
         "username": user.encode(),

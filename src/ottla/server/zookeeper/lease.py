@@ -13,12 +13,12 @@ log = logging.getLogger("ottla.zookeeper")
 
 
 class Lease:
-    """Tells the listener who holds it. A holder that hears nothing gives it up before its session ends."""
+    """Tells the listener who holds it. A holder without contact to ZooKeeper gives it up before its session ends."""
 
     def __init__(self, broker_id: int, paths: Paths, acl: Acl) -> None:
         self._broker_id, self._paths, self._acl = broker_id, paths, acl
         self._listener: Listener | None = None
-        self._told: tuple[int | None, int] | None = None
+        self._reported: tuple[int | None, int] | None = None
         self._ours: int | None = None  # the epoch that we hold
         self._claims = False
         self._over: int | None = None
@@ -26,7 +26,7 @@ class Lease:
         self.is_stale = True
 
     def begin(self, listener: Listener) -> None:
-        self._listener, self._told, self.is_stale = listener, None, True
+        self._listener, self._reported, self.is_stale = listener, None, True
         self._claims, self.resigns, self._ours = False, False, None
 
     def claim(self, over: int | None) -> None:
@@ -36,7 +36,7 @@ class Lease:
         return self._ours == epoch
 
     def forget(self) -> None:
-        self._ours = self._told = None
+        self._ours = self._reported = None
 
     def maybe_suspend(self, session: Session) -> None:
         """After two thirds of a session without a word from ZooKeeper somebody else may lead soon."""
@@ -67,7 +67,7 @@ class Lease:
             self._ours = epoch
             self._claims = False
         elif holder == self._broker_id:
-            # A session of an earlier life of this broker: it must not be taken for ours.
+            # A session from before this broker's restart: it must not be taken for the current one.
             self._ours, self._claims, self._over = None, True, epoch
             return
         else:
@@ -94,13 +94,15 @@ class Lease:
         await self._look(session)
 
     async def _resign(self, session: Session) -> None:
-        self.resigns = False
+        """A connection that breaks in here leaves `resigns` set: the next connection deletes the lease."""
         node = await session.get(self._paths.controller)
         if node is not None and node.owner == session.session_id:
             await session.multi(protocol.delete(self._paths.controller))
-        self._ours, self.is_stale = None, True
+        # The controller that resigned waits to hear who leads, even when that was reported before.
+        self._ours, self._reported, self.is_stale = None, None, True
+        self.resigns = False
 
     def _tell(self, holder: int | None, epoch: int) -> None:
-        if self._told != (holder, epoch) and self._listener is not None:
-            self._told = holder, epoch
+        if self._reported != (holder, epoch) and self._listener is not None:
+            self._reported = holder, epoch
             self._listener.on_lease(holder, epoch)

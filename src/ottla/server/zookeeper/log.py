@@ -38,7 +38,7 @@ KEEP_ENTRIES = 1000
 
 
 class ZooKeeperLog:
-    """A MetadataLog. One task follows what is there and does what was asked for, whenever it is connected."""
+    """A MetadataLog in ZooKeeper. While it is connected, one task reads new entries and appends those that wait."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class ZooKeeperLog:
                 self._settling = False
 
     async def _settle(self, session: Session) -> None:
-        """Everything that is due: entries first, so that who hears of a lease has read what came before."""
+        """Does everything that is due. Entries come first: a listener knows them before it learns of the lease."""
         if not self._prepared:
             await self._prepare(session)
         if self._catching_up:
@@ -244,10 +244,10 @@ class ZooKeeperLog:
 
     async def _load_snapshot(self, session: Session) -> bool:
         """For a reader whose next entry was trimmed, or who begins; whether there was a newer one."""
-        found = await self._snapshots.read(session, newer_than=self._position)
-        if found is None:
+        snapshot = await self._snapshots.read(session, newer_than=self._position)
+        if snapshot is None:
             return False
-        position, body = found
+        position, body = snapshot
         if position <= self._position or self._listener is None:
             return False
         self._position = position
@@ -255,7 +255,7 @@ class ZooKeeperLog:
         return True
 
     def _deliver(self, position: int, records: Sequence[Record]) -> None:
-        """Once: what we append ourselves may be read by the follower too."""
+        """Delivers an entry once, although our own entries also come back through the reads that follow the log."""
         if position != self._position or self._listener is None:
             return
         self._position += 1
@@ -323,8 +323,8 @@ class ZooKeeperLog:
             return Deposed("the controller epoch has moved on")
         try:
             await session.sync(self._paths.log)
-            found = await session.get(self._paths.entry(position))
-            if found is not None and found.data == entry:
+            node = await session.get(self._paths.entry(position))
+            if node is not None and node.data == entry:
                 return None
             await self._read(session)
         except Disconnected:

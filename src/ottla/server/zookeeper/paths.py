@@ -55,11 +55,11 @@ class Paths:
 
     def folders(self) -> list[str]:
         """What must be there before anything else, in order."""
-        found, path = [], ""
+        parents, path = [], ""
         for name in self.root.strip("/").split("/"):
             path += f"/{name}"
-            found.append(path)
-        return [*found, f"{self.root}/brokers", self.brokers, self.log, self.snapshots, self.epoch]
+            parents.append(path)
+        return [*parents, f"{self.root}/brokers", self.brokers, self.log, self.snapshots, self.epoch]
 
 
 def pack_entry(epoch: int, nonce: bytes, body: bytes) -> bytes:
@@ -88,7 +88,7 @@ def parse_connect(text: str) -> tuple[tuple[tuple[str, int], ...], str]:
         host, colon, port = address.strip().rpartition(":")
         if not colon:
             host, port = address.strip(), "2181"
-        if not host or not port.isdigit():
+        if not host or not port.isdecimal():
             raise InvalidConfig(f"zookeeper.connect: {address!r} is not HOST:PORT")
         hosts.append((host.strip("[]"), int(port)))
     root = f"/{chroot.strip('/')}" if slash and chroot.strip("/") else ""

@@ -60,7 +60,7 @@ class ZooKeeperError(OttlaError):
 
 
 class Disconnected(OttlaError):
-    """There is no connection, or it broke before the answer: it may have been done."""
+    """There is no connection, or it broke before the answer: the outcome of the request is unknown."""
 
 
 @frozen
@@ -131,24 +131,24 @@ class Reader:
 
     def parts(self) -> list[Node | list[str] | str | int | None]:
         """The results of a multi: what each part gave, or its error code."""
-        found: list[Node | list[str] | str | int | None] = []
+        results: list[Node | list[str] | str | int | None] = []
         while True:
             kind, done, _ = self._take(_MULTI)
             if done:
-                return found
+                return results
             match kind:
                 case Op.ERROR:
-                    found.append(self.int32())
+                    results.append(self.int32())
                 case Op.CREATE:
-                    found.append(self.text())
+                    results.append(self.text())
                 case Op.GET:
-                    found.append(self.node())
+                    results.append(self.node())
                 case Op.SET:
-                    found.append(self.stat())
+                    results.append(self.stat())
                 case Op.CHILDREN:
-                    found.append(self.names())
+                    results.append(self.names())
                 case _:
-                    found.append(None)
+                    results.append(None)
 
 
 @frozen
@@ -204,14 +204,14 @@ def multi(parts: list[Part], op: Op = Op.MULTI) -> Part:
 
 @frozen
 class Acl:
-    """Who may do everything with what we create: anybody, or only whoever authenticates as we do."""
+    """Who has all permissions on the nodes that we create: anybody, or only clients that authenticate as we do."""
 
     scheme: str = "world"
     identity: str = "anyone"
 
     def packed(self) -> bytes:
-        one = _INT.pack(ALL_PERMISSIONS) + _text(self.scheme) + _text(self.identity)
-        return _INT.pack(1) + one
+        entry = _INT.pack(ALL_PERMISSIONS) + _text(self.scheme) + _text(self.identity)
+        return _INT.pack(1) + entry
 
 
 def request(xid: int, part: Part) -> bytes:

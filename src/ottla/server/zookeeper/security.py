@@ -6,6 +6,8 @@ import ssl
 
 from ottla.config.settings import Config
 from ottla.errors import InvalidConfig
+from ottla.server.followed import FollowedContext
+from ottla.server.tls import TlsSettings, load_identity, load_trust
 from ottla.server.zookeeper.protocol import Acl
 from ottla.server.zookeeper.session import SASL
 
@@ -46,10 +48,22 @@ def acl(config: Config) -> Acl:
     return Acl(DIGEST, f"{user}:{digest}")
 
 
-def tls(config: Config) -> ssl.SSLContext | None:
+def tls(config: Config) -> FollowedContext | None:
     if not config.zookeeper_ssl_client_enable:
         return None
-    context = ssl.create_default_context(cafile=config.zookeeper_ssl_truststore_location)
-    if config.zookeeper_ssl_keystore_location:
-        context.load_cert_chain(config.zookeeper_ssl_keystore_location)
+    stores = TlsSettings(
+        truststore_location=config.zookeeper_ssl_truststore_location or "",
+        keystore_location=config.zookeeper_ssl_keystore_location or "",
+    )
+    return FollowedContext("zookeeper.ssl", stores.files(), lambda: _context(stores))
+
+
+def _context(stores: TlsSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if stores.truststore_location:
+        load_trust(context, stores)
+    else:
+        context.load_default_certs()
+    if stores.keystore_location:
+        load_identity(context, stores)
     return context

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ottla.frozen import frozen
+from ottla.server.followed import FollowedContext
 from ottla.server.zookeeper import digest_md5, protocol
 from ottla.server.zookeeper.digest_md5 import LoginRefused
 from ottla.server.zookeeper.protocol import (
@@ -43,10 +44,15 @@ READ_S = 0.05
 class Options:
     """`hosts` as (host, port); `credentials` as (scheme, secret): ("digest" or "sasl", b"user:password")."""
 
+    HIDDEN = ("credentials",)
+
     hosts: tuple[tuple[str, int], ...]
     session_timeout_ms: int = 6000
     credentials: tuple[str, bytes] | None = None
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | FollowedContext | None = None
+
+    def current_tls(self) -> ssl.SSLContext | None:
+        return self.tls.current() if isinstance(self.tls, FollowedContext) else self.tls
 
 
 class Session:
@@ -82,7 +88,7 @@ class Session:
     # -- requests --------------------------------------------------------------------------------
 
     async def call(self, part: Part) -> Reader:
-        """The reply's body; ZooKeeperError when it is refused, Disconnected when nobody knows."""
+        """The reply's body; ZooKeeperError when it is refused, Disconnected when the outcome is unknown."""
         if self._writer is None:
             raise Disconnected("not connected to ZooKeeper")
         self._xid = (self._xid + 1) & 0x7FFFFFFF
@@ -103,7 +109,7 @@ class Session:
     async def get_many(self, paths: list[str]) -> list[Node | None]:
         """In one round trip."""
         reader = await self.call(protocol.multi([protocol.get(path) for path in paths], Op.MULTI_READ))
-        return [each if isinstance(each, Node) else None for each in reader.parts()]
+        return [part if isinstance(part, Node) else None for part in reader.parts()]
 
     async def children(self, path: str) -> list[str]:
         return (await self.call(protocol.children(path))).names()
@@ -111,7 +117,7 @@ class Session:
     async def multi(self, *parts: Part) -> None:
         """All or nothing; a ZooKeeperError tells the code of each part."""
         results = (await self.call(protocol.multi(list(parts)))).parts()
-        codes = tuple(each if isinstance(each, int) else 0 for each in results)
+        codes = tuple(result if isinstance(result, int) else 0 for result in results)
         if any(codes):
             raise ZooKeeperError(next(c for c in codes if c not in (0, Code.INCONSISTENT)), codes)
 
@@ -163,7 +169,7 @@ class Session:
         """One connection, until it breaks; False when the session is over."""
         limit_s = max(self.timeout_ms / 3000, 0.5)
         async with asyncio.timeout(limit_s):
-            reader, writer = await asyncio.open_connection(host, port, ssl=self._options.tls)
+            reader, writer = await asyncio.open_connection(host, port, ssl=self._options.current_tls())
         pinger: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(limit_s):
@@ -172,13 +178,13 @@ class Session:
                         self._last_zxid, self._options.session_timeout_ms, self.session_id, self._password
                     )
                 )
-                told = Reader(await _frame(reader)).connected()
-            if told.timeout_ms <= 0 or not told.session_id:
+                granted = Reader(await _frame(reader)).connected()
+            if granted.timeout_ms <= 0 or not granted.session_id:
                 return False
             self.session_id, self.timeout_ms, self._password = (
-                told.session_id,
-                told.timeout_ms,
-                told.password,
+                granted.session_id,
+                granted.timeout_ms,
+                granted.password,
             )
             async with asyncio.timeout(limit_s):
                 await self._authenticate(reader, writer)

@@ -52,7 +52,7 @@ class Snapshots:
         """The last entry before the snapshot always stays: the next one checks that it is there."""
         keep = max(self._keep_entries, 1)
         entries = sorted(int(name) for name in await session.children(self._paths.log))
-        doomed = [self._paths.entry(each) for each in entries if each < position - keep]
+        doomed = [self._paths.entry(number) for number in entries if number < position - keep]
         for at in range(0, len(doomed), TRIM_AT_ONCE):
             await session.multi(guard, *map(protocol.delete, doomed[at : at + TRIM_AT_ONCE]))
         for name in await session.children(self._paths.snapshots):
