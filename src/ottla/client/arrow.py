@@ -10,7 +10,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 from ottla.client.blocking.deliveries import wait
 from ottla.client.columnar.batches import ColumnBatch, Encoding, Outcomes, cut
 from ottla.client.columnar.partitioning import Partitioning
-from ottla.client.core.accumulator import Accumulator
+from ottla.client.core.accumulator import Accumulator, Admission
 from ottla.client.core.chunks import Chunk
 from ottla.client.core.cluster import Topic
 from ottla.client.errors import BufferFull, SettingError, TimedOut
@@ -51,8 +51,8 @@ class ArrowDelivery:
     def exception(self, timeout: float | None = None) -> Exception | None:
         deadline = None if timeout is None else time.monotonic() + timeout
         for batch in self._batches:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not wait(batch, left):
+            timeout_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not wait(batch, timeout_s):
                 raise TimedOut(f"{self.rows} rows were not all acknowledged within {timeout} s")
         errors = (batch.error_of(i) for batch in self._batches for i in (0, len(batch.rows) - 1))
         return next((error for error in errors if error is not None), None)
@@ -74,10 +74,10 @@ class ArrowSender:
         self._transactional = transactional
         self._partitioning = Partitioning(turn=0)
 
-    def send(self, rows: pa.RecordBatch | pa.Table, topic: str | None) -> ArrowDelivery:
+    def send(self, rows: pa.RecordBatch | pa.Table, topic: str | None, admit: Admission) -> ArrowDelivery:
         sent: list[ColumnBatch] = []
         for batch in self.batches(rows, topic):
-            if not self._accumulator.add(batch, self._settings.max_block_ms):
+            if not self._accumulator.add(batch, self._settings.max_block_ms, admit):
                 raise buffer_full(self._settings)
             sent.append(batch)
             self._wake()

@@ -37,11 +37,11 @@ class Consumer:
 
     def __init__(
         self,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
         /,
         *,
         clock: Callable[[], float] | None = None,
-        **more: Any,
+        **more: object,
     ) -> None:
         self.settings = ConsumerSettings.parse(settings or {}, **more)
         self._guard = Guard("consumer")
@@ -159,7 +159,10 @@ class Consumer:
         return self._run(self._core.lag(partition, seconds("lag", timeout, timeout_ms) or 0.0))
 
     def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed; partitions without a commit are left out."""
+        """What the group has committed; partitions without a commit are left out.
+
+        Waits up to `default.api.timeout.ms` for open transactions that are about to commit other offsets.
+        """
         return self._run(self._core.committed(partitions))
 
     def commit(self, offsets: Offsets | None = None) -> dict[TopicPartition, OffsetAndMetadata]:

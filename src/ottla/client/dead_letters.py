@@ -27,24 +27,24 @@ class Origin:
 def origin_of(record: ConsumerRecord) -> Origin | None:
     """None: the record is no dead letter."""
     for prefix in _PREFIXES:
-        told = {
+        headers = {
             name.removeprefix(prefix): (value or b"").decode("utf-8", "replace")
             for name, value in record.headers
             if name.startswith(prefix)
         }
-        if told:
-            return _origin(told)
+        if headers:
+            return _origin(headers)
     return None
 
 
-def _origin(told: Mapping[str, str]) -> Origin:
-    reason = told.get("message") or told.get("exception.message") or told.get("exception") or ""
-    count = told.get("delivery.count", "")
+def _origin(headers: Mapping[str, str]) -> Origin:
+    reason = headers.get("message") or headers.get("exception.message") or headers.get("exception") or ""
+    count = headers.get("delivery.count", "")
     return Origin(
-        told.get("topic", ""),
-        _number(told.get("partition", "")),
-        _number(told.get("offset", "")),
-        told.get("group") or told.get("connector.name") or "",
+        headers.get("topic", ""),
+        _number(headers.get("partition", "")),
+        _number(headers.get("offset", "")),
+        headers.get("group") or headers.get("connector.name") or "",
         int(count) if count.isdecimal() else None,
         reason,
     )

@@ -16,6 +16,10 @@ class ConnectionLost(NetworkException):
     """The connection ended before the answer came. Whether the request was carried out is unknown."""
 
 
+class WrongProtocol(ConnectionLost):
+    """Somebody listens at the port, but not for what this client speaks. The text says what to set."""
+
+
 class UntrustedBroker(ClientError):
     """A broker's certificate was refused. Trying again would find the same certificate."""
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class Producer(ProducerCore[Delivery]):
     """`Producer({"bootstrap.servers": ...})` or keyword arguments. Threads may share one."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **more: object) -> None:
         parsed = ProducerSettings.parse(settings or {}, **more)
         self._callbacks = Callbacks("producer-callbacks")
         super().__init__(parsed, LOOP, Delivery, threading.Condition, self._callbacks.submit)
-        self._engine = Engine("producer", self._after_fork)
+        self._engine = self._begin_engine()
         self._arrow: ArrowSender | None = None
         self._engine.run(self._start())
 
@@ -45,24 +45,25 @@ class Producer(ProducerCore[Delivery]):
         partition: int | None = None,
         headers: Headers = (),
         timestamp: int | None = None,
-        callback: Callable[..., Any] | None = None,
+        callback: Callable[..., object] | None = None,
     ) -> Delivery:
         """Queues a record. `callback(metadata, error)` runs on the producer's thread for callbacks; it may send.
 
         Blocks up to `max.block.ms` while the topic is unknown or `buffer.memory` is full.
+        A record whose transaction ends meanwhile is refused with `IllegalState`.
         """
-        kept = tuple(headers) if headers else ()
+        record_headers = tuple(headers) if headers else ()
         if self._is_traced:
-            kept = passed_on(kept)
+            record_headers = passed_on(record_headers)
         delivery: Delivery | None = None
         if self._direct:  # written out here: a call more would cost a tenth of a send
             route = self._routes.get(topic)
             if route is not None:
                 if self._transactional:
                     self._transactions_open()
-                delivery = route.lane.send(value, key, partition, kept, timestamp)
+                delivery = route.lane.send(value, key, partition, record_headers, timestamp)
         if delivery is None:
-            delivery = self._send(topic, value, key, partition, kept, timestamp)
+            delivery = self._send(topic, value, key, partition, record_headers, timestamp)
         if callback is not None:
             delivery.add_done_callback(callback)
         return delivery
@@ -77,13 +78,15 @@ class Producer(ProducerCore[Delivery]):
         timestamp: int | None,
     ) -> Delivery:
         """Looked up, checked, and at the beginning of a batch if no other takes it."""
+        admit = self._identity.admission()
+        headers = self._with_schemas(headers, value, key)
         value = self._value_bytes(value)
         key = None if key is None else self._key_bytes(key)
         route = self._fresh_route(topic) or self._route(topic)
-        placed = self._place(route, value, key, partition, headers, timestamp)
+        placed = self._place(route, value, key, partition, headers, timestamp, admit)
         if not isinstance(placed, Place):
             return placed
-        delivery = self._accumulator.open(*placed, self.settings.max_block_ms)
+        delivery = self._open_batch(placed, self.settings.max_block_ms)
         if delivery is None:
             raise self._buffer_full()
         self._wake()
@@ -96,8 +99,7 @@ class Producer(ProducerCore[Delivery]):
         """
         from ottla.client.arrow import ArrowSender
 
-        if isinstance(self._identity, Transactions):
-            self._identity.ensure_open()
+        admit = self._identity.admission()
         if self._arrow is None:
             self._arrow = ArrowSender(
                 self.settings,
@@ -106,7 +108,7 @@ class Producer(ProducerCore[Delivery]):
                 self._wake,
                 transactional=self._identity.transactional,
             )
-        return self._arrow.send(rows, topic)
+        return self._arrow.send(rows, topic, admit)
 
     def flush(self, timeout: Timeout = None, *, timeout_ms: float | None = None) -> None:
         """Waits until all that was sent before is acknowledged or has failed (its futures tell which).
@@ -145,7 +147,7 @@ class Producer(ProducerCore[Delivery]):
             pass
         finally:
             self._engine.run(self._stop())
-            self._engine.close()
+            self._end_engine()
             self._callbacks.close(limit_s)
 
     def __enter__(self) -> Self:
@@ -194,6 +196,12 @@ class Producer(ProducerCore[Delivery]):
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _begin_engine(self) -> Engine:
+        return Engine("producer", self._after_fork)
+
+    def _end_engine(self) -> None:
+        self._engine.close()
+
     @property
     def _transactions(self) -> Transactions:
         transactions = self._transactions_wanted()
@@ -222,6 +230,6 @@ class Producer(ProducerCore[Delivery]):
         self._routes.clear()  # so that `send` asks the engine, which refuses
         self._accumulator.abandon(error)
 
-    def _refuse_own_thread(self, what: str) -> None:
+    def _refuse_own_thread(self, method: str) -> None:
         if self._engine.is_current_thread or self._callbacks.is_current_thread:
-            raise IllegalState(f"{what} from a delivery callback would wait for itself")
+            raise IllegalState(f"{method} from a delivery callback would wait for itself")

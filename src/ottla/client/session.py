@@ -1,9 +1,11 @@
 """For connectors that need more than `Producer`, `Consumer` and `Admin`: a cluster's connections, and what to ask."""
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from ottla.client.blocking.engine import Engine
+from ottla.client.blocking.engine import Engine as Engine
+from ottla.client.blocking.engine import quick_loop as quick_loop
 from ottla.client.core.cluster import ZERO_ID as ZERO_ID
 from ottla.client.core.cluster import Broker as Broker
 from ottla.client.core.cluster import Cluster as Cluster
@@ -17,8 +19,10 @@ from ottla.client.core.offsets import commit as commit
 from ottla.client.core.offsets import committed as committed
 from ottla.client.core.offsets import end_offsets_of_epochs as end_offsets_of_epochs
 from ottla.client.core.offsets import list_offsets as list_offsets
+from ottla.client.core.runtime import Task
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
+from ottla.errors import OttlaError
 
 T = TypeVar("T")
 
@@ -30,6 +34,7 @@ class Session:
         self._settings = settings
         self._engine = Engine(name)
         self._clusters: list[Cluster] = []
+        self._spawned: set[Task[None]] = set()
 
     def cluster(self) -> Cluster:
         """A cluster with connections of its own: long polls hold up theirs."""
@@ -40,9 +45,23 @@ class Session:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(work)
 
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        """Runs a coroutine on that loop without waiting for it; an OttlaError that it raises is dropped."""
+        self._engine.soon(self._spawn, work)
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = LOOP.spawn(_quietly(work))
+        self._spawned.add(task)  # the loop itself would let the collector take it
+        task.add_done_callback(self._spawned.discard)
+
     def close(self) -> None:
         """Ends every task that runs on the loop, and the connections."""
         if not (self._engine.is_closed or self._engine.is_forked):
             for cluster in self._clusters:
                 self._engine.run(cluster.close())
             self._engine.close()
+
+
+async def _quietly(work: Coroutine[Any, Any, object]) -> None:
+    with suppress(OttlaError):
+        await work

@@ -7,12 +7,12 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from ottla.client.errors import SettingError
 from ottla.client.old_settings import ACKS, OF_THE_OTHER_CLIENT, OLD_VALUES, RENAMED, REPLACED
 from ottla.client.unused_settings import ADMIN_REFUSED, REFUSED, WITHOUT_EFFECT, refusal
+from ottla.frozen import frozen
 
 log = logging.getLogger("ottla.client")
 
@@ -21,7 +21,7 @@ ALIASES = {"partitioner_class": "partitioner"}
 PARTITIONERS = {"RoundRobinPartitioner": "round_robin", "DefaultPartitioner": "default"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KerberosLogin:
     """Without a keytab the tickets of the user's cache count, of `principal` if it is set."""
 
@@ -30,9 +30,11 @@ class KerberosLogin:
     keytab: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Settings:
     """What every client needs: where the brokers are, how to reach them, how long to try."""
+
+    HIDDEN = ("ssl_key_password", "sasl_password", "sasl_jaas_config", "ottla_sasl_oauthbearer_token")
 
     bootstrap_servers: str = "127.0.0.1:9092"
     client_id: str = "ottla"
@@ -71,12 +73,12 @@ class Settings:
     on_retry: Callable[[Any], Any] | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], /, **more: Any) -> Self:
+    def parse(cls, settings: Mapping[str, object], /, **more: object) -> Self:
         """Settings by Kafka's names. An unknown name is an error with the nearest one beside it."""
-        fields = {each.name: each for each in dataclasses.fields(cls)}
+        fields = {field.name: field for field in dataclasses.fields(cls)}
         hints = typing.get_type_hints(cls)
         values: dict[str, Any] = {}
-        for name, value in {**given, **more}.items():
+        for name, value in {**settings, **more}.items():
             key = name.replace(".", "_").replace("-", "_")
             key = cls._modern(name, ALIASES.get(key, key))
             value = _modern_value(name, key, value)
@@ -98,7 +100,7 @@ class Settings:
         if key in REPLACED:
             raise SettingError(f"{name} is not a setting of today's clients: {REPLACED[key]}")
         modern = RENAMED.get(key)
-        if modern is None or modern not in {each.name for each in dataclasses.fields(cls)}:
+        if modern is None or modern not in {field.name for field in dataclasses.fields(cls)}:
             return key
         log.warning("%s is the old name of %s", name, modern.replace("_", "."))
         return modern
@@ -112,7 +114,7 @@ class Settings:
             if reason is not None:
                 raise SettingError(f"{name}={value} cannot be: {reason}")
             return
-        near = difflib.get_close_matches(key, [each.name for each in dataclasses.fields(cls)], n=1)
+        near = difflib.get_close_matches(key, [field.name for field in dataclasses.fields(cls)], n=1)
         hint = f"; did you mean {near[0].replace('_', '.')}?" if near else ""
         raise SettingError(f"unknown setting {name}{hint}")
 
@@ -130,14 +132,16 @@ class Settings:
 
     def bootstrap(self) -> list[tuple[str, int]]:
         """Addresses to try first."""
-        found = [_address(each.strip()) for each in self.bootstrap_servers.split(",") if each.strip()]
-        if not found:
+        addresses = [
+            _address(server.strip()) for server in self.bootstrap_servers.split(",") if server.strip()
+        ]
+        if not addresses:
             raise SettingError("bootstrap.servers is empty; give host:port")
-        return found
+        return addresses
 
     def tls_versions(self) -> list[str]:
         """The lowest and the highest version of TLS, as `ssl.protocol` and `ssl.enabled.protocols` have it."""
-        enabled = [each.strip() for each in self.ssl_enabled_protocols.split(",") if each.strip()]
+        enabled = [protocol.strip() for protocol in self.ssl_enabled_protocols.split(",") if protocol.strip()]
         if not enabled or not set(enabled) <= {"TLSv1.2", "TLSv1.3"}:
             text = self.ssl_enabled_protocols
             raise SettingError(f"ssl.enabled.protocols is {text!r}; there are TLSv1.2 and TLSv1.3")
@@ -196,7 +200,7 @@ class Settings:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProducerSettings(Settings):
     """How records are gathered, sent and acknowledged."""
 
@@ -266,7 +270,7 @@ class ProducerSettings(Settings):
         return self.required_acks == -1 and self.in_flight <= 5 and self.retries > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ConsumerSettings(Settings):
     """What is read, from where, and as which member of which group."""
 
@@ -309,19 +313,21 @@ class ConsumerSettings(Settings):
 
 def read_properties(text: str) -> dict[str, str]:
     """A settings file in Java's form: `name=value` lines, `#` starts a comment."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in text.replace("\\\n", "").splitlines():
         line = line.strip()
         if line and line[0] not in "#!":
             name, _, value = line.partition("=")
-            found[name.strip()] = value.strip()
-    return found
+            options[name.strip()] = value.strip()
+    return options
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    if not host or not port.isdecimal():
         raise SettingError(f"{text!r} is no address; write host:port, for example 127.0.0.1:9092")
+    if not 0 < int(port) < 65_536:
+        raise SettingError(f"{text!r}: there is no port {port}; ports go from 1 to 65535")
     return host.strip("[]"), int(port)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from ottla.client.blocking.engine import Engine
 from ottla.client.blocking.guard import Guard
 from ottla.client.core import sharing
-from ottla.client.core.sharing import ShareCore
+from ottla.client.core.sharing import Modes, ShareCore
 from ottla.client.errors import SettingError
 from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import ConsumerSettings
@@ -18,7 +18,7 @@ from ottla.client.values import ConsumerRecord
 from ottla.errors import OttlaError
 
 T = TypeVar("T")
-MODE = "share.acknowledgement.mode"
+MODE, ACQUIRE_MODE = "share.acknowledgement.mode", "share.acquire.mode"
 
 
 class Acknowledge(IntEnum):
@@ -36,12 +36,14 @@ class ShareConsumer:
     With `share.acknowledgement.mode=implicit` (the default) the records of a poll are accepted by the next poll, by
     `commit` or by `close`. With `explicit` each of them has to be acknowledged before the next poll, unless
     the consumer `holds` them: then it may decide later, within the lock's time.
+
+    A poll brings whole batches, or with `share.acquire.mode=record_limit` never more than `max.poll.records`.
     """
 
     def __init__(
-        self, settings: Mapping[str, Any] | None = None, /, *, holds: bool = False, **more: Any
+        self, settings: Mapping[str, object] | None = None, /, *, holds: bool = False, **more: object
     ) -> None:
-        self.settings, self._explicit = settings_of(settings, more)
+        self.settings, self._modes = settings_of(settings, more)
         self._holds = holds
         self._guard = Guard("share consumer")
         self._engine = Engine("share consumer", self._guard.refuse)
@@ -49,23 +51,23 @@ class ShareConsumer:
 
     def subscribe(self, topics: Iterable[str] | str) -> None:
         names = [topics] if isinstance(topics, str) else list(topics)
-        self._run(self._made().subscribe(names))
+        self._run(self._open_core().subscribe(names))
 
     def poll(self, timeout: Timeout = 1.0, *, timeout_ms: float | None = None) -> list[ConsumerRecord]:
         """Records that are locked for this member, waiting up to `timeout` seconds for the first."""
-        return self._run(self._made().poll(seconds("poll", timeout, timeout_ms) or 0.0))
+        return self._run(self._open_core().poll(seconds("poll", timeout, timeout_ms) or 0.0))
 
     def acknowledge(self, record: ConsumerRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
         """Sent with the next poll or commit."""
-        self._made().acknowledge(record.topic, record.partition, record.offset, int(kind))
+        self._open_core().acknowledge(record.topic, record.partition, record.offset, int(kind))
 
     def delivery_count(self, record: ConsumerRecord) -> int:
         """How often the record was delivered, this time included."""
-        return self._made().delivery_counts.get((record.topic, record.partition, record.offset), 1)
+        return self._open_core().delivery_counts.get((record.topic, record.partition, record.offset), 1)
 
     def commit(self) -> None:
         """What was decided so far is written when this returns; raises if the broker refused some of it."""
-        self._run(self._made().commit())
+        self._run(self._open_core().commit())
 
     def close(self) -> None:
         if self._engine.is_closed or self._engine.is_forked:
@@ -86,14 +88,14 @@ class ShareConsumer:
         with suppress(OttlaError):  # the error that ended the block is the one to tell
             self.close()
 
-    def _made(self) -> ShareCore:
+    def _open_core(self) -> ShareCore:
         """On the engine's loop, where its events belong."""
         if self._core is None:
             self._core = self._engine.run(self._make())
         return self._core
 
     async def _make(self) -> ShareCore:
-        return ShareCore(self.settings, LOOP, explicit=self._explicit, holds=self._holds)
+        return ShareCore(self.settings, LOOP, self._modes, holds=self._holds)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -103,16 +105,26 @@ class ShareConsumer:
             work.close()
 
 
-def settings_of(settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> tuple[ConsumerSettings, bool]:
-    """The consumer's settings, and whether every record is acknowledged explicitly."""
-    given = {**(settings or {}), **{name.replace("_", "."): value for name, value in more.items()}}
-    mode = given.pop(MODE, "implicit")
-    if mode not in ("implicit", "explicit"):
-        raise SettingError(f"{MODE}={mode}; it is implicit or explicit")
-    for name in given:
+def settings_of(
+    settings: Mapping[str, object] | None, more: Mapping[str, object]
+) -> tuple[ConsumerSettings, Modes]:
+    merged = {**(settings or {}), **{name.replace("_", "."): value for name, value in more.items()}}
+    modes = Modes(
+        explicit=_second_of(merged, MODE, "implicit", "explicit"),
+        record_limit=_second_of(merged, ACQUIRE_MODE, "batch_optimized", "record_limit"),
+    )
+    for name in merged:
         if (reason := SHARE_REFUSED.get(name.replace(".", "_"))) is not None:
             raise SettingError(f"{name} cannot be set of a share consumer: {reason}")
-    parsed = ConsumerSettings.parse(given)
+    parsed = ConsumerSettings.parse(merged)
     if not parsed.group_id:
         raise SettingError("a share consumer needs group.id: the group whose members share the records")
-    return parsed, mode == "explicit"
+    return parsed, modes
+
+
+def _second_of(merged: dict[str, object], name: str, first: str, second: str) -> bool:
+    """Which of its two values a setting has; the first one without it."""
+    value = str(merged.pop(name, first)).lower()
+    if value not in (first, second):
+        raise SettingError(f"{name}={value}; it is {first} or {second}")
+    return value == second

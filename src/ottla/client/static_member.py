@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ottla.client.core.group.classic import ClassicMember
 from ottla.client.errors import TimedOut
@@ -17,7 +16,7 @@ _STEP_S = 0.5
 class StaticMember:
     """Joins with `group.instance.id`; heartbeats in the background. Once it is replaced it never rejoins."""
 
-    def __init__(self, settings: Mapping[str, Any], group: str, instance: str) -> None:
+    def __init__(self, settings: Mapping[str, object], group: str, instance: str) -> None:
         wanted = {**settings, "group.id": group, "group.instance.id": instance, "group.protocol": "classic"}
         self.settings = ConsumerSettings.parse(wanted)
         self._session = Session("static member", self.settings)

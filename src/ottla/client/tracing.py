@@ -46,11 +46,11 @@ _current: ContextVar[TraceContext | None] = ContextVar("ottla_trace_context", de
 
 def context_of(record: WithHeaders) -> TraceContext | None:
     """The trace that a record belongs to; None if it has none, or one that breaks the standard."""
-    found = {name: value for name, value in record.headers if name in (TRACEPARENT, TRACESTATE) and value}
-    parent = (found.get(TRACEPARENT) or b"").decode("latin-1")
+    headers = {name: value for name, value in record.headers if name in (TRACEPARENT, TRACESTATE) and value}
+    parent = (headers.get(TRACEPARENT) or b"").decode("latin-1")
     if not _PARENT.fullmatch(parent):
         return None
-    state = (found.get(TRACESTATE) or b"").decode("latin-1")
+    state = (headers.get(TRACESTATE) or b"").decode("latin-1")
     return TraceContext(parent, state if len(state) <= STATE_BYTES_MAX else "")
 
 

@@ -77,10 +77,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "sasl_oauthbearer_token_endpoint_url": ("", _OAUTH),
     "security_providers": ("", _JAVA),
     "share_acknowledgement_mode": ("implicit", "it is a setting of ShareConsumer"),
-    "share_acquire_mode": (
-        "BATCH_OPTIMIZED",
-        "ShareConsumer takes whole batches, and other consumers have no use for it",
-    ),
+    "share_acquire_mode": ("BATCH_OPTIMIZED", "it is a setting of ShareConsumer"),
     "ssl_cipher_suites": ("", "the suites are OpenSSL's defaults"),
     "ssl_engine_factory_class": ("", _JAVA),
     "ssl_keystore_certificate_chain": ("", "put it into a PEM file and set ssl.certificate.location"),
@@ -112,5 +109,5 @@ SHARE_REFUSED = {
 def refusal(key: str, value: object, refused: dict[str, tuple[str, str]]) -> str | None:
     """Why a setting cannot have this value; None if nothing changes by it."""
     default, reason = refused[key]
-    given = "" if value is None or value == [] or value == () else str(value)
-    return None if given.lower() == default.lower() else reason
+    text = "" if value is None or value == [] or value == () else str(value)
+    return None if text.lower() == default.lower() else reason

@@ -129,15 +129,36 @@ def test_a_record_larger_than_the_whole_buffer_still_goes_alone() -> None:
     assert append(accumulator, row(1000)) is not None
 
 
-@given(st.permutations(range(5)), st.integers(0, 5))
+@given(st.permutations(range(5)), st.integers(0, 5), st.sampled_from([0, 0x7FFFFFFD]))
 def test_batches_put_back_in_any_order_go_out_in_the_order_of_their_sequences(
-    order: list[int], fresh: int
+    order: list[int], fresh: int, base: int
 ) -> None:
+    """Also where the sequences begin again at 0."""
     queue = Queue(P)
     queue.waiting.extend(a_batch(-1) for _ in range(fresh))
-    for sequence in order:
-        queue.put_back(a_batch(sequence))
-    assert [batch.sequence for batch in queue.waiting] == [*range(5), *[-1] * fresh]
+    for distance in order:
+        queue.put_back(a_batch((base + distance) & 0x7FFFFFFF))
+    expected = [(base + distance) & 0x7FFFFFFF for distance in range(5)]
+    assert [batch.sequence for batch in queue.waiting] == [*expected, *[-1] * fresh]
+
+
+@given(st.permutations(range(3)))
+def test_batches_that_were_too_large_go_out_as_halves_in_the_order_of_their_sequences(
+    order: list[int],
+) -> None:
+    accumulator = an_accumulator(batch_size=10_000, linger_ms=0, memory_max=100_000)
+    queue = accumulator.queue_of(P)
+    in_flight = []
+    for number in range(3):
+        batch = Batch(P, 0)
+        for _ in range(10):
+            batch.add(row())
+        batch.sequence = 10 * number
+        in_flight.append(batch)
+    for number in order:
+        accumulator.split(queue, in_flight[number])
+    assert [half.sequence for half in queue.waiting] == [0, 5, 10, 15, 20, 25]
+    assert queue.retrying
 
 
 def test_until_a_leader_knows_the_producer_its_batches_go_one_by_one() -> None:

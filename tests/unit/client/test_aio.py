@@ -1,11 +1,13 @@
 """`ottla.aio`: the same clients with `await`, and an event loop that is never blocked."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+import ottla
 from ottla import aio
 from ottla.client.errors import IllegalState
 from ottla.client.values import TopicPartition
@@ -48,13 +50,15 @@ def test_a_tour(broker: Broker) -> None:
 
 def test_two_tasks_are_told_apart(broker: Broker) -> None:
     async def two() -> None:
-        async with aio.Consumer(bootstrap_servers=broker.bootstrap) as consumer:
+        settings = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest"}
+        async with aio.Consumer(settings) as consumer:
             await consumer.assign([("quiet", 0)])
-            first = asyncio.ensure_future(consumer.poll(1.0))
+            first = asyncio.ensure_future(consumer.poll(120.0))
             await asyncio.sleep(0.1)
             with pytest.raises(IllegalState, match="another thread or task"):
                 await consumer.poll(0)
-            assert await first == []
+            await asyncio.to_thread(broker.send, "quiet", "x")
+            assert [record.value for record in await first] == [b"x"]
 
     broker.create_topic("quiet")
     asyncio.run(two())
@@ -186,6 +190,46 @@ def test_transactions_commit_and_abort(broker: Broker) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("arrow", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_record_that_waited_for_room_joins_no_later_transaction(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, commits: bool, arrow: bool
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    topic = f"waited-{commits}-{arrow}"
+
+    async def work() -> None:
+        broker.create_topic(topic, 1)
+        settings = {"transactional.id": topic, "linger.ms": 60_000, "buffer.memory": 10_000}
+        async with aio.Producer(settings, bootstrap_servers=broker.bootstrap) as producer:
+            waiting = asyncio.Event()
+            changed = producer._room.changed
+
+            async def watched() -> None:
+                waiting.set()
+                await changed()
+
+            monkeypatch.setattr(producer._room, "changed", watched)
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send(topic, bytes(4_000))
+            rows = pa.record_batch({"value": [bytes(7_000)]})
+            late = asyncio.ensure_future(
+                producer.send_batch(rows, topic) if arrow else producer.send(topic, bytes(7_000))
+            )
+            await waiting.wait()
+            await (producer.commit_transaction() if commits else producer.abort_transaction())
+            with pytest.raises(IllegalState, match=r"waited for room|being ended"):
+                await late
+            producer.begin_transaction()
+            await producer.send(topic, b"next")
+            await producer.commit_transaction()
+        values = [record.value for record in broker.records(topic)]
+        assert values == [bytes(4_000)] * commits + [b"next"]
+
+    asyncio.run(work())
+
+
 def test_arrow_rows_are_sent_and_read(broker: Broker) -> None:
     pa = pytest.importorskip("pyarrow")
 
@@ -200,3 +244,11 @@ def test_arrow_rows_are_sent_and_read(broker: Broker) -> None:
             assert rows.column("value").to_pylist() == [b"a", b"b"]
 
     asyncio.run(work())
+
+
+def test_every_method_of_admin_is_there_to_be_awaited_with_the_same_parameters() -> None:
+    blocking = {name: method for name, method in vars(ottla.Admin).items() if not name.startswith("_")}
+    for name, method in blocking.items():
+        awaited = getattr(aio.Admin, name)
+        assert inspect.iscoroutinefunction(awaited), name
+        assert inspect.signature(awaited) == inspect.signature(method) or name == "close", name

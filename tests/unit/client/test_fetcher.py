@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ottla import errors
+from ottla.client.core import fetcher as fetcher_module
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.fetcher import Fetcher
 from ottla.client.errors import NoOffset
@@ -18,6 +19,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.messages.metadata import MetadataResponsePartition
+from ottla.wire.schema import Message
 from tests.unit.client.scripted import ScriptedBroker
 from tests.unit.client.test_chunks import a_batch
 from tests.unit.client.test_cluster import ID, told
@@ -134,6 +137,51 @@ def test_reading_ahead_is_bounded() -> None:
     run(log, scenario)
 
 
+def test_a_fetch_that_leaves_a_partition_out_does_not_wait_at_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waited for another partition's records: those of the one that was left out came half a second late."""
+    monkeypatch.setattr(fetcher_module, "_LOOK_S", 1e6)
+    log = Log()
+    other, asked = TopicPartition("t", 1), list[tuple[int, list[int]]]()
+    answer = log.answers["FetchRequest"]
+
+    def metadata(_: object) -> Message:
+        both = told(1, 0, port=log.port)
+        both.topics[0].partitions.append(
+            MetadataResponsePartition(partition_index=1, leader_id=1, leader_epoch=0)
+        )
+        return both
+
+    def fetch(request: FetchRequest) -> Message:
+        answered = answer(request)
+        asked.append((request.max_wait_ms, sorted(log.remembered)))
+        return answered
+
+    log.answers |= {"MetadataRequest": metadata, "FetchRequest": fetch}
+
+    async def scenario(fetcher: Fetcher) -> None:
+        fetcher.assign([P, other])
+        fetcher.seek(P, 0)
+        fetcher.seek(other, END)  # there are no records behind it
+        while (0, [1]) not in asked:
+            await asyncio.sleep(0.001)
+        assert asked == [(500, [0, 1]), (500, [0, 1]), (0, [1])]
+        assert fetcher.places[P].ahead == 2
+        while not fetcher._not_before:
+            await asyncio.sleep(0.001)
+        for _ in range(20):  # it found nothing, and is not asked again and again
+            fetcher._wake.set()
+            await asyncio.sleep(0.001)
+        assert len(asked) == 3
+        assert await fetcher.take(5)
+        while len(asked) == 3:
+            await asyncio.sleep(0.001)
+        assert asked[3] == (500, [0, 1])  # at once, although the other partition has nothing yet
+
+    run(log, scenario)
+
+
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 7), ("latest", END)])
 def test_an_offset_out_of_range_is_reset_as_the_setting_says(policy: str, first: int) -> None:
     async def scenario(fetcher: Fetcher) -> None:
@@ -182,7 +230,7 @@ def test_a_failure_of_a_place_that_was_left_is_not_told() -> None:
     async def scenario(fetcher: Fetcher) -> None:
         fetcher.assign([P])
         fetcher.seek(P, 2)
-        while not fetcher._ready:
+        while not fetcher._fetched:
             await asyncio.sleep(0.001)
         fetcher.seek(P, 8)
         assert await read(fetcher, END) == list(range(8, END))

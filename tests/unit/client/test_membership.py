@@ -79,7 +79,7 @@ def test_without_the_new_protocol_the_classic_one_is_spoken(
 
     monkeypatch.setattr(Dialogue, "learn", older)
     with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
-        producer.send("t", "x").result(10)
+        producer.send("t", "x").result(60)
     settings = {"group.id": "old", "auto.offset.reset": "earliest"}
     with ottla.Consumer(settings, bootstrap_servers=broker.bootstrap) as consumer:
         consumer.subscribe("t")

@@ -29,7 +29,7 @@ def test_fire_and_forget_synchronous_and_asynchronous(broker: Broker) -> None:
     told: list[tuple[object, object]] = []
     with a_producer(broker) as producer:
         producer.send("t", "forgotten", partition=0)
-        where = producer.send("t", "waited for", partition=0).result(10)
+        where = producer.send("t", "waited for", partition=0).result(60)
         producer.send("t", "told", partition=0, callback=lambda *outcome: told.append(outcome))
         producer.flush()
         assert (where.topic, where.partition) == ("t", 0)
@@ -54,7 +54,7 @@ def test_serializers_by_name_by_type_and_of_ones_own(
     broker: Broker, serializer: object, value: object, data: bytes
 ) -> None:
     with a_producer(broker, value_serializer=serializer, key_serializer=serializer) as producer:
-        where = producer.send("t", value, value, partition=1).result(10)
+        where = producer.send("t", value, value, partition=1).result(60)
     back = None if callable(serializer) and not isinstance(serializer, type) else serializer
     with ottla.Consumer(
         bootstrap_servers=broker.bootstrap, value_deserializer=back, auto_offset_reset="earliest"
@@ -94,7 +94,7 @@ def test_a_callback_must_not_wait_for_itself(broker: Broker) -> None:
             except IllegalState as error:
                 failures.append(error)
 
-        producer.send("t", "x", callback=callback).result(10)
+        producer.send("t", "x", callback=callback).result(60)
         producer.flush()
     assert "would wait for itself" in str(failures[0])
 
@@ -104,7 +104,7 @@ def test_memory_is_bounded_while_the_broker_is_away() -> None:
         away.create_topic("t", 1)
         settings = {"buffer.memory": 200_000, "max.block.ms": 200, "delivery.timeout.ms": 60_000}
         producer = ottla.Producer(settings, bootstrap_servers=away.bootstrap)
-        producer.send("t", "first").result(10)
+        producer.send("t", "first").result(60)
         away.crash()
         tracemalloc.start()
         sent = 0
@@ -117,7 +117,7 @@ def test_memory_is_bounded_while_the_broker_is_away() -> None:
         assert held < 3_000_000  # objects around the bytes included
         assert producer.metrics()["buffer-available-bytes"] < 200
         away.restart()
-        producer.flush(30)  # and nothing that was taken is lost
+        producer.flush(60)  # and nothing that was taken is lost
         assert producer.metrics()["record-send-total"] == sent + 1
         assert producer.metrics()["buffer-available-bytes"] == 200_000
         producer.close()
@@ -140,12 +140,12 @@ def test_a_topic_that_grew_is_noticed(broker: Broker) -> None:
     broker.create_topic("growing", 1)
     settings = {"metadata.max.age.ms": 100, "partitioner": "round_robin"}
     with a_producer(broker, **settings) as producer, ottla.Admin(bootstrap_servers=broker.bootstrap) as admin:
-        assert producer.send("growing", "x").result(10).partition == 0
+        assert producer.send("growing", "x").result(60).partition == 0
         admin.add_partitions("growing", 3)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         seen = {0}
         while seen != {0, 1, 2} and time.monotonic() < deadline:
-            seen.add(producer.send("growing", "x").result(10).partition)
+            seen.add(producer.send("growing", "x").result(60).partition)
         assert seen == {0, 1, 2}
 
 
@@ -154,10 +154,10 @@ def test_arrow_rows_go_where_send_puts_their_keys(broker: Broker) -> None:
     broker.create_topic("rows", 5)
     keys = [f"key-{i}".encode() for i in range(50)]
     with a_producer(broker) as producer:
-        plain = [producer.send("rows", b"v", key).result(10).partition for key in keys]
+        plain = [producer.send("rows", b"v", key).result(60).partition for key in keys]
         rows = pa.record_batch({"key": keys, "value": [b"arrow"] * len(keys)})
         sent = producer.send_batch(rows, "rows")
-        places = sent.result(10)
+        places = sent.result(60)
         assert sent.done() and {each.partition for each in places} == set(plain)
         with pytest.raises(SettingError, match="no topic"):
             producer.send_batch(rows)
@@ -234,3 +234,91 @@ def test_a_transaction_takes_no_records_while_it_is_being_committed(broker: Brok
         producer.send("t", b"y")
         producer.commit_transaction()
     assert ["being ended" in text for text in refused] == [True]
+
+
+@pytest.mark.parametrize("next_begins", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_record_that_waited_for_room_joins_no_later_transaction(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, commits: bool, next_begins: bool
+) -> None:
+    """Its thread is slow to wake: the transaction has ended, maybe the next one has begun."""
+    topic = f"waited-{commits}-{next_begins}"
+    broker.create_topic(topic, 1)
+    waiting, resumed = threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    def send_late() -> None:
+        try:
+            producer.send(topic, bytes(7_000))
+        except IllegalState as refusal:
+            refused.append(str(refusal))
+
+    settings = {"transactional.id": topic, "linger.ms": 60_000, "buffer.memory": 10_000}
+    late = threading.Thread(target=send_late)
+    with a_producer(broker, **settings) as producer:
+        room: Any = producer._accumulator._room
+        wait_for = room.wait_for
+
+        def wait_longer(predicate: Any, timeout: float | None = None) -> Any:
+            if threading.current_thread() is late:
+                waiting.set()
+                wait_for(resumed.is_set)
+            return wait_for(predicate, timeout)
+
+        monkeypatch.setattr(room, "wait_for", wait_longer)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, bytes(4_000))
+        late.start()
+        assert waiting.wait(60)
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+        if next_begins:
+            producer.begin_transaction()
+        with room:
+            resumed.set()
+            room.notify_all()
+        late.join(60)
+        if next_begins:
+            producer.send(topic, b"next")
+            producer.commit_transaction()
+    assert len(refused) == 1
+    assert "waited for room" in refused[0]
+    values = [record.value for record in broker.records(topic)]
+    assert values == [bytes(4_000)] * commits + [b"next"] * next_begins
+
+
+def test_arrow_rows_that_waited_for_room_join_no_later_transaction(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    broker.create_topic("rows-waited", 1)
+    waiting = threading.Event()
+    refused: list[Exception] = []
+
+    def send_late() -> None:
+        try:
+            producer.send_batch(pa.record_batch({"value": [bytes(7_000)]}), "rows-waited")
+        except IllegalState as refusal:
+            refused.append(refusal)
+
+    settings = {"transactional.id": "rows-waited", "linger.ms": 60_000, "buffer.memory": 10_000}
+    late = threading.Thread(target=send_late)
+    with a_producer(broker, **settings) as producer:
+        room: Any = producer._accumulator._room
+        wait_for = room.wait_for
+
+        def watched(predicate: Any, timeout: float | None = None) -> Any:
+            if threading.current_thread() is late:
+                waiting.set()
+            return wait_for(predicate, timeout)
+
+        monkeypatch.setattr(room, "wait_for", watched)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("rows-waited", bytes(4_000))
+        late.start()
+        assert waiting.wait(60)
+        producer.abort_transaction()
+        late.join(60)
+    assert len(refused) == 1
+    assert broker.records("rows-waited") == []

@@ -34,7 +34,7 @@ def test_it_tries_until_it_works_and_tells_every_failure() -> None:
         operation,
         timeout_ms=5_000,
         backoff=Backoff(1, 1),
-        what="it",
+        purpose="it",
         on_error=lambda error, _: failures.append(error),
     )
     assert asyncio.run(work) == "done"
@@ -46,4 +46,4 @@ def test_when_time_is_up_the_last_error_is_told() -> None:
         raise NotLeaderOrFollower("moved")
 
     with pytest.raises(TimedOut, match="moved"):
-        asyncio.run(retrying(LOOP, operation, timeout_ms=20, backoff=Backoff(1, 1), what="it"))
+        asyncio.run(retrying(LOOP, operation, timeout_ms=20, backoff=Backoff(1, 1), purpose="it"))

@@ -37,7 +37,13 @@ def test_a_broker_that_does_not_know_the_password_is_refused(final: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    "first", [b"r=other,s=AA==,i=1", b"r=" + NONCE.encode(), b"r=" + NONCE.encode() + b"x,s=AA==,i=999999999"]
+    "first",
+    [
+        b"r=other,s=AA==,i=1",
+        b"r=" + NONCE.encode(),
+        b"r=" + NONCE.encode() + b"x,s=AA==,i=999999999",
+        b"r=" + NONCE.encode() + "x,s=AA==,i=²".encode(),
+    ],
 )
 def test_a_challenge_that_is_no_answer_or_costs_too_much_is_refused(first: bytes) -> None:
     exchange = scram("sha256", "user", "pencil", NONCE)

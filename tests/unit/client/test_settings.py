@@ -27,6 +27,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one_beside_it() -> None:
         ({"acks": "2"}, "acks"),
         ({"compression.type": "rar"}, "compression.type"),
         ({"bootstrap.servers": "nowhere"}, "host:port"),
+        ({"bootstrap.servers": "host:²"}, "host:port"),
         ({"bootstrap.servers": ""}, "bootstrap.servers"),
         ({"acks": "1", "enable.idempotence": True}, "enable.idempotence"),
         ({"acks": "1", "transactional.id": "t"}, "transactional.id"),

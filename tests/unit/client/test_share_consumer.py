@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from ottla import Admin, ShareConsumer
+from ottla import Admin, Producer, ShareConsumer
 from ottla.client.errors import IllegalState, SettingError
 from ottla.client.share_consumer import Acknowledge
 from ottla.client.unused_settings import SHARE_REFUSED
 from ottla.client.values import OffsetAndMetadata, TopicPartition
-from ottla.errors import GroupIdNotFound, InvalidRequest, ShareSessionNotFound
+from ottla.errors import GroupIdNotFound, InvalidConfig, InvalidRequest, ShareSessionNotFound
 from ottla.testing import Broker, Cluster
 
 TOPIC, GROUP = "work", "queue"
@@ -172,6 +172,17 @@ def test_a_new_group_of_a_deleted_ones_name_begins_at_its_own_start(broker):
         assert values(take(consumer, 1)) == [1]
 
 
+def test_a_group_that_begins_below_the_first_record_is_behind_by_all_records(broker):
+    """Anybody may ask for such a start: the difference would not fit into an answer."""
+    broker.create_topic("one", 1)
+    broker.send("one", "1")
+    place = TopicPartition("one", 0)
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        for start in (0, -(2**63)):
+            admin.alter_share_offsets(GROUP, {place: start})
+            assert admin.share_progress(GROUP)[place].lag == 1
+
+
 def test_a_renewed_record_stays_with_its_member_until_it_is_decided_about(broker):
     broker.create_topic("one", 1)
     broker.send("one", "1")
@@ -258,3 +269,44 @@ def test_offsets_of_a_share_group_cannot_be_committed(broker):
         with pytest.raises(GroupIdNotFound):
             admin.alter_group_offsets(GROUP, {TopicPartition(TOPIC, 0): OffsetAndMetadata(0)})
         assert [(group.id, group.type.lower()) for group in admin.list_groups()] == [(GROUP, "share")]
+
+
+def test_delivery_counts_are_those_of_the_last_poll(broker):
+    """A member that takes records for months remembers no more than one poll."""
+    send(broker, 0)
+    with member(broker) as consumer:
+        (first,) = take(consumer, 1)
+        consumer.commit()
+        assert consumer.delivery_count(first) == 1
+        send(broker, 1)
+        take(consumer, 1)
+        assert len(consumer._open_core().delivery_counts) == 1
+
+
+def test_a_member_that_acknowledges_nothing_gets_no_more_than_the_group_may_lock(broker):
+    from_the_start(broker, share_partition_max_record_locks="100")
+    with pytest.raises(InvalidConfig, match=r"must be less than or equal to group\.share\.max"):
+        from_the_start(broker, share_partition_max_record_locks="1000000")
+    for number in range(150):
+        broker.send(TOPIC, str(number), key="one partition")
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "max.poll.records": 30}
+    with ShareConsumer(settings, share_acknowledgement_mode="explicit", holds=True) as consumer:
+        consumer.subscribe(TOPIC)
+        taken = take(consumer, 100)
+        assert values(taken) == list(range(100))
+        assert consumer.poll(0.3) == []
+        for record in taken[:10]:
+            consumer.acknowledge(record)
+        consumer.commit()
+        assert values(take(consumer, 10)) == list(range(100, 110))
+
+
+@pytest.mark.parametrize(("mode", "taken"), [("record_limit", 3), ("batch_optimized", 10)])
+def test_a_poll_brings_whole_batches_or_keeps_to_its_limit(broker, mode, taken):
+    with Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000) as producer:
+        for number in range(10):
+            producer.send(TOPIC, str(number).encode(), key=b"one batch")
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "max.poll.records": 3}
+    with ShareConsumer(settings, share_acquire_mode=mode) as consumer:
+        consumer.subscribe(TOPIC)
+        assert values(consumer.poll(PATIENCE_S)) == list(range(taken))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ottla import errors
-from ottla.client.errors import IllegalState
+from ottla.client.core.deliveries import Batch
+from ottla.client.errors import IllegalState, TimedOut
 from ottla.client.producer import Producer
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.wire import batch as batches
@@ -27,6 +28,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.find_coordinator import Coordinator as Found
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from ottla.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -264,7 +266,7 @@ def test_who_may_not_end_its_transaction_is_told_to_close(
     with serving(coordinator) as bootstrap:
         producer = a_producer(bootstrap)
         producer.begin_transaction()
-        producer.send("t", b"x").result(10)
+        producer.send("t", b"x").result(60)
         coordinator.refusals["EndTxnRequest"] = [error.code]
         with pytest.raises(error):
             producer.commit_transaction() if committed else producer.abort_transaction()
@@ -309,6 +311,60 @@ def test_an_abort_leaves_no_gap_in_the_sequences_of_what_had_to_be_sent_again(
             time.sleep(0.001)
         producer.abort_transaction()  # while the batch waits for its second try
         producer.begin_transaction()
-        producer.send("t", b"done").result(10)
+        producer.send("t", b"done").result(60)
         producer.commit_transaction()
     assert coordinator.committed == [b"done"]
+
+
+def test_a_record_that_expires_before_it_was_ever_sent_keeps_its_transaction_from_committing(
+    second_generation: bool,
+) -> None:
+    coordinator = Coordinator(second_generation=second_generation)
+    leaderless = MetadataResponsePartition(partition_index=1, leader_id=-1, leader_epoch=0)
+
+    def metadata(_: object) -> MetadataResponse:
+        answer = told(1, 0, port=coordinator.port)
+        answer.topics[0].partitions.append(leaderless)
+        return answer
+
+    coordinator.answers["MetadataRequest"] = metadata
+    limits = {"delivery.timeout.ms": 300, "request.timeout.ms": 300}
+    with serving(coordinator) as bootstrap, a_producer(bootstrap, **limits) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"acknowledged", partition=0).result(60)
+        expired = producer.send("t", b"never sent", partition=1)
+        with pytest.raises(IllegalState, match="must be aborted"):
+            producer.commit_transaction()
+        assert isinstance(expired.exception(0), TimedOut)
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"fine", partition=0)
+        producer.commit_transaction()
+    assert coordinator.committed == [b"fine"]
+
+
+def test_a_record_that_cannot_be_encoded_keeps_its_transaction_from_committing(
+    second_generation: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = Coordinator(second_generation=second_generation)
+    real = Batch.encode
+
+    def encode(batch: Batch, *arguments: Any, **options: Any) -> Any:
+        data = real(batch, *arguments, **options)
+        if b"not encoded" in bytes(data):
+            raise ValueError("no encoder takes this")
+        return data
+
+    monkeypatch.setattr(Batch, "encode", encode)
+    with serving(coordinator) as bootstrap, a_producer(bootstrap) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"acknowledged").result(60)
+        refused = producer.send("t", b"not encoded")
+        with pytest.raises(IllegalState, match="must be aborted"):
+            producer.commit_transaction()
+        assert isinstance(refused.exception(0), ValueError)
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send("t", b"fine")
+        producer.commit_transaction()
+    assert coordinator.committed == [b"fine"]

@@ -37,14 +37,14 @@ async def describe(cluster: Cluster) -> ClusterInfo:
         connection = await cluster.any_connection()
         features = dict(connection.dialogue.features)
         try:
-            told = await connection.ask(DescribeClusterRequest(endpoint_type=1))
+            cluster_answer = await connection.ask(DescribeClusterRequest(endpoint_type=1))
         except NotSupported:
             await cluster.refresh([])
             image = cluster.image
             return ClusterInfo(image.cluster_id, image.controller, tuple(image.brokers.values()), features)
-        check(told)
-        brokers = tuple(Broker(b.broker_id, b.host, b.port, b.rack) for b in told.brokers)
-        return ClusterInfo(told.cluster_id, told.controller_id, brokers, features)
+        check(cluster_answer)
+        brokers = tuple(Broker(b.broker_id, b.host, b.port, b.rack) for b in cluster_answer.brokers)
+        return ClusterInfo(cluster_answer.cluster_id, cluster_answer.controller_id, brokers, features)
 
     return await cluster.retrying(attempt, "the cluster could not be described")
 
@@ -61,23 +61,23 @@ async def log_dirs(cluster: Cluster) -> list[LogDir]:
         return [
             LogDir(
                 node,
-                told.log_dir,
-                errors.NAMES.get(told.error_code) if told.error_code else None,
-                told.total_bytes,
-                told.usable_bytes,
+                folder.log_dir,
+                errors.NAMES.get(folder.error_code) if folder.error_code else None,
+                folder.total_bytes,
+                folder.usable_bytes,
                 {
                     TopicPartition(t.name, p.partition_index): p.partition_size
-                    for t in told.topics
+                    for t in folder.topics
                     for p in t.partitions
                 },
             )
-            for told in answer.results
+            for folder in answer.results
         ]
 
     async def attempt() -> list[LogDir]:
         await cluster.refresh([])
-        found = await all_of(cluster, [ask(node) for node in sorted(cluster.image.brokers)])
-        return [folder for folders in found for folder in folders]
+        by_broker = await all_of(cluster, [ask(node) for node in sorted(cluster.image.brokers)])
+        return [folder for folders in by_broker for folder in folders]
 
     return await cluster.retrying(attempt, "folders could not be described")
 

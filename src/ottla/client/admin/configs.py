@@ -64,22 +64,23 @@ async def describe(
 
     async def attempt() -> dict[str, Config]:
         answer = await cluster.ask(request, _node(kind, name))
-        told = answer.results[0]
-        if told.error_code:
+        result = answer.results[0]
+        if result.error_code:
             raise _unretriable(
-                told.error_code, f"{kind} {name}: {told.error_message or errors.NAMES.get(told.error_code)}"
+                result.error_code,
+                f"{kind} {name}: {result.error_message or errors.NAMES.get(result.error_code)}",
             )
         return {
-            each.name: Config(
-                each.name,
-                each.value,
-                SOURCES.get(each.config_source, "UNKNOWN"),
-                each.read_only,
-                each.is_sensitive,
-                tuple((s.name, s.value, SOURCES.get(s.source, "UNKNOWN")) for s in each.synonyms),
-                each.documentation,
+            config.name: Config(
+                config.name,
+                config.value,
+                SOURCES.get(config.config_source, "UNKNOWN"),
+                config.read_only,
+                config.is_sensitive,
+                tuple((s.name, s.value, SOURCES.get(s.source, "UNKNOWN")) for s in config.synonyms),
+                config.documentation,
             )
-            for each in told.configs
+            for config in result.configs
         }
 
     return await cluster.retrying(attempt, f"the settings of {kind} {name} could not be read")
@@ -110,11 +111,11 @@ async def alter(
     async def attempt() -> None:
         node = _node(kind, name)
         answer = await (cluster.ask_controller(request) if node is None else cluster.ask(request, node))
-        for told in answer.responses:
-            if told.error_code:
+        for result in answer.responses:
+            if result.error_code:
                 raise _unretriable(
-                    told.error_code,
-                    f"{kind} {name}: {told.error_message or errors.NAMES.get(told.error_code)}",
+                    result.error_code,
+                    f"{kind} {name}: {result.error_message or errors.NAMES.get(result.error_code)}",
                 )
 
     await cluster.retrying(attempt, f"the settings of {kind} {name} could not be changed")
@@ -128,7 +129,7 @@ async def resources(cluster: Cluster, kind: str) -> list[str]:
         answer = await cluster.ask(request)
         if answer.error_code:
             raise error_for(answer.error_code, f"{kind}: {errors.NAMES.get(answer.error_code)}")
-        return [each.resource_name for each in answer.config_resources]
+        return [resource.resource_name for resource in answer.config_resources]
 
     return await cluster.retrying(attempt, f"settings of {kind} could not be listed")
 
@@ -141,7 +142,7 @@ def type_of(kind: str) -> int:
 
 def _node(kind: str, name: str) -> int | None:
     """Only a broker knows its own settings."""
-    return int(name) if kind.startswith("broker") and name.isdigit() else None
+    return int(name) if kind.startswith("broker") and name.isdecimal() else None
 
 
 def _unretriable(code: int, text: str) -> Exception:

@@ -22,7 +22,7 @@ from ottla.client.loop.runtime import LOOP
 from ottla.client.settings import Settings
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ottla.errors import OttlaError, ProtocolError
-from ottla.security.acls import Acl, AclFilter
+from ottla.security.acls import Acl, AclFilter, Operation
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Admin:
     """`Admin({"bootstrap.servers": "127.0.0.1:9092"})`, or the same as keyword arguments with underscores."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **more: object) -> None:
         self.settings = Settings.parse(settings or {}, **more)
         self.cluster = Cluster(self.settings, LOOP)
         self._engine = Engine("admin")
@@ -71,6 +71,10 @@ class Admin:
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         return self._run(topics.describe(self.cluster, names))
+
+    def authorized_operations(self, names: Iterable[str]) -> dict[str, frozenset[Operation]]:
+        """What the client's user may do to each topic; nothing to one that is not there or that it may not see."""
+        return self._run(topics.authorized_operations(self.cluster, names))
 
     def eligible_leaders(self, names: Iterable[str]) -> dict[TopicPartition, topics.EligibleLeaders]:
         """Which replicas outside of the ISR may still lead (KIP-966)."""

@@ -75,8 +75,8 @@ async def list_groups(
 
     async def attempt() -> list[ListedGroup]:
         await cluster.refresh([])
-        found = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
-        return sorted((group for groups in found for group in groups), key=lambda group: group.id)
+        by_broker = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
+        return sorted((group for groups in by_broker for group in groups), key=lambda group: group.id)
 
     return await cluster.retrying(attempt, "groups could not be listed")
 
@@ -101,13 +101,15 @@ async def survey(cluster: Cluster, *, batch: int = 100) -> list[Survey]:
         ]
         commits: dict[str, dict[TopicPartition, OffsetAndMetadata] | None] = {}
         for begin in range(0, len(groups), batch):
-            commits |= await _commits_at(cluster, node, [each.id for each in groups[begin : begin + batch]])
-        return [Survey(each, node, commits.get(each.id)) for each in groups]
+            commits |= await _commits_at(cluster, node, [group.id for group in groups[begin : begin + batch]])
+        return [Survey(group, node, commits.get(group.id)) for group in groups]
 
     async def attempt() -> list[Survey]:
         await cluster.refresh([])
-        found = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
-        return sorted((each for groups in found for each in groups), key=lambda each: each.group.id)
+        by_broker = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
+        return sorted(
+            (survey for groups in by_broker for survey in groups), key=lambda survey: survey.group.id
+        )
 
     return await cluster.retrying(attempt, "groups could not be listed")
 
@@ -143,9 +145,9 @@ async def coordinator(cluster: Cluster, group: str) -> Broker:
 async def delete(cluster: Cluster, group: str) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_coordinator(GROUP, group, DeleteGroupsRequest(groups_names=[group]))
-        for told in answer.results:
-            if told.error_code:
-                raise error_for(told.error_code, f"group {group}: {errors.NAMES.get(told.error_code)}")
+        for result in answer.results:
+            if result.error_code:
+                raise error_for(result.error_code, f"group {group}: {errors.NAMES.get(result.error_code)}")
 
     await cluster.retrying(attempt, f"group {group} could not be deleted")
 
@@ -212,25 +214,25 @@ async def _commits_at(
     except NotSupported:
         return {group: await committed(cluster, group, None) for group in groups}
     return {
-        told.group_id: None
-        if told.error_code
+        group.group_id: None
+        if group.error_code
         else {
             TopicPartition(topic.name, p.partition_index): OffsetAndMetadata(
                 p.committed_offset, p.metadata or "", p.committed_leader_epoch
             )
-            for topic in told.topics
+            for topic in group.topics
             for p in topic.partitions
             if not p.error_code and p.committed_offset >= 0
         }
-        for told in answer.groups
+        for group in answer.groups
     }
 
 
 async def _describe_consumer(cluster: Cluster, group: str) -> Group:
     async def attempt() -> Group:
         request = ConsumerGroupDescribeRequest(group_ids=[group])
-        told = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
-        check(told)
+        described = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
+        check(described)
         members = tuple(
             Member(
                 m.member_id,
@@ -241,17 +243,17 @@ async def _describe_consumer(cluster: Cluster, group: str) -> Group:
                 m.member_epoch,
                 _partitions(m.target_assignment),
             )
-            for m in told.members
+            for m in described.members
         )
         return Group(
             group,
-            told.group_state,
+            described.group_state,
             "consumer",
             "consumer",
-            told.assignor_name,
+            described.assignor_name,
             members,
-            told.group_epoch,
-            told.assignment_epoch,
+            described.group_epoch,
+            described.assignment_epoch,
         )
 
     return await cluster.retrying(attempt, f"group {group} could not be described")
@@ -262,40 +264,54 @@ def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
 
 
 async def _describe_streams(cluster: Cluster, group: str) -> Group:
+    return from_streams(await streams_groups.describe(cluster, group))
+
+
+def from_streams(described: streams_groups.StreamsGroup) -> Group:
     """With the partitions that the active tasks of each member read."""
-    told = await streams_groups.describe(cluster, group)
     members = tuple(
         Member(
-            each.member_id,
-            each.client_id,
-            each.host,
+            member.member_id,
+            member.client_id,
+            member.host,
             None,
-            told.partitions_of(each.tasks),
-            each.epoch,
-            told.partitions_of(each.target),
+            described.partitions_of(member.tasks),
+            member.epoch,
+            described.partitions_of(member.target),
         )
-        for each in told.members
+        for member in described.members
     )
     return Group(
-        group, told.state, "streams", "streams", "sticky", members, told.epoch, told.assignment_epoch
+        described.group_id,
+        described.state,
+        "streams",
+        "streams",
+        "sticky",
+        members,
+        described.epoch,
+        described.assignment_epoch,
     )
 
 
 async def _describe_classic(cluster: Cluster, group: str) -> Group:
     async def attempt() -> Group:
         request = DescribeGroupsRequest(groups=[group])
-        told = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
-        check(told)
+        described = (await cluster.ask_coordinator(GROUP, group, request)).groups[0]
+        check(described)
         members = tuple(
             Member(
                 m.member_id,
                 m.client_id,
                 m.client_host,
                 m.group_instance_id,
-                tuple(decode_assignment(m.member_assignment)) if told.protocol_type == "consumer" else (),
+                tuple(decode_assignment(m.member_assignment))
+                if described.protocol_type == "consumer"
+                else (),
             )
-            for m in told.members
+            for m in described.members
         )
-        return Group(group, told.group_state, "classic", told.protocol_type, told.protocol_data, members)
+        return Group(
+            group, described.group_state, "classic", described.protocol_type, described.protocol_data, members
+        )
 
     return await cluster.retrying(attempt, f"group {group} could not be described")

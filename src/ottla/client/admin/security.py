@@ -86,9 +86,9 @@ async def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Ac
     """The rules that are gone."""
     asked = []
     for wanted in filters:
-        each = DeleteAclsFilter()
-        _fill(each, wanted)
-        asked.append(each)
+        filter_ = DeleteAclsFilter()
+        _fill(filter_, wanted)
+        asked.append(filter_)
 
     async def attempt() -> list[Acl]:
         answer = await cluster.ask_controller(DeleteAclsRequest(filters=asked))
@@ -127,9 +127,9 @@ async def describe_users(cluster: Cluster, names: Iterable[str] = ()) -> list[Sc
                 ScramUser(
                     result.user,
                     {
-                        known[each.mechanism]: each.iterations
-                        for each in result.credential_infos
-                        if each.mechanism in known
+                        known[credential.mechanism]: credential.iterations
+                        for credential in result.credential_infos
+                        if credential.mechanism in known
                     },
                 )
             )
@@ -159,7 +159,9 @@ async def set_user(
 
 
 async def remove_user(cluster: Cluster, name: str, mechanisms: Iterable[str]) -> None:
-    deletions = [ScramCredentialDeletion(name=name, mechanism=_mechanism(each)[0]) for each in mechanisms]
+    deletions = [
+        ScramCredentialDeletion(name=name, mechanism=_mechanism(mechanism)[0]) for mechanism in mechanisms
+    ]
     await _alter(cluster, AlterUserScramCredentialsRequest(deletions=deletions))
 
 
@@ -188,6 +190,6 @@ def _fill(request: DescribeAclsRequest | DeleteAclsFilter, wanted: AclFilter) ->
     request.permission_type = wanted.permission
 
 
-def _check(code: int, message: str | None, what: str) -> None:
+def _check(code: int, message: str | None, subject: str) -> None:
     if code:
-        raise error_for(code, f"{what}: {message or errors.NAMES.get(code)}")
+        raise error_for(code, f"{subject}: {message or errors.NAMES.get(code)}")

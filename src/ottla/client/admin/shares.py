@@ -54,8 +54,8 @@ class ShareProgress:
 async def describe(cluster: Cluster, group: str) -> ShareGroup:
     async def ask() -> ShareGroup:
         answer = await cluster.ask_coordinator(GROUP, group, ShareGroupDescribeRequest(group_ids=[group]))
-        (told,) = answer.groups
-        check(told)
+        (described,) = answer.groups
+        check(described)
         members = tuple(
             ShareMember(
                 member.member_id,
@@ -69,9 +69,11 @@ async def describe(cluster: Cluster, group: str) -> ShareGroup:
                 ),
                 member.member_epoch,
             )
-            for member in told.members
+            for member in described.members
         )
-        return ShareGroup(group, told.group_state, told.group_epoch, members, told.assignment_epoch)
+        return ShareGroup(
+            group, described.group_state, described.group_epoch, members, described.assignment_epoch
+        )
 
     return await cluster.retrying(ask, f"describing share group {group}")
 
@@ -81,13 +83,13 @@ async def progress(cluster: Cluster, group: str) -> Mapping[TopicPartition, Shar
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
         request = DescribeShareGroupOffsetsRequest(groups=[wanted])
         answer = await cluster.ask_coordinator(GROUP, group, request)
-        (told,) = answer.groups
-        check(told)
+        (offsets,) = answer.groups
+        check(offsets)
         return {
             TopicPartition(topic.topic_name, part.partition_index): ShareProgress(
                 part.start_offset, part.lag, part.leader_epoch
             )
-            for topic in told.topics
+            for topic in offsets.topics
             for part in topic.partitions
             if not part.error_code
         }
@@ -108,8 +110,8 @@ async def alter_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPart
         request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
         answer = await cluster.ask_coordinator(GROUP, group, request)
         check(answer)
-        for told in answer.responses:
-            for part in told.partitions:
+        for topic_result in answer.responses:
+            for part in topic_result.partitions:
                 check(part)
 
     await cluster.retrying(ask, f"setting the offsets of share group {group}")
@@ -126,8 +128,8 @@ async def delete_offsets(
         answer = await cluster.ask_coordinator(GROUP, group, request)
         check(answer)
         return {
-            told.topic_name: error_for(told.error_code, told.error_message) if told.error_code else None
-            for told in answer.responses
+            topic.topic_name: error_for(topic.error_code, topic.error_message) if topic.error_code else None
+            for topic in answer.responses
         }
 
     return await cluster.retrying(ask, f"deleting offsets of share group {group}")

@@ -66,18 +66,19 @@ class StreamsGroup:
 
     @property
     def internal_topics(self) -> list[str]:
+        """Without source topics, which an optimized topology has for changelogs."""
         names = {
             name for part in self.subtopologies for name in (*part.repartition_sources, *part.changelogs)
         }
-        return sorted(names)
+        return sorted(names - {name for part in self.subtopologies for name in part.source_topics})
 
 
 async def describe(cluster: Cluster, group: str) -> StreamsGroup:
     async def ask() -> StreamsGroup:
         request = StreamsGroupDescribeRequest(group_ids=[group])
-        (told,) = (await cluster.ask_coordinator(GROUP, group, request)).groups
-        check(told)
-        topology = told.topology
+        (described,) = (await cluster.ask_coordinator(GROUP, group, request)).groups
+        check(described)
+        topology = described.topology
         parts = topology.subtopologies or () if topology is not None else ()
         members = tuple(
             StreamsMember(
@@ -90,13 +91,13 @@ async def describe(cluster: Cluster, group: str) -> StreamsGroup:
                 _tasks(member.assignment),
                 _tasks(member.target_assignment),
             )
-            for member in told.members
+            for member in described.members
         )
         return StreamsGroup(
             group,
-            told.group_state,
-            told.group_epoch,
-            told.assignment_epoch,
+            described.group_state,
+            described.group_epoch,
+            described.assignment_epoch,
             -1 if topology is None else topology.epoch,
             tuple(_subtopology(part) for part in parts),
             members,

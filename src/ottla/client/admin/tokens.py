@@ -71,16 +71,16 @@ async def describe(cluster: Cluster, owners: Iterable[str] | None) -> list[Token
         _check(answer, "tokens could not be read")
         return [
             Token(
-                each.token_id,
-                each.hmac,
-                f"{each.principal_type}:{each.principal_name}",
-                f"{each.token_requester_principal_type}:{each.token_requester_principal_name}",
-                tuple(f"{one.principal_type}:{one.principal_name}" for one in each.renewers),
-                each.issue_timestamp,
-                each.expiry_timestamp,
-                each.max_timestamp,
+                token.token_id,
+                token.hmac,
+                f"{token.principal_type}:{token.principal_name}",
+                f"{token.token_requester_principal_type}:{token.token_requester_principal_name}",
+                tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in token.renewers),
+                token.issue_timestamp,
+                token.expiry_timestamp,
+                token.max_timestamp,
             )
-            for each in answer.tokens
+            for token in answer.tokens
         ]
 
     return await cluster.retrying(attempt, "tokens could not be read")

@@ -15,6 +15,7 @@ from ottla.client.errors import NotSupported
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
 from ottla.frozen import frozen
+from ottla.security.acls import Operation
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -76,26 +77,29 @@ async def create(
 ) -> list[CreatedTopic]:
     """All or the first refusal; those that could be created stay."""
     request = CreateTopicsRequest(
-        topics=[_creatable(each) for each in topics],
+        topics=[_creatable(topic) for topic in topics],
         timeout_ms=cluster.settings.request_timeout_ms,
         validate_only=validate_only,
     )
-    pending = {each.name for each in request.topics}
+    pending = {topic.name for topic in request.topics}
     created: list[CreatedTopic] = []
 
     async def attempt() -> None:
-        request.topics = [each for each in request.topics if each.name in pending]
+        request.topics = [topic for topic in request.topics if topic.name in pending]
         answer = await cluster.ask_controller(request)
         failure: OttlaError | None = None
-        for each in answer.topics:
-            if each.error_code:
+        for result in answer.topics:
+            if result.error_code:
                 failure = error_for(
-                    each.error_code, f"{each.name}: {each.error_message or errors.NAMES.get(each.error_code)}"
+                    result.error_code,
+                    f"{result.name}: {result.error_message or errors.NAMES.get(result.error_code)}",
                 )
             else:
-                pending.discard(each.name)
+                pending.discard(result.name)
                 created.append(
-                    CreatedTopic(each.name, each.topic_id, each.num_partitions, each.replication_factor)
+                    CreatedTopic(
+                        result.name, result.topic_id, result.num_partitions, result.replication_factor
+                    )
                 )
         if failure is not None:
             raise failure
@@ -117,29 +121,30 @@ async def delete(cluster: Cluster, names: Iterable[str] = (), *, ids: Iterable[b
         topic_names=names,
         timeout_ms=cluster.settings.request_timeout_ms,
     )
-    for each in by_id:
-        state = DeleteTopicState(topic_id=each)
+    for topic_id in by_id:
+        state = DeleteTopicState(topic_id=topic_id)
         state.name = None
         request.topics.append(state)
 
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, at_least=6 if by_id else 0)
-        for each in answer.responses:
-            if each.error_code == errors.UnknownTopicOrPartition.code and each.name is not None:
-                raise missing_topic(each.name)
-            if each.error_code:
-                label = each.name if each.name is not None else each.topic_id.hex()
+        for result in answer.responses:
+            if result.error_code == errors.UnknownTopicOrPartition.code and result.name is not None:
+                raise missing_topic(result.name)
+            if result.error_code:
+                label = result.name if result.name is not None else result.topic_id.hex()
                 raise error_for(
-                    each.error_code, f"{label}: {each.error_message or errors.NAMES.get(each.error_code)}"
+                    result.error_code,
+                    f"{label}: {result.error_message or errors.NAMES.get(result.error_code)}",
                 )
 
-    await _until_told(cluster, attempt, "topics could not be deleted")
+    await _retrying_unless_unknown(cluster, attempt, "topics could not be deleted")
 
 
 async def list_topics(cluster: Cluster, *, internal: bool = True) -> dict[str, Topic]:
     await cluster.retrying(lambda: cluster.refresh(None), "topics could not be listed")
-    found = cluster.image.topics
-    return {name: found[name] for name in sorted(found) if internal or not found[name].internal}
+    topics = cluster.image.topics
+    return {name: topics[name] for name in sorted(topics) if internal or not topics[name].internal}
 
 
 async def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
@@ -151,12 +156,28 @@ async def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
         request.topics = [MetadataRequestTopic(name=name) for name in names]
         answer = await cluster.ask(request, at_least=4)
         cluster.image.update(answer)
-        for told in answer.topics:
-            if told.error_code:
-                raise topic_error(told.name, told.error_code)
+        for topic in answer.topics:
+            if topic.error_code:
+                raise topic_error(topic.name or "", topic.error_code)
         return {name: cluster.image.topics[name] for name in names}
 
-    return await _until_told(cluster, attempt, "topics could not be described")
+    return await _retrying_unless_unknown(cluster, attempt, "topics could not be described")
+
+
+async def authorized_operations(cluster: Cluster, names: Iterable[str]) -> dict[str, frozenset[Operation]]:
+    """By the rules of the cluster for the user that asks (KIP-430)."""
+    request = MetadataRequest(allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    request.topics = [MetadataRequestTopic(name=name) for name in names]
+    answer = await cluster.retrying(
+        lambda: cluster.ask(request, at_least=8), "the rights to topics could not be asked for"
+    )
+    return {topic.name or "": _operations(topic.topic_authorized_operations) for topic in answer.topics}
+
+
+def _operations(bits: int) -> frozenset[Operation]:
+    """The lowest number there is stands for: not told."""
+    known = 0 if bits < 0 else bits
+    return frozenset(operation for operation in Operation if known >> operation & 1)
 
 
 @frozen
@@ -170,16 +191,16 @@ class EligibleLeaders:
 async def eligible_leaders(cluster: Cluster, names: Iterable[str]) -> dict[TopicPartition, EligibleLeaders]:
     """Of all partitions of these topics; empty from a broker that does not serve the question."""
     wanted = [TopicRequest(name=name) for name in names]
-    found: dict[TopicPartition, EligibleLeaders] = {}
+    leaders: dict[TopicPartition, EligibleLeaders] = {}
 
     async def attempt() -> None:
         request = DescribeTopicPartitionsRequest(topics=wanted)
         while True:
             answer = await cluster.ask(request)
             for topic in answer.topics:
-                for each in topic.partitions:
-                    found[TopicPartition(topic.name or "", each.partition_index)] = EligibleLeaders(
-                        tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ())
+                for partition in topic.partitions:
+                    leaders[TopicPartition(topic.name or "", partition.partition_index)] = EligibleLeaders(
+                        tuple(partition.eligible_leader_replicas or ()), tuple(partition.last_known_elr or ())
                     )
             if answer.next_cursor is None:
                 return
@@ -188,7 +209,7 @@ async def eligible_leaders(cluster: Cluster, names: Iterable[str]) -> dict[Topic
 
     with suppress(NotSupported):
         await cluster.retrying(attempt, "topics could not be described")
-    return found
+    return leaders
 
 
 async def add_partitions(
@@ -209,13 +230,14 @@ async def add_partitions(
     )
 
     async def attempt() -> None:
-        for each in (await cluster.ask_controller(request)).results:
-            if each.error_code:
+        for result in (await cluster.ask_controller(request)).results:
+            if result.error_code:
                 raise error_for(
-                    each.error_code, f"{each.name}: {each.error_message or errors.NAMES.get(each.error_code)}"
+                    result.error_code,
+                    f"{result.name}: {result.error_message or errors.NAMES.get(result.error_code)}",
                 )
 
-    await _until_told(cluster, attempt, "partitions could not be added")
+    await _retrying_unless_unknown(cluster, attempt, "partitions could not be added")
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -288,10 +310,10 @@ async def reassign(cluster: Cluster, targets: Mapping[TopicPartition, Sequence[i
     async def attempt() -> None:
         answer = await cluster.ask_controller(request)
         check(answer)
-        for told in answer.responses:
-            for p in told.partitions:
+        for topic in answer.responses:
+            for p in topic.partitions:
                 if p.error_code:
-                    raise error_for(p.error_code, f"{told.name}-{p.partition_index}: {p.error_message}")
+                    raise error_for(p.error_code, f"{topic.name}-{p.partition_index}: {p.error_message}")
 
     await cluster.retrying(attempt, "partitions could not be moved")
 
@@ -346,7 +368,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-async def _until_told(cluster: Cluster, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+async def _retrying_unless_unknown(cluster: Cluster, attempt: Callable[[], Awaitable[T]], failure: str) -> T:
     """As `retrying`, but "unknown topic" is an answer here and not a sign of stale metadata."""
 
     async def once() -> T | OttlaError:
@@ -355,7 +377,7 @@ async def _until_told(cluster: Cluster, attempt: Callable[[], Awaitable[T]], wha
         except (errors.UnknownTopicOrPartition, errors.UnknownTopicId) as error:
             return error
 
-    result = await cluster.retrying(once, what)
+    result = await cluster.retrying(once, failure)
     if isinstance(result, OttlaError):
         raise result
     return result

@@ -87,8 +87,10 @@ async def list_transactions(
 
     async def attempt() -> list[ListedTransaction]:
         await cluster.refresh([])
-        found = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
-        return sorted((t for each in found for t in each), key=lambda t: t.transactional_id)
+        by_broker = await all_of(cluster, [ask(node) for node in cluster.image.brokers])
+        return sorted(
+            (t for transactions in by_broker for t in transactions), key=lambda t: t.transactional_id
+        )
 
     return await cluster.retrying(attempt, "transactions could not be listed")
 
@@ -97,18 +99,20 @@ async def describe(cluster: Cluster, transactional_id: str) -> Transaction:
     async def attempt() -> Transaction:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         node = await cluster.coordinator(TRANSACTION, transactional_id)
-        told = (await cluster.ask(request, node)).transaction_states[0]
-        if told.error_code:
-            raise error_for(told.error_code, f"{transactional_id}: {errors.NAMES.get(told.error_code)}")
+        described = (await cluster.ask(request, node)).transaction_states[0]
+        if described.error_code:
+            raise error_for(
+                described.error_code, f"{transactional_id}: {errors.NAMES.get(described.error_code)}"
+            )
         return Transaction(
             transactional_id,
             node,
-            told.producer_id,
-            told.producer_epoch,
-            told.transaction_state,
-            told.transaction_timeout_ms,
-            told.transaction_start_time_ms,
-            tuple(TopicPartition(t.topic, p) for t in told.topics for p in t.partitions),
+            described.producer_id,
+            described.producer_epoch,
+            described.transaction_state,
+            described.transaction_timeout_ms,
+            described.transaction_start_time_ms,
+            tuple(TopicPartition(t.topic, p) for t in described.topics for p in t.partitions),
         )
 
     return await cluster.retrying(attempt, f"transaction {transactional_id} could not be described")
@@ -124,10 +128,10 @@ async def producers(
     ) -> dict[TopicPartition, list[ActiveProducer] | OttlaError]:
         topics = [TopicRequest(name=t, partition_indexes=i) for t, i in by_topic(wanted).items()]
         answer = await cluster.ask(DescribeProducersRequest(topics=topics), node)
-        found: dict[TopicPartition, list[ActiveProducer] | OttlaError] = {}
+        by_partition: dict[TopicPartition, list[ActiveProducer] | OttlaError] = {}
         for topic in answer.topics:
             for p in topic.partitions:
-                found[TopicPartition(topic.name, p.partition_index)] = (
+                by_partition[TopicPartition(topic.name, p.partition_index)] = (
                     error_for(p.error_code, p.error_message)
                     if p.error_code
                     else [
@@ -142,7 +146,7 @@ async def producers(
                         for a in p.active_producers
                     ]
                 )
-        return found
+        return by_partition
 
     return await ask_leaders(cluster, partitions, ask, "producers could not be described")
 
@@ -164,17 +168,17 @@ async def find_hanging(
     partitions = [TopicPartition(name, p) for name in names for p in known[name].partitions]
     if not partitions:
         return []
-    found = await producers(cluster, partitions)
+    by_partition = await producers(cluster, partitions)
     open_ones = [
         (partition, producer)
-        for partition, active in sorted(found.items())
+        for partition, active in sorted(by_partition.items())
         for producer in active
         if producer.transaction_start_offset >= 0 and now_ms - producer.last_timestamp_ms >= older_than_ms
     ]
     if not open_ones:
         return []
     listed = await list_transactions(cluster, producer_ids={p.producer_id for _, p in open_ones})
-    ids = {each.producer_id: each.transactional_id for each in listed}
+    ids = {transaction.producer_id: transaction.transactional_id for transaction in listed}
     hanging = []
     for partition, producer in open_ones:
         transactional_id = ids.get(producer.producer_id)
@@ -184,17 +188,17 @@ async def find_hanging(
 
 
 async def abort(cluster: Cluster, partition: TopicPartition, start_offset: int) -> None:
-    """Ends the open transaction that starts at this offset of the partition, whoever holds it."""
+    """Ends the open transaction that starts at this offset of the partition, whichever producer it belongs to."""
     active = (await producers(cluster, [partition]))[partition]
-    found = next((p for p in active if p.transaction_start_offset == start_offset), None)
-    if found is None:
+    producer = next((p for p in active if p.transaction_start_offset == start_offset), None)
+    if producer is None:
         raise ClientError(f"{partition} has no open transaction that starts at offset {start_offset}")
     marker = WritableTxnMarker(
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
-        coordinator_epoch=max(found.coordinator_epoch, 0),
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
     )
 
     async def ask(node: int, wanted: list[TopicPartition]) -> dict[TopicPartition, OttlaError | None]:

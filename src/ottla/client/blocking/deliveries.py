@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from ottla.client.core.deliveries import Batch
 from ottla.client.errors import TimedOut
@@ -41,7 +40,7 @@ class Delivery(kernel.Receipt[Batch]):
             raise TimedOut(f"the record was not acknowledged within {timeout} s")
         return self.batch.error_of(self.index)
 
-    def add_done_callback(self, callback: Callable[..., Any]) -> None:
+    def add_done_callback(self, callback: Callable[..., object]) -> None:
         """`callback(metadata, error)`, on the producer's thread for callbacks, in order; it may send."""
         self.batch.on_settled(self.index, callback)
 

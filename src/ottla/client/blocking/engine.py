@@ -20,8 +20,14 @@ class Engine:
     the parent, and every use of it in the child is that error.
     """
 
-    def __init__(self, name: str, on_fork: Callable[[Exception], object] | None = None) -> None:
-        self._name = name
+    def __init__(
+        self,
+        name: str,
+        on_fork: Callable[[Exception], object] | None = None,
+        *,
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        self._name, self._new_loop = name, new_loop
         self._on_fork = on_fork
         self._forked: IllegalState | None = None
         _ENGINES.add(self)
@@ -89,12 +95,21 @@ class Engine:
             if self._closed:
                 raise IllegalState(f"the {self._name} is closed")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = self._new_loop()
                 self._thread = threading.Thread(
                     target=_serve, args=(self._loop,), name=f"ottla-{self._name}", daemon=True
                 )
                 self._thread.start()
             return self._loop
+
+
+def quick_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one: what a turn of the loop writes to a connection leaves with one system call."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _after_fork() -> None:

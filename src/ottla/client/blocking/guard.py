@@ -13,10 +13,10 @@ CALLER: ContextVar[object | None] = ContextVar("ottla-caller", default=None)
 class Guard:
     """The same user may come in again: a rebalance listener that commits does, from inside `poll`."""
 
-    __slots__ = ("_depth", "_lock", "_owner", "_refusal", "_what")
+    __slots__ = ("_client", "_depth", "_lock", "_owner", "_refusal")
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, client: str) -> None:
+        self._client = client
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._depth = 0
@@ -33,7 +33,7 @@ class Guard:
         if self._owner != me:
             if not self._lock.acquire(blocking=False):
                 raise IllegalState(
-                    f"another thread or task is using this {self._what}; give each one of its own"
+                    f"another thread or task is using this {self._client}; give each one of its own"
                 )
             self._owner = me
         self._depth += 1

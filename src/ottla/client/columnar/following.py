@@ -1,8 +1,8 @@
 """`FollowingReader`: reads that go on. What lies behind a range is fetched, and waited for, while the caller works."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
+from ottla.client.blocking.engine import Engine
 from ottla.client.columnar.ranges import Range
 from ottla.client.columnar.reader import ColumnarReader
 from ottla.client.core.chunks import Chunk
@@ -18,8 +18,13 @@ class FollowingReader(ColumnarReader):
     A read of anything else ends the following until the next `wait`. As many bytes are kept ahead as `fetch.max.bytes`.
     """
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, /, *, engine: Engine | None = None, **more: object
+    ) -> None:
         super().__init__(settings, **more)
+        self._has_shared_engine = engine is not None
+        if engine is not None:
+            self._engine = engine
         self._followed: dict[TopicPartition, Range] = {}
         # What the last `wait` found, and from where on: handed out without a question to the loop's thread.
         self._held: list[Chunk] = []
@@ -30,33 +35,63 @@ class FollowingReader(ColumnarReader):
 
         Nothing if none has within `timeout_s`, or if reading from one is an error: a read tells which.
         """
-        return self._engine.run(self._wait({each.where: each for each in positions}, timeout_s))
+        return self._engine.run(self._wait({position.where: position for position in positions}, timeout_s))
 
     def read_chunks(
         self, ranges: Iterable[Range], *, tolerate_loss: bool = False, idle_timeout_ms: int = 120_000
     ) -> Iterator[list[Chunk]]:
-        left = {each.where: each for each in ranges if each.end > each.start}
+        remaining = {
+            wanted_range.where: wanted_range
+            for wanted_range in ranges
+            if wanted_range.end > wanted_range.start
+        }
         held, self._held = self._held, []
-        if held and all(self._positions.get(where) == each.start for where, each in left.items()):
-            kept = self._of_this_life(self._followed, tolerate_loss)
-            held = [chunk for chunk in held if chunk.partition in kept]
+        if held and all(
+            self._positions.get(where) == wanted_range.start for where, wanted_range in remaining.items()
+        ):
+            current = self._of_current_topics(self._followed, tolerate_loss)
+            held = [chunk for chunk in held if chunk.partition in current]
             for chunk in held:
-                if chunk.partition in left:
-                    left[chunk.partition] = left[chunk.partition]._replace(start=chunk.end()[0])
+                if chunk.partition in remaining:
+                    remaining[chunk.partition] = remaining[chunk.partition]._replace(start=chunk.end()[0])
             if held:
                 yield held
-            left = {where: each for where, each in left.items() if where in kept and each.end > each.start}
-        if left:
+            remaining = {
+                where: wanted_range
+                for where, wanted_range in remaining.items()
+                if where in current and wanted_range.end > wanted_range.start
+            }
+        if remaining:
             yield from super().read_chunks(
-                left.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
+                remaining.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
             )
 
+    def close(self) -> None:
+        if not self._has_shared_engine:
+            super().close()
+        elif not self._engine.is_closed:
+            self._engine.run(self._stop())
+
     # -- on the loop -------------------------------------------------------------------------------
+
+    async def follow(self, positions: Iterable[Range], timeout_s: float) -> dict[TopicPartition, int]:
+        """As `wait`, for callers on the engine's loop: `take_held` has the records then."""
+        return await self._wait({position.where: position for position in positions}, timeout_s)
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(len(chunk.data) for chunk in self._held)
+
+    def take_held(self, *, tolerate_loss: bool = False) -> list[Chunk]:
+        """The records that the last `follow` fetched, from its positions on."""
+        current = self._of_current_topics(self._followed, tolerate_loss)
+        held, self._held = self._held, []
+        return [chunk for chunk in held if chunk.partition in current]
 
     async def _wait(
         self, wanted: Mapping[TopicPartition, Range], timeout_s: float
     ) -> dict[TopicPartition, int]:
-        starts = {where: each.start for where, each in wanted.items()}
+        starts = {where: wanted_range.start for where, wanted_range in wanted.items()}
         if not self._held or self._positions != starts:
             self._held = await self._news(wanted, timeout_s)
             self._positions = starts
@@ -71,9 +106,9 @@ class FollowingReader(ColumnarReader):
             fetcher = await self._prepare(wanted)
             fetcher.assign(wanted)
         self._followed = dict(wanted)
-        for where, each in wanted.items():
-            if fetcher.next_offset(where) != each.start:
-                fetcher.seek(where, each.start)
+        for where, wanted_range in wanted.items():
+            if fetcher.next_offset(where) != wanted_range.start:
+                fetcher.seek(where, wanted_range.start)
         if not await fetcher.arrival(timeout_s):
             return []
         if fetcher.has_failed:
@@ -83,15 +118,15 @@ class FollowingReader(ColumnarReader):
         return await fetcher.take(0)
 
     def _follows(self, wanted: Mapping[TopicPartition, Range]) -> bool:
-        """Whether these partitions, and no others, of these topics' lives are followed already."""
-        ids = {where: each.topic_id for where, each in self._followed.items()}
-        return ids == {where: each.topic_id for where, each in wanted.items()}
+        """Whether exactly these partitions, under these topic ids, are followed already."""
+        ids = {where: followed.topic_id for where, followed in self._followed.items()}
+        return ids == {where: wanted_range.topic_id for where, wanted_range in wanted.items()}
 
     async def _begin(
         self, ranges: dict[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
         if self._is_at(ranges):
-            return self._of_this_life(ranges, tolerate)
+            return self._of_current_topics(ranges, tolerate)
         self._followed = {}
         return await super()._begin(ranges, tolerate)
 
@@ -99,24 +134,24 @@ class FollowingReader(ColumnarReader):
         """Whether the reads ahead are the ones that are wanted now."""
         fetcher = self._fetcher
         return fetcher is not None and all(
-            where in self._followed and fetcher.next_offset(where) == each.start
-            for where, each in ranges.items()
+            where in self._followed and fetcher.next_offset(where) == wanted_range.start
+            for where, wanted_range in ranges.items()
         )
 
-    async def _take(self, left: dict[TopicPartition, Range], tolerate: bool) -> list[Chunk]:
+    async def _take(self, remaining: dict[TopicPartition, Range], tolerate: bool) -> list[Chunk]:
         """Also of partitions whose range is done, or that have none: what is dropped would be fetched again."""
         if not self._followed or self._fetcher is None:
-            return await super()._take(left, tolerate)
+            return await super()._take(remaining, tolerate)
         try:
             chunks = await self._fetcher.take(_TAKE_S)
         except OutOfRange as gone:
-            if gone.partition in left:
-                await self._skip(left, gone, tolerate)
+            if gone.partition in remaining:
+                await self._skip(remaining, gone, tolerate)
             return []
-        kept = self._of_this_life(self._followed, tolerate)
-        for partition in set(left) - set(kept):
-            left.pop(partition)
-        return [chunk for chunk in chunks if chunk.partition in kept]
+        current = self._of_current_topics(self._followed, tolerate)
+        for partition in set(remaining) - set(current):
+            remaining.pop(partition)
+        return [chunk for chunk in chunks if chunk.partition in current]
 
     async def _end(self) -> None:
         if not self._followed:

@@ -38,16 +38,16 @@ class Partitioning:
     ) -> Iterator[tuple[int, pa.RecordBatch, pa.Array]]:
         """Partition, its rows in their order, and their numbers."""
         chosen = self._chosen(topic, rows, numbers)
-        found = sorted(pc.unique(chosen).to_pylist())
-        if len(found) == 1:
-            yield found[0], rows, numbers
+        partitions = sorted(pc.unique(chosen).to_pylist())
+        if len(partitions) == 1:
+            yield partitions[0], rows, numbers
             return
         # One stable sort and one gather, however many partitions there are.
         order = pc.array_sort_indices(chosen)
         sorted_rows, sorted_numbers = rows.take(order), numbers.take(order)
-        counts = {each["values"].as_py(): each["counts"].as_py() for each in pc.value_counts(chosen)}
+        counts = {count["values"].as_py(): count["counts"].as_py() for count in pc.value_counts(chosen)}
         first = 0
-        for partition in found:
+        for partition in partitions:
             count = counts[partition]
             yield partition, sorted_rows.slice(first, count), sorted_numbers.slice(first, count)
             first += count
@@ -67,11 +67,11 @@ class Partitioning:
 
     def _by_key(self, topic: Topic, rows: pa.RecordBatch) -> pa.Array:
         hashed = kernel.partition_column(rows.num_rows, binary_buffers(rows, "key"), len(topic.partitions))
-        found = pa.Array.from_buffers(pa.int32(), rows.num_rows, [None, pa.py_buffer(hashed)], 0)
-        without_key = pc.less(found, 0)
+        hashes = pa.Array.from_buffers(pa.int32(), rows.num_rows, [None, pa.py_buffer(hashed)], 0)
+        without_key = pc.less(hashes, 0)
         if not pc.any(without_key).as_py():
-            return found
+            return hashes
         able = [p.index for p in topic.partitions.values() if p.leader >= 0] or list(topic.partitions)
         self._turn += 1
         sticky = pa.scalar(sorted(able)[self._turn % len(able)], pa.int32())
-        return pc.if_else(without_key, sticky, found)
+        return pc.if_else(without_key, sticky, hashes)

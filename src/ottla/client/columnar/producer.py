@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -30,7 +29,7 @@ class ColumnarProducer(Producer):
     Rows are numbered from 0 since the last `flush`; errors name them.
     """
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **more: object) -> None:
         super().__init__(settings, **more)
         self._partitioning = Partitioning(turn=hash(self.settings.transactional_id) & 0xFFFF)
         self._gathered: list[tuple[str | None, pa.RecordBatch]] = []

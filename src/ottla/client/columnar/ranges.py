@@ -7,7 +7,7 @@ from ottla.client.values import TopicPartition
 
 
 class Range(NamedTuple):
-    """The offsets [start, end) of a partition, in the life of its topic that `topic_id` names."""
+    """The offsets [start, end) of a partition. A topic that was re-created has another `topic_id`."""
 
     topic: str
     partition: int

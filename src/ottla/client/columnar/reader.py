@@ -42,13 +42,13 @@ class DataLost(ClientError):
 
 
 class TopicChanged(DataLost):
-    """The topic was deleted, or deleted and made anew: the offsets belong to its former life."""
+    """The topic was deleted, or deleted and re-created: the offsets are those of the deleted one."""
 
 
 class ColumnarReader:
     """`read` gives record batches in the schema of `ottla.wire.columns`. One read at a time."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **more: object) -> None:
         self.settings = ConsumerSettings.parse({**DEFAULTS, **(settings or {}), **more, **_FIXED})
         self._engine = Engine("columnar reader")
         self._cluster = Cluster(self.settings, LOOP)
@@ -70,11 +70,11 @@ class ColumnarReader:
         Gaps (compaction, transactions) are nothing special. Records that should be there and are gone raise
         `DataLost`, or are logged and passed over if that is to be tolerated.
         """
-        wanted = {each.where: each for each in ranges}
+        by_partition = {wanted.where: wanted for wanted in ranges}
         for chunks in self.read_chunks(
-            wanted.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
+            by_partition.values(), tolerate_loss=tolerate_loss, idle_timeout_ms=idle_timeout_ms
         ):
-            rows = self._decode(chunks, wanted, headers)
+            rows = self._decode(chunks, by_partition, headers)
             if rows.num_rows:
                 yield rows
 
@@ -82,20 +82,20 @@ class ColumnarReader:
         self, ranges: Iterable[Range], *, tolerate_loss: bool = False, idle_timeout_ms: int = 120_000
     ) -> Iterator[list[Chunk]]:
         """The same as the brokers sent it: whole batches, also those that begin before a range or end behind it."""
-        left = {each.where: each for each in ranges if each.end > each.start}
-        left = self._engine.run(self._begin(left, tolerate_loss))
+        remaining = {wanted.where: wanted for wanted in ranges if wanted.end > wanted.start}
+        remaining = self._engine.run(self._begin(remaining, tolerate_loss))
         heard = time.monotonic()
         try:
-            while left:
-                chunks = self._engine.run(self._take(left, tolerate_loss))
+            while remaining:
+                chunks = self._engine.run(self._take(remaining, tolerate_loss))
                 if chunks:
                     heard = time.monotonic()
                     for chunk in chunks:
-                        if chunk.partition in left and chunk.end()[0] >= left[chunk.partition].end:
-                            left.pop(chunk.partition)
+                        if chunk.partition in remaining and chunk.end()[0] >= remaining[chunk.partition].end:
+                            remaining.pop(chunk.partition)
                     yield chunks
                 elif (time.monotonic() - heard) * 1000 > idle_timeout_ms:
-                    raise TimedOut(f"nothing came for {idle_timeout_ms} ms of {_told(left.values())}")
+                    raise TimedOut(f"nothing came for {idle_timeout_ms} ms of {_named(remaining.values())}")
         finally:
             self._engine.run(self._end())
 
@@ -116,18 +116,18 @@ class ColumnarReader:
         self, ranges: dict[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
         fetcher = await self._prepare(ranges)
-        kept = self._of_this_life(ranges, tolerate)
-        fetcher.assign(kept, {partition: each.end for partition, each in kept.items()})
-        for partition, each in kept.items():
-            fetcher.seek(partition, each.start)
-        return kept
+        current = self._of_current_topics(ranges, tolerate)
+        fetcher.assign(current, {partition: wanted.end for partition, wanted in current.items()})
+        for partition, wanted in current.items():
+            fetcher.seek(partition, wanted.start)
+        return current
 
     async def _prepare(self, ranges: Mapping[TopicPartition, Range]) -> Fetcher:
         """A fetcher that runs, and a cluster that knows the topics."""
         if self._fetcher is None:
             self._fetcher = Fetcher(self._cluster)
             self._task = LOOP.spawn(self._fetcher.run())
-        for topic in {each.topic for each in ranges.values()}:
+        for topic in {wanted.topic for wanted in ranges.values()}:
             await self._know(topic, next(r.topic_id for r in ranges.values() if r.topic == topic))
         return self._fetcher
 
@@ -135,49 +135,52 @@ class ColumnarReader:
         """A fresh look when what we know does not fit."""
         known = self._cluster.image.topics.get(topic)
         if known is None or known.id != topic_id:
-            await self._cluster.retrying(
-                lambda: self._cluster.refresh([topic]), f"topic {topic} is not known"
-            )
+            await self._cluster.retrying(lambda: self._cluster.refresh([topic]), f"{topic} cannot be read")
 
-    def _of_this_life(
+    def _of_current_topics(
         self, ranges: Mapping[TopicPartition, Range], tolerate: bool
     ) -> dict[TopicPartition, Range]:
-        """Ids only move on, so whatever was fetched under another id shows here before it is handed out."""
-        kept: dict[TopicPartition, Range] = {}
-        for partition, each in ranges.items():
-            known = self._cluster.image.topics.get(each.topic)
+        """Leaves out ranges whose topic was deleted or re-created. A topic id never comes back, so records that were
+        fetched under another id are noticed here, before they are handed out."""
+        current: dict[TopicPartition, Range] = {}
+        for partition, wanted in ranges.items():
+            known = self._cluster.image.topics.get(wanted.topic)
             if known is None:
                 self._lost(
-                    TopicChanged(f"topic {each.topic} is gone; {_told([each])} cannot be read"), tolerate
+                    TopicChanged(f"topic {wanted.topic} is gone; {_named([wanted])} cannot be read"),
+                    tolerate,
                 )
-            elif ZERO_ID not in (each.topic_id, known.id) and known.id != each.topic_id:
-                text = f"topic {each.topic} was deleted and made anew; {_told([each])} was of the former one"
+            elif ZERO_ID not in (wanted.topic_id, known.id) and known.id != wanted.topic_id:
+                text = (
+                    f"topic {wanted.topic} was deleted and re-created; "
+                    f"{_named([wanted])} was of the deleted one"
+                )
                 self._lost(TopicChanged(text), tolerate)
             else:
-                kept[partition] = each
-        return kept
+                current[partition] = wanted
+        return current
 
-    async def _take(self, left: dict[TopicPartition, Range], tolerate: bool) -> list[Chunk]:
+    async def _take(self, remaining: dict[TopicPartition, Range], tolerate: bool) -> list[Chunk]:
         assert self._fetcher is not None
         try:
             chunks = await self._fetcher.take(_TAKE_S)
         except OutOfRange as gone:
-            await self._skip(left, gone, tolerate)
+            await self._skip(remaining, gone, tolerate)
             return []
-        kept = self._of_this_life(left, tolerate)
-        for partition in set(left) - set(kept):
-            left.pop(partition)
-        return [chunk for chunk in chunks if chunk.partition in left]
+        current = self._of_current_topics(remaining, tolerate)
+        for partition in set(remaining) - set(current):
+            remaining.pop(partition)
+        return [chunk for chunk in chunks if chunk.partition in remaining]
 
-    async def _skip(self, left: dict[TopicPartition, Range], gone: OutOfRange, tolerate: bool) -> None:
+    async def _skip(self, remaining: dict[TopicPartition, Range], gone: OutOfRange, tolerate: bool) -> None:
         """The log begins behind where we are, or ends before it: both mean that records are gone."""
         assert self._fetcher is not None
-        wanted = left[gone.partition]
+        wanted = remaining[gone.partition]
         begins = (await list_offsets(self._cluster, {gone.partition: EARLIEST}))[gone.partition].offset
-        text = f"{_told([wanted])}: the records from {gone.offset} on are gone, the log begins at {begins}"
+        text = f"{_named([wanted])}: the records from {gone.offset} on are gone, the log begins at {begins}"
         self._lost(DataLost(text), tolerate)
         if begins <= gone.offset or begins >= wanted.end:
-            left.pop(gone.partition)
+            remaining.pop(gone.partition)
         else:
             self._fetcher.seek(gone.partition, begins)
 
@@ -231,9 +234,9 @@ def _find_corrupt(part: columns.Part, headers: bool, skip: Any) -> None:
     """Decodes batch by batch, to tell which one it is."""
     view = memoryview(part.data)
     for position, header in batches.headers(part.data):
-        one = part._replace(data=view[position : position + header.size])
+        batch = part._replace(data=view[position : position + header.size])
         try:
-            columns.decode([one], headers=headers, skip=lambda _, found: skip(part, found))
+            columns.decode([batch], headers=headers, skip=lambda _, record: skip(part, record))
         except (errors.CorruptMessage, errors.InvalidRecord, BadRecord) as error:
             raise errors.CorruptMessage(
                 f"{part.topic}-{part.partition}: the batch at offset {header.base_offset} "
@@ -241,5 +244,5 @@ def _find_corrupt(part: columns.Part, headers: bool, skip: Any) -> None:
             ) from error
 
 
-def _told(ranges: Iterable[Range]) -> str:
-    return ", ".join(f"{each.where} [{each.start}, {each.end})" for each in ranges)
+def _named(ranges: Iterable[Range]) -> str:
+    return ", ".join(f"{wanted.where} [{wanted.start}, {wanted.end})" for wanted in ranges)

@@ -1,17 +1,21 @@
 """Whole batches that somebody else made, written as they are: a new header, the records' bytes untouched."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
+from ottla.client.blocking.engine import Engine
 from ottla.client.core.chunks import Chunk as Chunk
 from ottla.client.core.deliveries import Batch
+from ottla.client.core.deliveries import Row as Row
 from ottla.client.errors import BufferFull, ClientError
 from ottla.client.exactly_once.owner import TransactionOwner
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.ports import Buffer
 from ottla.wire import batch as batches
 
+T = TypeVar("T")
 SENT_AT_ONCE_BYTES = 64 * 1024
+BESIDE_BYTES = 512 * 1024  # of a batch; a record of the owner's own takes less than that
 
 
 class OffsetsUnknown(ClientError):
@@ -74,69 +78,132 @@ class WholeBatch(Batch):
 
 
 class BatchOwner(TransactionOwner):
-    """A `TransactionOwner` that also writes whole batches, and tells where each went."""
+    """A `TransactionOwner` that also writes whole batches, and tells where each went.
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+    What ends a transaction are coroutines for the owner's loop: `run` waits for one from another thread. Callers that
+    read on the same loop (`engine`) get from a fetched batch to its commit without a switch of threads.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, /, *, engine: Engine | None = None, **more: object
+    ) -> None:
+        self._shared_engine = engine
         super().__init__(settings, **more)
         self._sent: list[WholeBatch] = []
+        self._beside: list[Batch] = []
         self._offsets_overlap = True
         self._waiting_bytes = 0
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._engine.run(work)
 
     def write_batch(
         self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any = None
     ) -> None:
         """Queues a batch of `count` records with consecutive offsets. The bytes are the producer's from here on.
 
-        A little waits for what else the transaction writes, up to the next `flush`, `write` or `add_offsets`: one
-        request for all of it.
+        A little waits for what else the transaction writes, up to `add_offsets` or `take_written`: one request for
+        all of it.
         """
-        self._topic(partition.topic)  # known, so that the sender finds its leader
         batch = WholeBatch(partition, encoded, count, int(self._runtime.now() * 1000), attached)
-        if not self._accumulator.add(batch, self.settings.max_block_ms):
-            limit = self.settings.max_block_ms
-            raise BufferFull(
-                f"the buffer stayed full for max.block.ms={limit}: the brokers are slower, or away"
-            )
+        self._queue(batch)
         self._sent.append(batch)
         self._waiting_bytes += len(encoded)
         if self._waiting_bytes >= SENT_AT_ONCE_BYTES:
             self._waiting_bytes = 0
             self._wake()
 
-    def add_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata) -> None:
+    def write_rows(self, partition: TopicPartition, rows: Iterable[Row]) -> None:
+        """Queues records of the owner's own beside the batches."""
+        batch: Batch | None = None
+        for row in rows:
+            if batch is None or batch.size >= BESIDE_BYTES:
+                self._queue_beside(batch)
+                batch = Batch(partition, int(self._runtime.now() * 1000))
+            batch.add(row)
+        self._queue_beside(batch)
+
+    # -- on the loop -------------------------------------------------------------------------------
+
+    async def add_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
+    ) -> None:
         """Positions into the transaction while its records are on their way: one round trip for both.
 
         Apache Kafka's coordinator refuses to add offsets while it adds a partition, and the retry takes longer than
         that saves. A broker that did so once is given the records first from then on.
         """
-        self._send_gathered()
         self._waiting_bytes = 0
-        self._wake()
+        self._sender.send_now()
         if not self._offsets_overlap:
-            self.flush()
-        transactions = self._transactions
+            await self._settled()
+        transactions = self._transactions_wanted()
         before, questions = transactions.offset_attempts, 1 if transactions.is_second_generation else 2
-        self.send_offsets_to_transaction(offsets, member)
+        await transactions.send_offsets(offsets, member)
         self._offsets_overlap &= transactions.offset_attempts - before <= questions
 
-    def end(self) -> None:
-        """Commits, and begins the next transaction."""
-        self.commit_transaction()
-        self.begin_transaction()
-
-    def take_written(self) -> list[Written]:
+    async def take_written(self) -> list[Written]:
         """Waits for all batches; where they went. Each lies in one piece, or this is an error."""
-        self.flush()
+        self._sender.wake()
+        await self._settled()
+        beside, self._beside = self._beside, []
+        for batch in beside:
+            if batch.error is not None:
+                raise batch.error
         sent, self._sent = self._sent, []
         return [_written(batch) for batch in sent]
 
+    async def end(self) -> None:
+        """Commits, and begins the next transaction."""
+        transactions = self._transactions_wanted()
+        transactions.ending = transactions.open
+        await self._settled()
+        await transactions.end(committed=True)
+        transactions.begin()
+
+    async def _settled(self) -> None:
+        event = self._runtime.event()
+        for batch in (*self._sent, *self._beside):
+            if not batch.settled:
+                batch.wake_when_settled(event.set)
+                while not batch.settled:
+                    await event.wait()
+                    event.clear()
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _queue(self, batch: Batch) -> None:
+        on_loop = self._engine.is_current_thread
+        if not on_loop:  # there the sender looks the topic up by itself if it has to
+            self._topic(batch.partition.topic)
+        limit_ms = 0 if on_loop else self.settings.max_block_ms
+        if not self._accumulator.add(batch, limit_ms):
+            raise BufferFull(
+                f"the buffer stayed full for max.block.ms={limit_ms}: the brokers are slower, or away"
+            )
+
+    def _queue_beside(self, batch: Batch | None) -> None:
+        if batch is not None:
+            self._queue(batch)
+            self._beside.append(batch)
+
     def abandon(self) -> None:
         super().abandon()
-        self._sent.clear()
+        self._forget_sent()
 
     def _drop_gathered(self) -> None:
         super()._drop_gathered()
-        self._sent = []
+        self._forget_sent()
+
+    def _forget_sent(self) -> None:
+        self._sent, self._beside, self._waiting_bytes = [], [], 0
+
+    def _begin_engine(self) -> Engine:
+        return self._shared_engine or super()._begin_engine()
+
+    def _end_engine(self) -> None:
+        if self._shared_engine is None:
+            super()._end_engine()
 
 
 def _written(batch: WholeBatch) -> Written:

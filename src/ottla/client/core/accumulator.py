@@ -12,13 +12,19 @@ from ottla.wire import kernel, kernel_rows_py
 from ottla.wire.batch import HEADER_BYTES
 
 R = TypeVar("R", bound=kernel.Receipt[Batch])
+Admission = Callable[[], object]
+
+
+def always() -> None:
+    """The admission of a record that belongs to no transaction."""
 
 
 class Queue(kernel.Gate[Batch]):
     """One partition's batches: being filled, waiting, on the wire; and the next sequence."""
 
     __slots__ = (
-        "in_flight", "is_known", "next_sequence", "node", "not_before_ms", "partition", "retrying", "waiting"
+        "first_missing", "in_flight", "is_known", "is_stuck", "next_sequence", "node", "not_before_ms", "partition",
+        "producer", "retrying", "waiting",
     )  # fmt: skip
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -26,7 +32,12 @@ class Queue(kernel.Gate[Batch]):
         self.waiting: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
         self.node = -1  # where those in flight went
+        self.producer = (-1, -1)  # the producer id and epoch that its sequences belong to
         self.next_sequence = 0
+        # The lowest sequence that was given up: maybe appended, maybe not. Batches behind it that were sent already are
+        # sent again as they are, since their leader may have them; all others wait for a new epoch.
+        self.first_missing = -1
+        self.is_stuck = False  # the leader refuses what is behind the missing sequence: it has none of that
         # The leader has taken a batch of this producer. Until then it would take any sequence as the first one: if
         # it refused the first batch, the second must not be on its way already.
         self.is_known = False
@@ -41,7 +52,7 @@ class Queue(kernel.Gate[Batch]):
         """A batch that must be sent again takes its old place: before all with higher sequences."""
         self.retrying = True
         later: list[Batch] = []
-        while self.waiting and -1 < self.waiting[0].sequence < batch.sequence:
+        while self.waiting and _is_ahead(self.waiting[0], batch):
             later.append(self.waiting.popleft())
         self.waiting.appendleft(batch)
         self.waiting.extendleft(reversed(later))
@@ -49,16 +60,39 @@ class Queue(kernel.Gate[Batch]):
     def is_behind_another(self, batch: Batch) -> bool:
         """Whether a batch with a lower sequence is still on its way: then this one is refused only for now."""
         earlier = [*self.in_flight, *self.waiting]
-        return any(
-            other is not batch and other.sequence > -1 and _comes_before(other.sequence, batch.sequence)
-            for other in earlier
-        )
+        return any(other is not batch and _is_ahead(other, batch) for other in earlier)
+
+    def miss(self, batch: Batch) -> None:
+        """A batch with a sequence was given up."""
+        if self.first_missing < 0 or _comes_before(batch.sequence, self.first_missing):
+            self.first_missing = batch.sequence
+
+    def is_behind_missing(self, batch: Batch) -> bool:
+        """Whether a leader refuses the batch for a sequence that never comes."""
+        return self.first_missing > -1 and _comes_before(self.first_missing, batch.sequence)
+
+    @property
+    def needs_epoch(self) -> bool:
+        """Whether sequences are missing, and the fate of all batches behind them is known."""
+        if self.first_missing < 0 or self.in_flight:
+            return False
+        return self.is_stuck or not self.waiting or self.waiting[0].sequence < 0
+
+    def restart(self, producer: tuple[int, int]) -> None:
+        """Under a new epoch. Leaders that knew the producer take nothing but its beginning."""
+        self.is_known = self.is_known and producer[0] == self.producer[0]
+        self.producer, self.next_sequence = producer, 0
+        self.first_missing, self.is_stuck, self.retrying = -1, False, False
+        for batch in list(self.waiting):
+            batch.sequence, batch.data = -1, None
 
     def next_batch(self, now_ms: int, node: int, in_flight_max: int) -> Batch | None:
         """What may be sent to `node` now without endangering the order."""
         if not self.waiting or now_ms < self.not_before_ms or len(self.in_flight) >= in_flight_max:
             return None
         if self.in_flight and (self.retrying or self.node != node or not self.is_known):
+            return None
+        if self.first_missing > -1 and self.waiting[0].sequence < 0:
             return None
         return self.waiting[0]
 
@@ -109,10 +143,13 @@ class Accumulator(Generic[R]):
         arguments = (self._buffer, queues, self._receipt, until_ms, hashes, self._date)
         return kernel.Lane(*arguments) if kernel.COMPILED else _LockedLane(self._room, *arguments)
 
-    def open(self, queue: Queue, row: Row, size: int, wait_ms: int) -> R | None:
-        """Begins a batch with a record that takes at most `size`. None: no room within `wait_ms`."""
+    def open(self, queue: Queue, row: Row, size: int, wait_ms: int, admit: Admission = always) -> R | None:
+        """Begins a batch with a record that takes at most `size`. None: no room within `wait_ms`.
+
+        `admit` raises if the record comes too late: its transaction has ended while it waited.
+        """
         with self._room:
-            if not self._take(size, wait_ms):
+            if not self._take(size, wait_ms, admit):
                 return None
             batch = Batch(queue.partition, int(self._now() * 1000), self._batch_size)
             batch.call_soon = self._call_soon
@@ -125,15 +162,22 @@ class Accumulator(Generic[R]):
             self._unsettled.add(batch)
             return receipt
 
-    def _take(self, size: int, wait_ms: int) -> bool:
+    def _take(self, size: int, wait_ms: int, admit: Admission) -> bool:
         """A record larger than the whole buffer goes alone. Nobody would send what comes after the close."""
-        taken = self._closed or self._buffer.take(size)
+
+        def try_to_take() -> bool:
+            if self._closed:
+                raise IllegalState("the producer is closed")
+            admit()  # under the lock: a transaction that begins to end now waits for the record's batch
+            return self._buffer.take(size)
+
+        taken = try_to_take()
         if not taken and wait_ms > 0:
             began = self._now()
-            taken = self._room.wait_for(lambda: self._closed or self._buffer.take(size), wait_ms / 1000)
-            self.waited_s += self._now() - began
-        if self._closed:
-            raise IllegalState("the producer is closed")
+            try:
+                taken = self._room.wait_for(try_to_take, wait_ms / 1000)
+            finally:
+                self.waited_s += self._now() - began
         return taken
 
     def _close(self, queue: Queue) -> None:
@@ -142,11 +186,11 @@ class Accumulator(Generic[R]):
             queue.shut()  # nothing gets in from here on
             queue.waiting.append(batch)
 
-    def add(self, batch: Batch, wait_ms: int) -> bool:
-        """Queues a batch that is whole already. False: no room within `wait_ms`."""
+    def add(self, batch: Batch, wait_ms: int, admit: Admission = always) -> bool:
+        """Queues a batch that is whole already. False: no room within `wait_ms`. `admit`: as for `open`."""
         size = batch.size - HEADER_BYTES
         with self._room:
-            if not self._take(size, wait_ms):
+            if not self._take(size, wait_ms, admit):
                 return False
             queue = self.queues.setdefault(batch.partition, Queue(batch.partition))
             queue.waiting.append(batch)
@@ -172,7 +216,7 @@ class Accumulator(Generic[R]):
     def settled(self, batch: Batch) -> None:
         """Gives a settled batch's memory back, then calls its callbacks; a flush waits for both."""
         settled = batch.just_settled()
-        has_callbacks = any(each.has_callbacks for each in settled)
+        has_callbacks = any(batch.has_callbacks for batch in settled)
         with self._room:
             self._buffer.give(_memory(batch))
             if not has_callbacks:
@@ -193,12 +237,12 @@ class Accumulator(Generic[R]):
         first, second = batch.split()
         first.memory = _memory(batch) // 2
         second.memory = _memory(batch) - first.memory
-        queue.waiting.appendleft(second)
-        queue.waiting.appendleft(first)
-        queue.retrying = True
+        # Halves of a batch with lower sequences may wait already: these come behind them, or no leader takes any.
+        queue.put_back(second)
+        queue.put_back(first)
 
     def close(self) -> None:
-        """Takes nothing any more; those who wait for room hear of it."""
+        """Takes no more records; callers that wait for room are woken and fail."""
         with self._room:
             self._closed = True
             self._room.notify_all()
@@ -267,6 +311,11 @@ class _LockedLane(kernel_rows_py.Lane):
     def send(self, *arguments: Any) -> Any:
         with self._monitor:
             return super().send(*arguments)
+
+
+def _is_ahead(other: Batch, batch: Batch) -> bool:
+    """Whether `other` has a lower sequence. Without sequences (not idempotent) nothing is ahead of anything."""
+    return other.sequence > -1 and batch.sequence > -1 and _comes_before(other.sequence, batch.sequence)
 
 
 def _comes_before(sequence: int, other: int) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from ottla import errors
 from ottla.client.core.dialogue import check
@@ -10,17 +10,33 @@ from ottla.client.core.names import missing_topic, topic_error
 from ottla.client.core.retries import STALE_COORDINATOR, STALE_METADATA, Backoff, retrying
 from ottla.client.core.runtime import Connection, Runtime, Task
 from ottla.client.core.troubles import Troubles
-from ottla.client.errors import BrokersUnreachable, ConnectionLost
+from ottla.client.errors import BrokersUnreachable, ConnectionLost, WrongProtocol
 from ottla.client.settings import Settings
 from ottla.frozen import frozen
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
-from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ottla.wire.schema import Message
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from ottla.wire.schema import Request
 
 T = TypeVar("T")
 K = TypeVar("K")
+
+
+class Versions(TypedDict, total=False):
+    """What a request asks of its connection: between which versions it may be sent, and how long it waits."""
+
+    at_least: int
+    at_most: int
+    timeout_ms: int | None
+
+
 GROUP, TRANSACTION = 0, 1
 ZERO_ID = bytes(16)
+NOBODY = "Is the broker running, and bootstrap.servers right?"
 
 
 @frozen
@@ -67,19 +83,19 @@ class Image:
     def update(self, answer: MetadataResponse) -> None:
         self.cluster_id, self.controller = answer.cluster_id, answer.controller_id
         self.brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
-        for told in answer.topics:
-            name = told.name if told.name is not None else self.names.get(told.topic_id)
+        for topic in answer.topics:
+            name = topic.name if topic.name is not None else self.names.get(topic.topic_id)
             if name is None:
                 continue
-            if told.error_code == errors.UnknownTopicOrPartition.code:
+            if topic.error_code == errors.UnknownTopicOrPartition.code:
                 self.topics.pop(name, None)
                 continue
-            self._keep(name, told)
+            self._keep(name, topic)
 
-    def _keep(self, name: str, told: Any) -> None:
+    def _keep(self, name: str, topic: MetadataResponseTopic) -> None:
         before = self.topics.get(name)
         partitions: dict[int, Partition] = {}
-        for p in told.partitions:
+        for p in topic.partitions:
             new = Partition(
                 p.partition_index,
                 p.leader_id,
@@ -89,16 +105,18 @@ class Image:
                 tuple(p.offline_replicas),
                 p.error_code,
             )
-            old = before.partitions.get(new.index) if before and before.id == told.topic_id else None
+            old = before.partitions.get(new.index) if before and before.id == topic.topic_id else None
             partitions[new.index] = old if old and old.leader_epoch > new.leader_epoch else new
-        self.topics[name] = Topic(name, told.topic_id, told.is_internal, partitions, told.error_code)
-        if told.topic_id != ZERO_ID:
-            self.names[told.topic_id] = name
+        self.topics[name] = Topic(name, topic.topic_id, topic.is_internal, partitions, topic.error_code)
+        if topic.topic_id != ZERO_ID:
+            self.names[topic.topic_id] = name
 
     def add_brokers(self, endpoints: Iterable[Any]) -> None:
         """Where leaders are that an answer names (KIP-951)."""
-        for told in endpoints:
-            self.brokers[told.node_id] = Broker(told.node_id, told.host, told.port, told.rack)
+        for endpoint in endpoints:
+            self.brokers[endpoint.node_id] = Broker(
+                endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack
+            )
 
     def moved(self, partition: tuple[str, int], leader: int, epoch: int) -> bool:
         """Takes a refusal's hint of who leads now; whether it was news."""
@@ -116,10 +134,10 @@ class Image:
             raise topic_error(topic, known.error_code) if known else missing_topic(topic)
         if partition not in known.partitions:
             raise errors.UnknownTopicOrPartition(f"{topic} has no partition {partition}")
-        found = known.partitions[partition]
-        if found.leader < 0 or found.leader not in self.brokers:
+        known_partition = known.partitions[partition]
+        if known_partition.leader < 0 or known_partition.leader not in self.brokers:
             raise errors.LeaderNotAvailable(f"{topic}-{partition} has no leader at the moment")
-        return found
+        return known_partition
 
 
 class Cluster:
@@ -141,36 +159,38 @@ class Cluster:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    async def ask(self, request: Message, node: int | None = None, **options: Any) -> Any:
+    async def ask(self, request: Request[T], node: int | None = None, **options: Unpack[Versions]) -> T:
         """One request to a broker, or to any; no retry."""
         connection = await (self.any_connection() if node is None else self.connection(node))
         return await connection.ask(request, **options)
 
-    async def ask_controller(self, request: Message, **options: Any) -> Any:
+    async def ask_controller(self, request: Request[T], **options: Unpack[Versions]) -> T:
         if self.image.controller not in self.image.brokers:
             await self.refresh([])
         node = self.image.controller if self.image.controller in self.image.brokers else None
         return await self.ask(request, node, **options)
 
-    async def ask_coordinator(self, kind: int, key: str, request: Message, **options: Any) -> Any:
+    async def ask_coordinator(
+        self, kind: int, key: str, request: Request[T], **options: Unpack[Versions]
+    ) -> T:
         return await self.ask(request, await self.coordinator(kind, key), **options)
 
     async def retrying(
-        self, operation: Callable[[], Awaitable[T]], what: str, *, timeout_ms: int | None = None
+        self, operation: Callable[[], Awaitable[T]], purpose: str, *, timeout_ms: int | None = None
     ) -> T:
         """Retries with fresh metadata and coordinators until `default.api.timeout.ms`."""
 
         def on_error(error: errors.ProtocolError, attempts: int) -> None:
             self.forget_stale(error)
             if error.retriable:
-                self.troubles.report(error, what, attempts)
+                self.troubles.report(error, purpose, attempts)
 
         return await retrying(
             self.runtime,
             operation,
             timeout_ms=timeout_ms or self.settings.default_api_timeout_ms,
             backoff=self.backoff(),
-            what=what,
+            purpose=purpose,
             on_error=on_error,
             silence=f"no answer (bootstrap.servers is {self.settings.bootstrap_servers})",
         )
@@ -181,7 +201,7 @@ class Cluster:
         )
 
     def forget_stale(self, error: BaseException) -> None:
-        """What an error shows to be out of date is asked anew at the next use."""
+        """Forgets the metadata that the error shows to be out of date; the next use asks for it."""
         if isinstance(error, STALE_METADATA):
             self._refreshed.clear()
             self.image.controller = -1
@@ -202,13 +222,13 @@ class Cluster:
         age = self.runtime.now() - self._refreshed.get(name, float("-inf"))
         if name not in self.image.topics or age * 1000 > self.settings.metadata_max_age_ms:
             await self.refresh([name], create=create)
-        found = self.image.topics.get(name)
-        if found is None:
+        topic = self.image.topics.get(name)
+        if topic is None:
             raise missing_topic(name)
-        if found.error_code:
+        if topic.error_code:
             self._refreshed.pop(name, None)
-            raise topic_error(name, found.error_code)
-        return found
+            raise topic_error(name, topic.error_code)
+        return topic
 
     async def leader(self, topic: str, partition: int) -> Partition:
         await self.topic(topic)
@@ -246,12 +266,14 @@ class Cluster:
             return known
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = await (await self.any_connection()).ask(request, at_least=kind)
-        told = answer.coordinators[0] if answer.coordinators else answer
-        check(told)
-        if told.node_id not in self.image.brokers:
-            self.image.brokers[told.node_id] = Broker(told.node_id, told.host, told.port)
-        self._coordinators[kind, key] = told.node_id
-        return int(told.node_id)
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
+        check(coordinator)
+        if coordinator.node_id not in self.image.brokers:
+            self.image.brokers[coordinator.node_id] = Broker(
+                coordinator.node_id, coordinator.host, coordinator.port
+            )
+        self._coordinators[kind, key] = coordinator.node_id
+        return int(coordinator.node_id)
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -277,25 +299,25 @@ class Cluster:
     def open_connection(self, node: int) -> Connection | None:
         """The connection to a broker, if it is open; does not wait."""
         broker = self.image.brokers.get(node)
-        found = self._connections.get((broker.host, broker.port)) if broker else None
-        return found if found is not None and found.is_open else None
+        connection = self._connections.get((broker.host, broker.port)) if broker else None
+        return connection if connection is not None and connection.is_open else None
 
     async def any_connection(self) -> Connection:
         """An open one if there is; else known brokers, then the bootstrap addresses, each tried once."""
-        alive = [each for each in self._connections.values() if each.is_open]
+        alive = [connection for connection in self._connections.values() if connection.is_open]
         if alive:
-            return min(alive, key=lambda each: each.in_flight)
-        known = [(each.host, each.port) for each in self.image.brokers.values()]
+            return min(alive, key=lambda connection: connection.in_flight)
+        known = [(broker.host, broker.port) for broker in self.image.brokers.values()]
         known.sort(key=lambda _: self.runtime.chance())
         problems: list[str] = []
+        answered = False
         for address in dict.fromkeys([*known, *self.settings.bootstrap()]):
             try:
                 return await self._connect(address)
             except ConnectionLost as error:
                 problems.append(str(error))
-        raise BrokersUnreachable(
-            "; ".join(problems) + ". Is the broker running, and bootstrap.servers right?"
-        )
+                answered |= isinstance(error, WrongProtocol)
+        raise BrokersUnreachable("; ".join(problems) + ("" if answered else f". {NOBODY}"))
 
     async def close(self) -> None:
         """Nothing is left: neither what is being opened at the moment nor what just was."""
@@ -312,17 +334,17 @@ class Cluster:
 
     async def _connect(self, address: tuple[str, int], patient: bool = False) -> Connection:
         if self._closed:
-            raise ConnectionLost("this client is closed")  # whoever still runs must not open anything
-        kept = self._waiting_rooms if patient else self._connections
-        current = kept.get(address)
+            raise ConnectionLost("this client is closed")  # tasks that still run must not open connections
+        pool = self._waiting_rooms if patient else self._connections
+        current = pool.get(address)
         if current is not None and current.is_open:
             return current
         key = (address, patient)
         if key not in self._opening:
-            self._share(self._opening, key, self._open(address, kept))
+            self._share(self._opening, key, self._open(address, pool))
         return await self.runtime.shield(self._opening[key])
 
-    async def _open(self, address: tuple[str, int], kept: dict[tuple[str, int], Connection]) -> Connection:
+    async def _open(self, address: tuple[str, int], pool: dict[tuple[str, int], Connection]) -> Connection:
         """Waits out the back-off of an address that failed lately, so that nobody hammers a dead broker."""
         now = self.runtime.now
         not_before, backoff = self._not_before.get(
@@ -340,7 +362,7 @@ class Cluster:
             raise
         self._not_before.pop(address, None)
         self.troubles.over()
-        kept[address] = connection
+        pool[address] = connection
         return connection
 
     def _tell_of_silence(self, address: tuple[str, int]) -> None:
@@ -358,7 +380,7 @@ class Cluster:
         )
 
     def _share(self, tasks: dict[K, Task[T]], key: K, work: Coroutine[Any, Any, T]) -> None:
-        """Runs `work` as the task of `key`, for all who ask meanwhile. Who gave up need not hear how it ended."""
+        """Runs `work` as the task of `key`, for all callers that wait. Its error is retrieved even if all gave up."""
         task = tasks[key] = self.runtime.spawn(work)
 
         def ended(_: object) -> None:

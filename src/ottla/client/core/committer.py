@@ -4,7 +4,6 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.cluster import Cluster
@@ -17,7 +16,7 @@ from ottla.errors import OttlaError, StaleMemberEpoch
 log = logging.getLogger(__name__)
 EPOCH_TRIES = 20
 Exact = dict[TopicPartition, OffsetAndMetadata]
-Callback = Callable[[Exact, Exception | None], Any]
+Callback = Callable[[Exact, Exception | None], object]
 
 
 class Committer:
@@ -53,11 +52,11 @@ class Committer:
         return bool(self._answered) or (self.is_automatic and due)
 
     def exact(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None) -> Exact:
-        given: Mapping[TopicPartition, OffsetAndMetadata | int]
-        given = self._positions() if offsets is None else offsets
+        positions: Mapping[TopicPartition, OffsetAndMetadata | int]
+        positions = self._positions() if offsets is None else offsets
         return {
-            TopicPartition(*p): OffsetAndMetadata(each) if isinstance(each, int) else each
-            for p, each in given.items()
+            TopicPartition(*p): OffsetAndMetadata(position) if isinstance(position, int) else position
+            for p, position in positions.items()
         }
 
     async def commit(self, offsets: Exact) -> None:
@@ -157,7 +156,7 @@ class Committer:
                 await offsets_api.commit(self._cluster, who, offsets, once=once)
                 break
             except StaleMemberEpoch:
-                # The group has moved on and the next heartbeat will tell: we are a member still.
+                # The group has moved on, which the next heartbeat reports; this consumer is still a member.
                 tries -= 1
                 if not tries:
                     self._counts.failed_commits += 1

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Protocol, TypeVar
 
 from ottla.client.core import offsets as offsets_api
 from ottla.client.core.chunks import Chunk
@@ -26,6 +26,16 @@ from ottla.client.values import (
 )
 
 STEP_S = 0.5  # how long one wait lasts at most: group changes and Ctrl-C get a look
+
+
+class _HasRows(Protocol):
+    """An Arrow batch."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+
+Rows = TypeVar("Rows", bound=_HasRows)
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
@@ -81,7 +91,7 @@ class ConsumerCore:
     async def assign(self, partitions: Partitions) -> None:
         if self._membership.is_joined:
             raise IllegalState("assign and subscribe exclude each other; call unsubscribe first")
-        wanted = frozenset(TopicPartition(*each) for each in partitions)
+        wanted = frozenset(TopicPartition(*partition) for partition in partitions)
         await self._places.assign(wanted, await self._places.committed(wanted - self._places.assigned))
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -96,7 +106,9 @@ class ConsumerCore:
             await self._places.seek_to_time(self._places.mine(partition), timestamp)
 
     async def pause(self, partitions: Partitions | None, paused: bool) -> None:
-        await self._places.pause([self._places.mine(each) for each in self.chosen(partitions)], paused)
+        await self._places.pause(
+            [self._places.mine(partition) for partition in self.chosen(partitions)], paused
+        )
 
     def paused(self) -> frozenset[TopicPartition]:
         return self._places.paused
@@ -111,21 +123,21 @@ class ConsumerCore:
             taken = await self._take(limit)
             if taken:
                 return taken
-            left = deadline - self._runtime.now()
-            if not await self._places.refill(max(0.0, min(left, STEP_S))) and left <= 0:
+            remaining = deadline - self._runtime.now()
+            if not await self._places.refill(max(0.0, min(remaining, STEP_S))) and remaining <= 0:
                 return []
 
-    async def poll_chunks(self, limit_s: float, decode: Callable[[list[Chunk]], Any]) -> Any:
+    async def poll_chunks(self, limit_s: float, decode: Callable[[list[Chunk]], Rows]) -> Rows:
         """What has arrived, as `decode` makes rows of it. Of no rows if nothing came in time."""
         for partition, at in self._reader.not_handed_out().items():
             await self._places.seek(partition, at)  # opened for `poll`: fetched again
         deadline = self._runtime.now() + limit_s
         while True:
             await self._see_to_duties(deadline)
-            left = deadline - self._runtime.now()
-            await self._places.refill(max(0.0, min(left, STEP_S)))
+            remaining = deadline - self._runtime.now()
+            await self._places.refill(max(0.0, min(remaining, STEP_S)))
             rows = decode(self._reader.take_chunks())
-            if rows.num_rows or left <= 0:
+            if rows.num_rows or remaining <= 0:
                 self._counts.records += rows.num_rows
                 return rows
 
@@ -153,9 +165,11 @@ class ConsumerCore:
         return await self._places.lag(self._places.mine(partition), limit_s)
 
     async def committed(self, partitions: Partitions | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        return await self._shell.home(
-            offsets_api.committed(self._cluster, self.group_id(), self.chosen(partitions))
+        """As Java's, under any isolation level: an offset that an open transaction may replace is not told."""
+        asking = offsets_api.committed(
+            self._cluster, self.group_id(), self.chosen(partitions), require_stable=True
         )
+        return await self._shell.home(asking)
 
     async def commit(self, offsets: Offsets | None) -> Exact:
         exact = self._committer.exact(offsets)
@@ -172,17 +186,19 @@ class ConsumerCore:
         listed = await self._shell.home(
             offsets_api.list_offsets(self._cluster, wanted, committed_only=committed_only)
         )
-        return {partition: told.offset for partition, told in listed.items()}
+        return {partition: listed_offset.offset for partition, listed_offset in listed.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         wanted = {TopicPartition(*p): stamp for p, stamp in timestamps.items()}
         listed = await self._shell.home(offsets_api.list_offsets(self._cluster, wanted))
-        return {p: told if told.offset >= 0 else None for p, told in listed.items()}
+        return {
+            p: listed_offset if listed_offset.offset >= 0 else None for p, listed_offset in listed.items()
+        }
 
     async def partitions_for(self, topic: str) -> list[int]:
-        asking = self._cluster.retrying(lambda: self._cluster.topic(topic), f"topic {topic}")
+        asking = self._cluster.retrying(lambda: self._cluster.topic(topic), "partitions could not be listed")
         return sorted((await self._shell.home(asking)).partitions)
 
     # -- about -------------------------------------------------------------------------------------

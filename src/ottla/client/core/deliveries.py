@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.client.values import RecordMetadata, TopicPartition
 from ottla.ports import Buffer
@@ -55,7 +55,7 @@ class Batch:
         self._parts: tuple[Batch, ...] = ()  # what it was split into
         self._parent: Batch | None = None
         self._wakers: deque[Callable[[], object]] = deque()
-        self._callbacks: deque[tuple[int, Callable[..., Any]]] = deque()
+        self._callbacks: deque[tuple[int, Callable[..., object]]] = deque()
 
     @property
     def settled(self) -> bool:
@@ -131,7 +131,7 @@ class Batch:
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, stamp)
 
-    def on_settled(self, index: int, callback: Callable[..., Any]) -> None:
+    def on_settled(self, index: int, callback: Callable[..., object]) -> None:
         """Has `callback(metadata, error)` called once: by `call_back`, or soon if the batch is settled."""
         self._callbacks.append((index, callback))
         if self._settled:

@@ -6,6 +6,7 @@ from typing import Any
 from ottla import errors
 from ottla.client.errors import ConnectionLost, NotSupported
 from ottla.wire import codec
+from ottla.wire.codec_source import read_uvarint
 from ottla.wire.messages import APIS
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.schema import Message
@@ -92,8 +93,8 @@ class Dialogue:
 
     def learn(self, answer: ApiVersionsResponse) -> None:
         """What the broker serves, from its ApiVersions answer."""
-        self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-        self.features = {each.name: each.max_version_level for each in answer.finalized_features}
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
     def version_for(self, request: type[Message], at_least: int = 0, at_most: int = 32767) -> int:
         """The newest version that both sides know."""
@@ -155,9 +156,9 @@ def _api_versions_form(frame: memoryview, version: int) -> int:
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = codec.read_uvarint(frame, position)
+    count, position = read_uvarint(frame, position)
     for _ in range(count):
-        _, position = codec.read_uvarint(frame, position)
-        size, position = codec.read_uvarint(frame, position)
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
         position += size
     return position

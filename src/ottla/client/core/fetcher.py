@@ -2,79 +2,51 @@
 
 import itertools
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ottla import errors
 from ottla.client.core.chunks import Chunk
 from ottla.client.core.cluster import ZERO_ID, Cluster, Partition
+from ottla.client.core.fetch_requests import fetch_request
+from ottla.client.core.fetched import Failure, Fetched, Place
 from ottla.client.core.metrics import ConsumerCounts
-from ottla.client.core.offsets import EARLIEST, LATEST, by_topic, end_offsets_of_epochs, list_offsets
+from ottla.client.core.offsets import EARLIEST, LATEST, end_offsets_of_epochs, list_offsets
 from ottla.client.core.retries import is_retriable
-from ottla.client.core.runtime import Task
+from ottla.client.core.rounds import Rounds
 from ottla.client.core.sessions import FetchSession, Wanted
 from ottla.client.errors import LogTruncated, NoOffset, OutOfRange
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
-from ottla.frozen import frozen
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.messages.fetch import PartitionData
 
 log = logging.getLogger(__name__)
 CHUNKS_AHEAD = 2  # of one partition: one being read, one on its way
+_LOOK_S = 0.1  # how often something is looked for that nobody wakes the fetcher for
 RESET = {"earliest": EARLIEST, "latest": LATEST}
 _NO_ENDS: Mapping[TopicPartition, int] = {}
 
 
-@dataclass(slots=True)
-class Place:
-    """Where the fetcher is in one partition. `version` is new after every seek."""
-
-    offset: int | None = None  # None: must be reset, by `reset_to`
-    end: int | None = None  # nothing is fetched from here on
-    epoch: int = -1  # of the last batch before the offset
-    checked_epoch: int = -1  # the leader epoch under which the offset is known to be good
-    reset_to: int | None = None
-    paused: bool = False
-    version: int = 0
-    ahead: int = 0
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    read_replica: int = -1
-    not_before: float = 0.0
-
-
-@frozen
-class Failure:
-    """What the user is told instead of records; of one partition, as long as its place is the same, or of all."""
-
-    error: OttlaError
-    partition: TopicPartition | None = None
-    version: int = 0
-
-
-class Fetcher:
+class Fetcher(Rounds):
     """Everything on one loop. `take` hands out chunks, oldest first."""
 
     def __init__(self, cluster: Cluster) -> None:
         assert isinstance(cluster.settings, ConsumerSettings)
+        super().__init__(cluster.runtime, "fetcher", failure_pause_s=0.5)
         self._cluster = cluster
-        self._runtime = cluster.runtime
         self._now = cluster.runtime.now
         self._settings = cluster.settings
         self._sessions: dict[int, FetchSession] = {}
+        # Of brokers that had nothing beside the partitions that were left out.
+        self._not_before: dict[int, float] = {}
         # One count for all: a partition that comes back must not take answers meant for its first stay.
         self._versions = itertools.count(1)
-        self._ready: deque[Chunk | Failure] = deque()
-        self._ready_bytes = 0
         self._busy: set[object] = set()
-        self._tasks: set[Task[None]] = set()
-        self._wake = self._runtime.event()
         self._arrived = self._runtime.event()
         self.places: dict[TopicPartition, Place] = {}
+        self._fetched = Fetched(self.places)
         self.counts = ConsumerCounts()
 
     # -- what to read ------------------------------------------------------------------------------
@@ -90,7 +62,7 @@ class Fetcher:
             self.places[partition] = Place(version=next(self._versions))
         for partition, place in self.places.items():
             place.end = ends.get(partition)
-        self._drop_stale()
+        self._fetched.drop_stale()
         self._wake.set()
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
@@ -118,88 +90,46 @@ class Fetcher:
         deadline = self._now() + timeout_s
         while True:
             taken = self._take()
-            left = deadline - self._now()
-            if taken or left <= 0:
+            remaining = deadline - self._now()
+            if taken or remaining <= 0:
                 return taken
             self._arrived.clear()
             try:
-                async with self._runtime.timeout(left):
+                async with self._runtime.timeout(remaining):
                     await self._arrived.wait()
             except TimeoutError:
                 return self._take()
-            if not self._ready:
+            if not self._fetched:
                 return []  # interrupted: the consumer has something else to see to
 
     async def arrival(self, timeout_s: float) -> bool:
         """Waits up to `timeout_s` until `take` has something; whether it has."""
-        self._drop_stale()
-        if not self._ready:
+        self._fetched.drop_stale()
+        if not self._fetched:
             self._arrived.clear()
             try:
                 async with self._runtime.timeout(timeout_s):
                     await self._arrived.wait()
             except TimeoutError:
                 return False
-        return bool(self._ready)
+        return bool(self._fetched)
 
     @property
     def has_failed(self) -> bool:
         """Whether one of the next things that `take` does is to raise."""
-        return any(isinstance(item, Failure) for item in self._ready)
+        return self._fetched.has_failure
 
     def next_offset(self, partition: TopicPartition) -> int | None:
         """Where the next chunk of a partition begins that `take` hands out."""
-        for item in self._ready:
-            if isinstance(item, Chunk) and item.partition == partition and not self._is_stale(item):
-                return item.fetch_offset
-        place = self.places.get(partition)
-        return None if place is None else place.offset
+        offset, place = self._fetched.first_offset(partition), self.places.get(partition)
+        return place.offset if offset is None and place is not None else offset
 
     def interrupt(self) -> None:
         """Ends a waiting `take` early."""
         self._arrived.set()
 
-    async def run(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                pause_s = self._pump()
-            except Exception:
-                log.exception("the fetcher stumbled")
-                pause_s = 0.5
-            try:
-                async with self._runtime.timeout(pause_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-
-    async def stop(self) -> None:
-        """Gives up all that is under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await self._runtime.gather(tasks)
-
     def _take(self) -> list[Chunk]:
-        taken: list[Chunk] = []
-        kept: list[Chunk | Failure] = []
-        self._drop_stale()
-        while self._ready:
-            item = self._ready.popleft()
-            if isinstance(item, Failure):
-                if taken:
-                    kept.append(item)  # first what came before it
-                    break
-                self._ready.extendleft(reversed(kept))
-                raise item.error
-            place = self.places[item.partition]
-            if place.paused:
-                kept.append(item)
-            else:
-                place.ahead -= 1
-                self._ready_bytes -= len(item.data)
-                taken.append(item)
-        self._ready.extendleft(reversed(kept))
+        taken = self._fetched.take()
         if taken:
             self._wake.set()
         return taken
@@ -210,6 +140,7 @@ class Fetcher:
         """Starts what can be started; how long nothing needs a look."""
         now = self._now()
         by_node: dict[int, dict[TopicPartition, Wanted]] = {}
+        crowded: set[int] = set()  # brokers with a partition of which enough is here
         unplaced: list[TopicPartition] = []
         unchecked: list[TopicPartition] = []
         for partition, place in self.places.items():
@@ -227,21 +158,23 @@ class Fetcher:
                 unchecked.append(partition)
                 continue
             place.checked_epoch = leader.leader_epoch
+            node = place.read_replica if place.read_replica in self._cluster.image.brokers else leader.leader
             if place.ahead < CHUNKS_AHEAD:
-                node = (
-                    place.read_replica if place.read_replica in self._cluster.image.brokers else leader.leader
-                )
                 by_node.setdefault(node, {})[partition] = (place.offset, leader.leader_epoch, place.epoch)
+            else:
+                crowded.add(node)
         if unplaced:
             self._once("positions", lambda: self._place(unplaced))
         if unchecked:
             self._once("epochs", lambda: self._check_epochs(unchecked))
-        if self._ready_bytes < self._settings.fetch_max_bytes:
+        if self._fetched.size_bytes < self._settings.fetch_max_bytes:
             for node, wanted in by_node.items():
+                if node in crowded and now < self._not_before.get(node, 0.0):
+                    continue
                 # As of now: a seek before the answer comes makes it stale.
                 versions = {partition: self.places[partition].version for partition in wanted}
-                self._once(node, partial(self._fetch, node, wanted, versions))
-        return 0.1 if self.places else 5.0
+                self._once(node, partial(self._fetch, node, wanted, versions, waits=node not in crowded))
+        return _LOOK_S if self.places else 5.0
 
     def _leader(self, partition: TopicPartition) -> Partition | None:
         try:
@@ -253,8 +186,15 @@ class Fetcher:
     # -- fetching ----------------------------------------------------------------------------------
 
     async def _fetch(
-        self, node: int, wanted: dict[TopicPartition, Wanted], versions: dict[TopicPartition, int]
+        self,
+        node: int,
+        wanted: dict[TopicPartition, Wanted],
+        versions: dict[TopicPartition, int],
+        *,
+        waits: bool,
     ) -> None:
+        """`waits`: the broker waits for records (`fetch.max.wait.ms`). Not if a partition is left out because enough of
+        it is here: that may be taken at once, and new records of the partition would wait for the others'."""
         session = self._sessions.setdefault(node, FetchSession())
         topics = {topic for topic, _ in wanted}
         connection = await self._cluster.reach(node, topics, patient=True)
@@ -263,7 +203,9 @@ class Fetcher:
             return  # one was deleted meanwhile: the next round asks for what is left
         topic_ids = {topic: known[topic].id for topic in topics}
         send, forget = session.plan(wanted, topic_ids)
-        request = self._request(session, send, forget)
+        request = fetch_request(self._settings, session, send, forget)
+        if not waits:
+            request.max_wait_ms = 0
         # Ids came with version 13; a broker that does not tell them must be asked by name.
         at_most = 12 if ZERO_ID in topic_ids.values() else 32767
         timeout_ms = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
@@ -283,38 +225,46 @@ class Fetcher:
         self.counts.throttle_ms += answer.throttle_time_ms
         self.counts.throttle_max_ms = max(self.counts.throttle_max_ms, answer.throttle_time_ms)
         self._cluster.image.add_brokers(answer.node_endpoints)
-        names = {each: name for name, each in topic_ids.items()}
+        names = {topic_id: name for name, topic_id in topic_ids.items()}
+        bytes_before = self.counts.bytes
         for topic in answer.responses:
             name = topic.topic or names.get(topic.topic_id, "")
-            for told in topic.partitions:
-                partition = TopicPartition(name, told.partition_index)
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
                 place = self.places.get(partition)
                 if place is None or versions.get(partition) != place.version:
                     continue  # a seek came in between: these are not the records that are wanted now
-                self._take_in(partition, place, told, wanted[partition][0])
+                self._take_in(partition, place, data, wanted[partition][0])
+        if not waits and self.counts.bytes == bytes_before:
+            self._not_before[node] = self._now() + _LOOK_S
 
-    def _take_in(self, partition: TopicPartition, place: Place, told: Any, fetch_offset: int) -> None:
-        if told.error_code:
-            hint = told.current_leader
+    def _take_in(
+        self, partition: TopicPartition, place: Place, data: PartitionData, fetch_offset: int
+    ) -> None:
+        if data.error_code:
+            hint = data.current_leader
             if self._cluster.image.moved(partition, hint.leader_id, hint.leader_epoch):
                 return  # the broker has told where it leads to: no need to ask
-            self._on_error(partition, place, error_for(told.error_code))
+            self._on_error(partition, place, error_for(data.error_code))
             return
-        place.high_watermark, place.log_start_offset = told.high_watermark, told.log_start_offset
+        place.high_watermark, place.log_start_offset = data.high_watermark, data.log_start_offset
         if self._settings.read_committed:
-            place.high_watermark = told.last_stable_offset
-        if told.preferred_read_replica >= 0:
-            place.read_replica = told.preferred_read_replica
+            place.high_watermark = data.last_stable_offset
+        if data.preferred_read_replica >= 0:
+            place.read_replica = data.preferred_read_replica
             return
-        if not told.records:
+        if not data.records:
             return
         chunk = Chunk(
             partition,
-            told.records,
+            data.records,
             fetch_offset,
             place.high_watermark,
-            told.log_start_offset,
-            tuple((each.first_offset, each.producer_id) for each in told.aborted_transactions or ()),
+            data.log_start_offset,
+            tuple(
+                (transaction.first_offset, transaction.producer_id)
+                for transaction in data.aborted_transactions or ()
+            ),
             self._settings.read_committed,
             self._settings.check_crcs,
             place.version,
@@ -325,49 +275,9 @@ class Fetcher:
             text = f"{partition} at offset {fetch_offset}: {error.message}"
             self._fail(partition, place, errors.CorruptMessage(text))
             return
-        place.ahead += 1
-        self._ready.append(chunk)
-        self._ready_bytes += len(chunk.data)
+        self._fetched.add(chunk)
         self.counts.bytes += len(chunk.data)
         self._arrived.set()
-
-    def _request(
-        self, session: FetchSession, send: dict[TopicPartition, Wanted], forget: list[TopicPartition]
-    ) -> FetchRequest:
-        settings = self._settings
-        topics = [
-            FetchTopic(
-                topic=topic,
-                topic_id=session.topic_ids[topic],
-                partitions=[self._partition(p, send[TopicPartition(topic, p)]) for p in indexes],
-            )
-            for topic, indexes in by_topic(send).items()
-        ]
-        forgotten = [
-            ForgottenTopic(topic=topic, topic_id=session.topic_ids.get(topic, ZERO_ID), partitions=indexes)
-            for topic, indexes in by_topic(forget).items()
-        ]
-        return FetchRequest(
-            replica_id=-1,
-            max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=settings.fetch_max_bytes,
-            isolation_level=int(settings.read_committed),
-            session_id=session.id,
-            session_epoch=session.epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten if session.id else [],
-            rack_id=settings.client_rack,
-        )
-
-    def _partition(self, index: int, wanted: Wanted) -> FetchPartition:
-        offset, leader_epoch, _ = wanted
-        return FetchPartition(
-            partition=index,
-            current_leader_epoch=leader_epoch,
-            fetch_offset=offset,
-            partition_max_bytes=self._settings.max_partition_fetch_bytes,
-        )
 
     # -- positions ---------------------------------------------------------------------------------
 
@@ -388,13 +298,15 @@ class Fetcher:
                 continue
             wanted[partition], versions[partition] = target, place.version
         committed_only = self._settings.read_committed
-        found = await list_offsets(self._cluster, wanted, committed_only=committed_only) if wanted else {}
-        late = [p for p, told in found.items() if told.offset < 0]  # nothing is as young as that: the end
+        listed = await list_offsets(self._cluster, wanted, committed_only=committed_only) if wanted else {}
+        late = [
+            p for p, answer in listed.items() if answer.offset < 0
+        ]  # nothing is as young as that: the end
         ends = await list_offsets(self._cluster, dict.fromkeys(late, LATEST)) if late else {}
-        for partition, told in {**found, **ends}.items():
+        for partition, answer in {**listed, **ends}.items():
             place = self.places.get(partition)
             if place is not None and place.version == versions[partition]:
-                place.offset, place.reset_to = told.offset, None
+                place.offset, place.reset_to = answer.offset, None
                 place.epoch = place.checked_epoch = -1
         self._arrived.set()
 
@@ -440,7 +352,7 @@ class Fetcher:
     def _fail(self, partition: TopicPartition, place: Place, error: OttlaError) -> None:
         """Told by the next `poll`, then tried again after a while if the user goes on."""
         place.not_before = self._now() + 1.0
-        self._ready.append(Failure(error, partition, place.version))
+        self._fetched.add(Failure(error, partition, place.version))
         self._arrived.set()
 
     def _pause(self, place: Place) -> None:
@@ -450,23 +362,8 @@ class Fetcher:
         place.version = next(self._versions)
         place.ahead = 0
         place.not_before = 0.0
-        self._drop_stale()
+        self._fetched.drop_stale()
         self._wake.set()
-
-    def _drop_stale(self) -> None:
-        kept: deque[Chunk | Failure] = deque()
-        for item in self._ready:
-            if not self._is_stale(item):
-                kept.append(item)
-            elif isinstance(item, Chunk):
-                self._ready_bytes -= len(item.data)
-        self._ready = kept
-
-    def _is_stale(self, item: Chunk | Failure) -> bool:
-        if item.partition is None:
-            return False
-        place = self.places.get(item.partition)
-        return place is None or place.version != item.version
 
     def _once(self, key: object, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Starts `work` unless it is under way. A failure that may pass is waited out; another is told."""
@@ -481,13 +378,11 @@ class Fetcher:
                 self._cluster.forget_stale(error)
                 self._cluster.troubles.report(error, "records cannot be fetched")
                 if not is_retriable(error):
-                    self._ready.append(Failure(error))
+                    self._fetched.add(Failure(error))
                     self._arrived.set()
                 await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
             finally:
                 self._busy.discard(key)
                 self._wake.set()
 
-        task = self._runtime.spawn(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(run())

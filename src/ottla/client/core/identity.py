@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from ottla.client.core.accumulator import Queue
+from ottla.client.core.accumulator import Admission, Queue, always
 from ottla.client.core.cluster import Cluster
+from ottla.client.core.deliveries import Batch
 from ottla.client.core.dialogue import check
 from ottla.client.settings import ProducerSettings
 from ottla.client.values import TopicPartition
@@ -14,7 +15,7 @@ EPOCH_MAX = 32766
 
 
 class Identity:
-    """A producer id from the cluster, a new epoch whenever sequences cannot go on."""
+    """A producer id from the cluster, and for every partition an epoch: a new one when its sequences cannot go on."""
 
     transactional = False
     produce_version_max = 32767
@@ -26,7 +27,6 @@ class Identity:
         self.producer = NOBODY
         self.failed: Exception | None = None
         self._needs_id = cluster.settings.idempotent
-        self._needs_epoch = False
 
     @property
     def wanted(self) -> bool:
@@ -37,27 +37,44 @@ class Identity:
     def missing_partitions(self) -> bool:
         return False
 
-    def ready(self, in_flight: int) -> bool:
-        """Whether batches may be sent now. A new epoch begins when nothing of the old one is on the wire."""
-        if self._needs_epoch and not in_flight:
-            self._needs_epoch = False
-            self._restart_sequences(same_id=self.producer[1] < EPOCH_MAX)
-            if self.producer[1] < EPOCH_MAX:
-                self.producer = (self.producer[0], self.producer[1] + 1)
-            else:
-                self._needs_id = True
-        return not self._needs_id and not self._needs_epoch
+    @property
+    def is_ready(self) -> bool:
+        """Whether batches may be sent now."""
+        return not self._needs_id
 
     def may_send(self, partition: TopicPartition) -> bool:
         return True
 
-    def sequence_lost(self) -> None:
-        """A batch with a sequence was given up: what follows needs a new epoch."""
-        self._needs_epoch = True
+    def admission(self) -> Admission:
+        """For a record that is being sent: raises when the record may no longer be taken."""
+        return always
 
-    def on_batch_failed(self, error: Exception, producer: tuple[int, int]) -> None:
-        if producer == self.producer:
-            self.sequence_lost()
+    def producer_of(self, queue: Queue) -> tuple[int, int]:
+        """Under which producer id and epoch the queue's next sequence counts."""
+        if queue.producer == NOBODY:
+            queue.producer = self.producer
+        return queue.producer
+
+    def begin_epoch(self, queue: Queue) -> bool:
+        """Begins the queue's sequences again. False: its epochs are used up, and it must wait for a new producer id.
+
+        Leaders keep epochs by partition, so other partitions stay in theirs. If they had to follow, a batch whose
+        answer was lost would be sent under an epoch in which its leader does not recognize it, and be written twice.
+        """
+        producer_id, epoch = queue.producer
+        if epoch < EPOCH_MAX:
+            queue.restart((producer_id, epoch + 1))
+        elif producer_id != self.producer[0]:
+            queue.restart(self.producer)
+        else:
+            self._needs_id = True
+            return False
+        return True
+
+    def on_batch_failed(self, queue: Queue, batch: Batch, error: Exception) -> None:
+        """A batch was given up or refused for good."""
+        if batch.sequence >= 0:
+            queue.miss(batch)
 
     async def renew(self) -> None:
         answer = await self._cluster.ask(init_request(None, 0))
@@ -66,17 +83,7 @@ class Identity:
         self._needs_id = False
 
     async def add_partitions(self) -> None:
-        raise NotImplementedError
-
-    def _restart_sequences(self, *, same_id: bool) -> None:
-        """Under a new epoch; leaders that knew the producer take nothing but its beginning."""
-        for queue in self._queues():
-            queue.next_sequence = 0
-            queue.is_known = queue.is_known and same_id
-            queue.retrying = False
-            for batch in list(queue.waiting):
-                batch.sequence = -1
-                batch.data = None
+        """Only a transaction has partitions to register: see `Transactions`."""
 
 
 def init_request(transactional_id: str | None, timeout_ms: int) -> InitProducerIdRequest:

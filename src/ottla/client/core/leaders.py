@@ -16,17 +16,19 @@ async def ask_leaders(
     cluster: Cluster,
     partitions: Iterable[tuple[str, int]],
     ask: Callable[[int, list[TopicPartition]], Awaitable[Answers[R]]],
-    what: str,
+    purpose: str,
     *,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, R]:
     """The answer of every partition's leader. One final error fails the whole."""
-    pending = {TopicPartition(*each) for each in partitions}
+    pending = {TopicPartition(*partition) for partition in partitions}
     done: dict[TopicPartition, R] = {}
 
     async def attempt() -> None:
         groups = await cluster.by_leader(sorted(pending))
-        asked = [ask(node, [TopicPartition(*each) for each in group]) for node, group in groups.items()]
+        asked = [
+            ask(node, [TopicPartition(*partition) for partition in group]) for node, group in groups.items()
+        ]
         failure: OttlaError | None = None
         for answers in await cluster.runtime.gather(asked):
             if isinstance(answers, BaseException):
@@ -43,7 +45,7 @@ async def ask_leaders(
         if failure is not None:
             raise failure
 
-    await cluster.retrying(attempt, what, timeout_ms=timeout_ms)
+    await cluster.retrying(attempt, purpose, timeout_ms=timeout_ms)
     return done
 
 

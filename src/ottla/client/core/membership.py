@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ottla.client.core.cluster import Cluster
 from ottla.client.core.committer import Committer
@@ -19,7 +18,7 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import UnknownMemberId
 
-Listener = Callable[[frozenset[TopicPartition]], Any]
+Listener = Callable[[frozenset[TopicPartition]], object]
 STEP_S = 0.5  # how long one wait lasts at most: Ctrl-C gets a look
 TOPICS_EVERY_S = 5.0  # how often a pattern of ours is held against the topics
 
@@ -128,8 +127,8 @@ class Membership:
             await self._places.on_loop(member.reached, frozenset())
         if member.must_revoke_all:
             await self._reach(member, frozenset())
-        left = max(0.0, min(deadline - self._now(), STEP_S))
-        target = await self._shell.home(member.target(left))
+        timeout_s = max(0.0, min(deadline - self._now(), STEP_S))
+        target = await self._shell.home(member.target(timeout_s))
         if target is not None:
             await self._reach(member, target)
 

@@ -14,6 +14,7 @@ from ottla.errors import (
     RebalanceInProgress,
     StaleMemberEpoch,
     UnknownMemberId,
+    UnstableOffsetCommit,
     error_for,
 )
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -30,6 +31,7 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+_UNSTABLE = "an open transaction is about to replace the committed offset (UNSTABLE_OFFSET_COMMIT)"
 _OUTDATED = (UnknownMemberId, IllegalGeneration, RebalanceInProgress, StaleMemberEpoch, FencedMemberEpoch)
 # Special timestamps came with versions of their own.
 _AT_LEAST = {MAX_TIMESTAMP: 7}
@@ -98,18 +100,21 @@ async def committed(
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
         # Version 10 speaks of topic ids alone; names outlive them in what was committed.
         answer = await cluster.ask_coordinator(GROUP, group, request, at_least=2, at_most=9)
-        told = answer.groups[0] if answer.groups else answer
-        check(told)
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for topic in told.topics:
+        group_answer = answer.groups[0] if answer.groups else answer
+        check(group_answer)
+        committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        for topic in group_answer.topics:
             for p in topic.partitions:
                 if p.error_code:
-                    raise error_for(p.error_code, f"{topic.name}-{p.partition_index}")
+                    reason = (
+                        _UNSTABLE if p.error_code == UnstableOffsetCommit.code else NAMES.get(p.error_code)
+                    )
+                    raise error_for(p.error_code, f"{topic.name}-{p.partition_index}: {reason}")
                 if p.committed_offset >= 0:
-                    found[TopicPartition(topic.name, p.partition_index)] = OffsetAndMetadata(
+                    committed[TopicPartition(topic.name, p.partition_index)] = OffsetAndMetadata(
                         p.committed_offset, p.metadata or "", p.committed_leader_epoch
                     )
-        return found
+        return committed
 
     return await cluster.retrying(attempt, f"the offsets of group {group} could not be read")
 
@@ -124,29 +129,7 @@ async def commit(
     """Commits for a member of a group, or (generation -1) from outside an empty one. `once`: no retry."""
     if not offsets:
         return
-    topics = [
-        OffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                OffsetCommitRequestPartition(
-                    partition_index=p,
-                    committed_offset=offsets[TopicPartition(topic, p)].offset,
-                    committed_leader_epoch=offsets[TopicPartition(topic, p)].leader_epoch,
-                    committed_metadata=offsets[TopicPartition(topic, p)].metadata,
-                )
-                for p in indexes
-            ],
-        )
-        for topic, indexes in by_topic(offsets).items()
-    ]
-    request = OffsetCommitRequest(
-        group_id=member.group_id,
-        generation_id_or_member_epoch=member.generation_id,
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        retention_time_ms=-1,
-        topics=topics,
-    )
+    request = _commit_request(member, offsets)
 
     async def attempt() -> None:
         answer = await cluster.ask_coordinator(GROUP, member.group_id, request, at_most=9)
@@ -163,6 +146,34 @@ async def commit(
     except OttlaError as error:
         cluster.forget_stale(error)
         raise
+
+
+def _commit_request(
+    member: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> OffsetCommitRequest:
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=p,
+                    committed_offset=offsets[TopicPartition(topic, p)].offset,
+                    committed_leader_epoch=offsets[TopicPartition(topic, p)].leader_epoch,
+                    committed_metadata=offsets[TopicPartition(topic, p)].metadata,
+                )
+                for p in indexes
+            ],
+        )
+        for topic, indexes in by_topic(offsets).items()
+    ]
+    return OffsetCommitRequest(
+        group_id=member.group_id,
+        generation_id_or_member_epoch=member.generation_id,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        retention_time_ms=-1,
+        topics=topics,
+    )
 
 
 def left_group(group: str) -> str:

@@ -15,8 +15,8 @@ class Partitioner(Protocol):
 class Default:
     """Keys by murmur2; without a key one partition until `batch_size` bytes went there, then another.
 
-    Threads that share it may each add to a count that another has just begun anew: the change then comes a
-    record earlier or later, which harms nobody.
+    Threads that share it may add to a count that another has just reset: the change of partition then comes a
+    record earlier or later, which is harmless.
     """
 
     def __init__(self, batch_size: int, choose: Callable[[Sequence[int]], int]) -> None:

@@ -40,15 +40,17 @@ class Places:
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where the group has committed; without a commit it is up to `auto.offset.reset`."""
+        """Where the group has committed, once no open transaction can change it; at most `default.api.timeout.ms`.
+
+        Without a commit it is up to `auto.offset.reset`.
+        """
         wanted = list(partitions)
         if not wanted or self._settings.group_id is None:
             return {}
-        return await self._home(
-            offsets_api.committed(
-                self._cluster, self._settings.group_id, wanted, require_stable=self._settings.read_committed
-            )
-        )
+        # Under any isolation level: an open transaction that is about to move a position has processed the records in
+        # front of the new one already, and to begin at the old one would process them twice.
+        asking = offsets_api.committed(self._cluster, self._settings.group_id, wanted, require_stable=True)
+        return await self._home(asking)
 
     async def seek(self, partition: TopicPartition, at: OffsetAndMetadata) -> None:
         self._reader.place(partition, at)
@@ -67,7 +69,7 @@ class Places:
     def mine(self, partition: tuple[str, int]) -> TopicPartition:
         chosen = TopicPartition(*partition)
         if chosen not in self.fetcher.places:
-            raise IllegalState(f"{chosen} is not assigned to this consumer; it has {_told(self.assigned)}")
+            raise IllegalState(f"{chosen} is not assigned to this consumer; it has {_named(self.assigned)}")
         return chosen
 
     async def refill(self, timeout_s: float) -> bool:
@@ -132,5 +134,5 @@ class Places:
             self.fetcher.seek(partition, at.offset, at.leader_epoch)
 
 
-def _told(partitions: frozenset[TopicPartition]) -> str:
+def _named(partitions: frozenset[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(partitions))) or "nothing yet (poll until the group has given it some)"

@@ -1,9 +1,9 @@
 """A producer without its callers: routes, batches, the sender. Its shells add how callers wait."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple
 
-from ottla.client.core.accumulator import Accumulator, Queue, R
+from ottla.client.core.accumulator import Accumulator, Admission, Queue, R
 from ottla.client.core.cluster import Cluster, Topic
 from ottla.client.core.deliveries import ROW_OVERHEAD_BYTES, ROW_OVERHEAD_BYTES_MAX, Row, headers_size
 from ottla.client.core.identity import Identity
@@ -38,6 +38,7 @@ class Place(NamedTuple):
     queue: Queue
     row: Row
     size: int
+    admit: Admission
 
 
 class ProducerCore(Generic[R]):
@@ -53,6 +54,8 @@ class ProducerCore(Generic[R]):
         self._runtime = runtime
         self._key_bytes = serializer_for(settings.key_serializer)
         self._value_bytes = serializer_for(settings.value_serializer)
+        self._value_headers = getattr(settings.value_serializer, "headers_of", None)
+        self._key_headers = getattr(settings.key_serializer, "headers_of", None)
         self._partitioner = partitioner_for(settings.partitioner, settings.batch_size, runtime.chance)
         self._accumulator = Accumulator(
             batch_size=min(settings.batch_size, settings.max_request_size),
@@ -78,6 +81,13 @@ class ProducerCore(Generic[R]):
 
     # -- one record --------------------------------------------------------------------------------
 
+    def _with_schemas(self, headers: Kept, value: Any, key: Any) -> Kept:
+        """Serializers may name the schemas of values and keys in headers."""
+        for headers_of, part in ((self._value_headers, value), (self._key_headers, key)):
+            if headers_of is not None and part is not None:
+                headers = (*headers, *headers_of(part))
+        return headers
+
     def _place(
         self,
         route: Route,
@@ -86,6 +96,7 @@ class ProducerCore(Generic[R]):
         partition: int | None,
         headers: Kept,
         timestamp: int | None,
+        admit: Admission,
     ) -> R | Place:
         """The way of a record that a lane does not take at once: checked, its partition chosen."""
         size = len(value or b"") + len(key or b"") + headers_size(headers)
@@ -94,8 +105,7 @@ class ProducerCore(Generic[R]):
             raise MessageTooLarge(
                 f"the record takes {size + ROW_OVERHEAD_BYTES} bytes, max.request.size is {limit}"
             )
-        if self._transactional:
-            self._transactions_open()
+        admit()
         chosen = self._choose(route, key, size) if partition is None else partition
         count = len(route.queues)
         if not 0 <= chosen < count:
@@ -104,16 +114,21 @@ class ProducerCore(Generic[R]):
         if sent is not None:
             return sent
         stamp = int(self._runtime.date() * 1000) if timestamp is None else timestamp
-        return Place(route.queues[chosen], Row(stamp, key, value, headers), size + ROW_OVERHEAD_BYTES_MAX)
+        row = Row(stamp, key, value, headers)
+        return Place(route.queues[chosen], row, size + ROW_OVERHEAD_BYTES_MAX, admit)
+
+    def _open_batch(self, placed: Place, wait_ms: int) -> R | None:
+        """None: no room within `wait_ms`."""
+        return self._accumulator.open(placed.queue, placed.row, placed.size, wait_ms, placed.admit)
 
     def _choose(self, route: Route, key: bytes | None, size: int) -> int:
         """The lane knows where it sticks; where to stick next, and any other choice, is the partitioner's."""
         if key is not None or not isinstance(self._partitioner, Default):
             return self._partitioner.partition(route.topic, key, size)
-        current, left = route.lane.sticky
-        if left <= 0 or current not in route.topic.partitions:
-            current, left = self._partitioner.another(route.topic, current), self.settings.batch_size
-        route.lane.stick(current, left - size - ROW_OVERHEAD_BYTES)
+        current, bytes_left = route.lane.sticky
+        if bytes_left <= 0 or current not in route.topic.partitions:
+            current, bytes_left = self._partitioner.another(route.topic, current), self.settings.batch_size
+        route.lane.stick(current, bytes_left - size - ROW_OVERHEAD_BYTES)
         return current
 
     def _buffer_full(self) -> BufferFull:
@@ -130,7 +145,7 @@ class ProducerCore(Generic[R]):
         create = self.settings.allow_auto_create_topics
         return await self._cluster.retrying(
             lambda: self._cluster.topic(name, create=create),
-            f"topic {name} is not known",
+            f"records for {name} cannot be sent",
             timeout_ms=self.settings.max_block_ms,
         )
 
@@ -187,7 +202,7 @@ class ProducerCore(Generic[R]):
 
 
 def exact_offsets(
-    offsets: "dict[TopicPartition, OffsetAndMetadata | int] | Any",
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     return {
         TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset

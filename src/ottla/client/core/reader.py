@@ -1,7 +1,8 @@
 """Turns chunks into records, in order, and knows how far the user has got. No I/O."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ottla.client.core.chunks import Chunk
 from ottla.client.errors import ClientError
@@ -108,15 +109,15 @@ class Reader:
         self, wanted: Iterable[TopicPartition] | None = None, *, opened_only: bool = True
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where each partition begins that has something in store: opened as records, or at all."""
-        found: dict[TopicPartition, int] = {}
+        first_offsets: dict[TopicPartition, int] = {}
         for run in self._runs:
             if run.at < len(run.records):
-                found.setdefault(run.partition, run.records[run.at][2])
+                first_offsets.setdefault(run.partition, run.records[run.at][2])
         if not opened_only:
             for chunk in self._chunks:
-                found.setdefault(chunk.partition, chunk.fetch_offset)
-        chosen = found if wanted is None else [p for p in wanted if p in found]
-        return {p: self.positions.get(p, OffsetAndMetadata(found[p])) for p in chosen}
+                first_offsets.setdefault(chunk.partition, chunk.fetch_offset)
+        chosen = first_offsets if wanted is None else [p for p in wanted if p in first_offsets]
+        return {p: self.positions.get(p, OffsetAndMetadata(first_offsets[p])) for p in chosen}
 
     def _open(self, chunk: Chunk) -> None:
         """As one run. What cannot be read ends it, and is told when everything before it was handed out."""
@@ -135,12 +136,12 @@ class Reader:
             self._deserialize(run)
 
     def _deserialize(self, run: Run) -> None:
-        key_of, value_of = self._key or bytes, self._value or bytes
+        key_of, value_of = _with_headers(self._key), _with_headers(self._value)
         done: list[ConsumerRecord] = []
         try:
             for record in run.records:
-                key = None if record.key is None else key_of(record.key)
-                value = None if record.value is None else value_of(record.value)
+                key = None if record.key is None else key_of(record.key, record.headers)
+                value = None if record.value is None else value_of(record.value, record.headers)
                 done.append(record._replace(key=key, value=value))
         except Exception as error:  # the user's own function: whatever it raises
             self._problem = Unreadable(run.partition, run.records[len(done)][2], error)
@@ -148,10 +149,19 @@ class Reader:
         run.records = done
 
 
-def _add(found: list[ConsumerRecord], chunk: Chunk, header: BatchHeader, payload: bytes) -> None:
+def _with_headers(deserialize: Deserializer | None) -> Callable[[bytes, Any], Any]:
+    """Those that say so are given the record's headers, which may name a schema."""
+    if deserialize is None:
+        return lambda data, _: data
+    if getattr(deserialize, "reads_headers", False):
+        return deserialize  # type: ignore[return-value]
+    return lambda data, _: deserialize(data)
+
+
+def _add(records: list[ConsumerRecord], chunk: Chunk, header: BatchHeader, payload: bytes) -> None:
     """The batch's records from the chunk's first offset on."""
     late = header.log_append_time
-    found += kernel.tuples(
+    records += kernel.tuples(
         ConsumerRecord,
         payload,
         header.count,

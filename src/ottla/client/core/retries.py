@@ -10,7 +10,7 @@ from ottla.client.errors import TimedOut
 
 T = TypeVar("T")
 
-# After these the client asks anew who leads the partition.
+# After these the client looks up the partition's leader again.
 STALE_METADATA = (
     errors.NotLeaderOrFollower,
     errors.UnknownTopicOrPartition,
@@ -25,7 +25,7 @@ STALE_METADATA = (
     errors.NetworkException,
     errors.NotController,
 )
-# After these the client asks anew who coordinates the group or the transaction.
+# After these the client looks up the coordinator of the group or the transaction again.
 STALE_COORDINATOR = (errors.NotCoordinator, errors.CoordinatorNotAvailable, errors.NetworkException)
 
 
@@ -57,7 +57,7 @@ async def retrying(
     *,
     timeout_ms: int,
     backoff: Backoff,
-    what: str,
+    purpose: str,
     on_error: Callable[[errors.ProtocolError, int], None] = lambda error, attempts: None,
     silence: str = "no answer",
 ) -> T:
@@ -78,4 +78,4 @@ async def retrying(
                     last = error
                 await runtime.sleep(backoff.next_ms() / 1000)
     except TimeoutError:
-        raise TimedOut(f"{what}: gave up after {timeout_ms} ms; last: {last or silence}") from last
+        raise TimedOut(f"{purpose}: gave up after {timeout_ms} ms; last: {last or silence}") from last

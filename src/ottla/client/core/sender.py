@@ -1,6 +1,5 @@
 """Takes batches to their leaders: in order, retried, each until it is acknowledged, refused or too late."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from ottla.client.core.deliveries import Batch
 from ottla.client.core.identity import Identity
 from ottla.client.core.metrics import ProducerCounts
 from ottla.client.core.retries import STALE_METADATA, is_retriable
+from ottla.client.core.rounds import Rounds
 from ottla.client.core.runtime import Connection, Task
 from ottla.client.errors import TimedOut
 from ottla.client.settings import ProducerSettings
@@ -19,27 +19,30 @@ from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError, error_for
 from ottla.ports import Buffer
 from ottla.wire import compression
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 
-log = logging.getLogger(__name__)
 IDLE_S = 0.2  # how long the sender sleeps at most: expiry needs a look now and then
 
 
-class Sender:
+class Sender(Rounds):
     """One task on the loop; each request in flight is another."""
 
     def __init__(self, cluster: Cluster, accumulator: Accumulator[Any], identity: Identity) -> None:
         assert isinstance(cluster.settings, ProducerSettings)
+        super().__init__(cluster.runtime, "sender", failure_pause_s=0.1)
         self._settings = cluster.settings
         self._cluster = cluster
-        self._runtime = cluster.runtime
         self._accumulator = accumulator
         self._identity = identity
         self._codec = compression.NAMES.index(self._settings.compression_type)
-        self._wake = self._runtime.event()
         self.wake_requested = False  # a wake is on its way: callers need not send another
         self._in_flight: dict[int, int] = {}
-        self._tasks: set[Task[None]] = set()
         self.counts = ProducerCounts()
         self._busy: set[object] = set()  # what is being looked up or connected to at the moment
 
@@ -47,26 +50,9 @@ class Sender:
         self.wake_requested = False
         self._wake.set()
 
-    async def run(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                pause_s = self._pump(self._now_ms())
-            except Exception:
-                log.exception("the sender stumbled")
-                pause_s = 0.1
-            try:
-                async with self._runtime.timeout(pause_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-
-    async def stop(self) -> None:
-        """Gives up all that is under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await self._runtime.gather(tasks)
+    def send_now(self) -> None:
+        """As `wake`, but in this turn of the loop: what the caller sends next follows in the same packet."""
+        self._try_to_pump()
 
     @property
     def in_flight(self) -> int:
@@ -85,13 +71,14 @@ class Sender:
 
     # -- one round ---------------------------------------------------------------------------------
 
-    def _pump(self, now_ms: int) -> float:
+    def _pump(self) -> float:
         """Sends what can be sent; how long nothing needs a look."""
+        now_ms = self._now_ms()
         due_ms = self._accumulator.close_due(now_ms)
         self._expire(now_ms)
         if self._identity.failed is not None:
             self.fail_waiting(self._identity.failed)
-        elif self._identity.ready(self.in_flight):
+        elif self._identity.is_ready:
             while self._send_round(now_ms):
                 pass
         elif self._identity.wanted:
@@ -114,12 +101,13 @@ class Sender:
         for queue in self._accumulator.all_queues():
             while queue.waiting and now_ms - queue.waiting[0].created_ms >= limit_ms:
                 batch = queue.waiting.popleft()
-                if batch.sequence >= 0:
-                    # Nobody knows whether it was appended: the sequences cannot go on behind it.
-                    self._identity.sequence_lost()
                 text = f"{batch.partition}: not acknowledged within delivery.timeout.ms={limit_ms}"
                 trouble = self._cluster.troubles.last
-                self._settle(batch, TimedOut(f"{text}; last: {trouble}" if trouble else text))
+                self._give_up(queue, batch, TimedOut(f"{text}; last: {trouble}" if trouble else text))
+
+    def _give_up(self, queue: Queue, batch: Batch, error: Exception) -> None:
+        self._identity.on_batch_failed(queue, batch, error)
+        self._settle(batch, error)
 
     def _by_leader(self, now_ms: int) -> dict[int, list[tuple[Queue, Batch]]]:
         groups: dict[int, list[tuple[Queue, Batch]]] = {}
@@ -130,6 +118,8 @@ class Sender:
                 node = self._cluster.image.leader_of(*partition).leader
             except OttlaError:
                 self._once(partition.topic, partial(self._cluster.refresh, [partition.topic]))
+                continue
+            if queue.needs_epoch and not self._identity.begin_epoch(queue):
                 continue
             batch = queue.next_batch(now_ms, node, self._settings.in_flight)
             if batch is not None:
@@ -154,7 +144,7 @@ class Sender:
                 data = self._encode(queue, batch)
             except Exception as error:  # a value that no encoder takes must not hold up the others
                 queue.waiting.remove(batch)
-                self._settle(batch, error)
+                self._give_up(queue, batch, error)
                 continue
             if sent and size + len(data) > self._settings.max_request_size:
                 self._start(node, connection, sent)
@@ -167,17 +157,23 @@ class Sender:
         return bool(sent) and connection.is_open
 
     def _encode(self, queue: Queue, batch: Batch) -> Buffer:
-        """Bytes with a sequence. Made anew only when the producer id or epoch has changed since."""
-        producer = self._identity.producer
-        if batch.data is not None and batch.producer == producer:
+        """Bytes with a sequence. Both stay for every try: by them a leader recognizes what it has appended already."""
+        if batch.data is not None:
             return batch.data
-        if producer[0] >= 0 and (batch.sequence < 0 or batch.producer != producer):
-            batch.sequence = queue.next_sequence
+        is_new = batch.sequence < 0  # halves of a batch that was too large have its sequences
+        if is_new:
+            batch.producer = self._identity.producer_of(queue)
+            batch.sequence = queue.next_sequence if batch.producer[0] >= 0 else -1
+        try:
+            batch.data = batch.encode(
+                self._codec, self._settings.level, transactional=self._identity.transactional
+            )
+        except Exception:
+            if is_new:
+                batch.sequence = -1  # the next batch takes it: brokers accept no gap
+            raise
+        if is_new and batch.sequence >= 0:
             queue.next_sequence = (queue.next_sequence + len(batch.rows)) & 0x7FFFFFFF
-        batch.producer = producer
-        batch.data = batch.encode(
-            self._codec, self._settings.level, transactional=self._identity.transactional
-        )
         return batch.data
 
     # -- one request -------------------------------------------------------------------------------
@@ -200,9 +196,7 @@ class Sender:
                 self._on_error(queue, batch, error)
             return
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        task = self._runtime.spawn(self._finish(node, answer, sent))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(self._finish(node, answer, sent))
 
     def _request(self, sent: list[tuple[Queue, Batch]]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -218,28 +212,30 @@ class Sender:
             topic_data=list(topics.values()),
         )
 
-    async def _finish(self, node: int, answer: Task[object], sent: list[tuple[Queue, Batch]]) -> None:
+    async def _finish(
+        self, node: int, answer: Task[ProduceResponse], sent: list[tuple[Queue, Batch]]
+    ) -> None:
         pending = {batch.partition: (queue, batch) for queue, batch in sent}
         failure: OttlaError = errors.UnknownServerError("the broker did not answer for this partition")
         begun = self._runtime.now()
         try:
-            told_all: Any = await answer
-            self._count_throttle(told_all.throttle_time_ms)
-            self._cluster.image.add_brokers(told_all.node_endpoints)
-            for topic in told_all.responses:
+            produced = await answer
+            self._count_throttle(produced.throttle_time_ms)
+            self._cluster.image.add_brokers(produced.node_endpoints)
+            for topic in produced.responses:
                 name = topic.name or self._cluster.image.names.get(topic.topic_id, "")
-                for told in topic.partition_responses:
-                    found = pending.pop(TopicPartition(name, told.index), None)
-                    if found is None:
+                for response in topic.partition_responses:
+                    batch_sent = pending.pop(TopicPartition(name, response.index), None)
+                    if batch_sent is None:
                         continue
-                    if told.error_code in (0, errors.DuplicateSequenceNumber.code):
-                        self._done(*found, told.base_offset, told.log_append_time_ms)
+                    if response.error_code in (0, errors.DuplicateSequenceNumber.code):
+                        self._done(*batch_sent, response.base_offset, response.log_append_time_ms)
                     else:
-                        hint = told.current_leader
+                        hint = response.current_leader
                         moved = self._cluster.image.moved(
-                            found[1].partition, hint.leader_id, hint.leader_epoch
+                            batch_sent[1].partition, hint.leader_id, hint.leader_epoch
                         )
-                        self._on_error(*found, _refusal(found[1].partition, told), moved=moved)
+                        self._on_error(*batch_sent, _refusal(batch_sent[1].partition, response), moved=moved)
         except OttlaError as error:
             failure = error
         finally:
@@ -277,21 +273,23 @@ class Sender:
             self._once(batch.partition.topic, lambda: self._cluster.refresh([batch.partition.topic]))
         if isinstance(error, errors.MessageTooLarge) and len(batch.rows) > 1:
             self._accumulator.split(queue, batch)
-        elif self._may_retry(batch, error, behind_another):
+        elif self._may_retry(queue, batch, error, behind_another):
+            if isinstance(error, errors.OutOfOrderSequenceNumber) and not behind_another:
+                queue.is_stuck = True
             batch.attempts += 1
             self.counts.retries += len(batch.rows)
             queue.put_back(batch)
             queue.not_before_ms = 0 if moved else self._now_ms() + self._pause_ms(batch.attempts)
         else:
-            if batch.sequence >= 0:
-                self._identity.on_batch_failed(error, batch.producer)
-            self._settle(batch, error)
+            self._give_up(queue, batch, error)
 
-    def _may_retry(self, batch: Batch, error: OttlaError, behind_another: bool) -> bool:
+    def _may_retry(self, queue: Queue, batch: Batch, error: OttlaError, behind_another: bool) -> bool:
         if batch.attempts >= self._settings.retries or self._identity.failed is not None:
             return False
         if batch.sequence >= 0 and isinstance(error, errors.OutOfOrderSequenceNumber):
-            return behind_another  # the batch before it comes again, and this one after it
+            # The batch before it comes again, and this one after it; or that one never comes, and this one goes under a
+            # new epoch: what is refused for a missing sequence was not appended, nor was anything behind it.
+            return behind_another or queue.is_behind_missing(batch)
         return is_retriable(error)
 
     def _pause_ms(self, attempts: int) -> int:
@@ -329,17 +327,18 @@ class Sender:
                 self._busy.discard(key)
                 self._wake.set()
 
-        task = self._runtime.spawn(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(run())
 
     def _now_ms(self) -> int:
         return int(self._runtime.now() * 1000)
 
 
-def _refusal(partition: TopicPartition, told: object) -> OttlaError:
+def _refusal(partition: TopicPartition, response: PartitionProduceResponse) -> OttlaError:
     """The broker's error with all that it says: which records, and why."""
-    code, text = told.error_code, told.error_message  # type: ignore[attr-defined]
-    details = [f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors]  # type: ignore[attr-defined]
+    code, text = response.error_code, response.error_message
+    details = [
+        f"record {failed.batch_index}: {failed.batch_index_error_message}"
+        for failed in response.record_errors
+    ]
     parts = [text or errors.NAMES.get(code, str(code)), *details[:5]]
     return error_for(code, f"{partition}: " + "; ".join(parts))

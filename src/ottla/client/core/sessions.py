@@ -20,8 +20,8 @@ class FetchSession:
         self, wanted: dict[TopicPartition, Wanted], topic_ids: dict[str, bytes]
     ) -> tuple[dict[TopicPartition, Wanted], list[TopicPartition]]:
         """The partitions to send and those to forget; takes note of them as told."""
-        if any(self.topic_ids.get(name, each) != each for name, each in topic_ids.items()):
-            self.reset()  # a topic was made anew: the broker's memory speaks of the old one
+        if any(self.topic_ids.get(name, topic_id) != topic_id for name, topic_id in topic_ids.items()):
+            self.reset()  # a topic was re-created: the broker's session is about the deleted one
         self.topic_ids.update(topic_ids)
         send = {p: w for p, w in wanted.items() if self.known.get(p) != w}
         forget = [p for p in self.known if p not in wanted]

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla import errors
 from ottla.client.core.chunks import Chunk
@@ -27,6 +28,11 @@ _BATCH_RECORDS = 500
 Place = tuple[bytes, int]  # topic id, partition
 
 
+class Modes(NamedTuple):
+    explicit: bool = False  # every record is acknowledged by the application
+    record_limit: bool = False  # never more than max.poll.records, instead of whole batches
+
+
 @dataclass(slots=True)
 class _Session:
     """With one broker. The epoch counts the requests, so that none is lost or repeated unseen."""
@@ -42,10 +48,11 @@ class ShareCore:
     """Everything here runs on one event loop."""
 
     def __init__(
-        self, settings: ConsumerSettings, runtime: Runtime, *, explicit: bool, holds: bool = False
+        self, settings: ConsumerSettings, runtime: Runtime, modes: Modes, *, holds: bool = False
     ) -> None:
         """`holds`: records of earlier polls may stay undecided."""
-        self._settings, self._runtime, self._explicit, self._holds = settings, runtime, explicit, holds
+        self._settings, self._runtime, self._holds = settings, runtime, holds
+        self._explicit, self._acquire_mode = modes.explicit, int(modes.record_limit)
         self._cluster = Cluster(settings, runtime)
         self._group = settings.group_id or ""
         self._member = base64.urlsafe_b64encode(runtime.token()).rstrip(b"=").decode()
@@ -58,7 +65,7 @@ class ShareCore:
         self._beat, self._news = runtime.event(), runtime.event()
         self._task: Task[None] | None = None
         self._failure: OttlaError | None = None
-        self.delivery_counts: dict[tuple[str, int, int], int] = {}
+        self.delivery_counts: dict[tuple[str, int, int], int] = {}  # of the last poll, or of what is held
 
     # -- membership --------------------------------------------------------------------------------
 
@@ -116,6 +123,8 @@ class ShareCore:
         if not self._topics:
             raise IllegalState("subscribe to topics first")
         self._settle_last()
+        if not self._holds:
+            self.delivery_counts.clear()
         deadline = self._runtime.now() + timeout_s
         while True:
             if self._failure is not None:
@@ -171,7 +180,7 @@ class ShareCore:
         wanted = set(places)
         if any(topic_id not in names for topic_id, _ in wanted):
             await self._cluster.refresh(self._topics)
-        found: dict[int, set[Place]] = {}
+        by_leader: dict[int, set[Place]] = {}
         for topic_id, number in wanted:
             name = names.get(topic_id)
             if name is None:
@@ -182,8 +191,8 @@ class ShareCore:
             except errors.ProtocolError as error:
                 self._cluster.forget_stale(error)
                 continue
-            found.setdefault(leader.leader, set()).add((topic_id, number))
-        return found
+            by_leader.setdefault(leader.leader, set()).add((topic_id, number))
+        return by_leader
 
     async def _fetch(self, node: int, places: set[Place], wait_s: float) -> list[ConsumerRecord]:
         session = self._sessions.setdefault(node, _Session())
@@ -234,6 +243,7 @@ class ShareCore:
             max_bytes=self._settings.fetch_max_bytes,
             max_records=self._settings.max_poll_records,
             batch_size=_BATCH_RECORDS,
+            share_acquire_mode=self._acquire_mode,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
         )
@@ -282,7 +292,8 @@ class ShareCore:
         self._outcomes.setdefault(place, {})[offset] = kind
         if kind != RENEW:  # a renewed record is still to be decided about
             self._in_hand[place].discard(offset)
-            self.delivery_counts.pop((topic, partition, offset), None)
+            if self._holds:
+                self.delivery_counts.pop((topic, partition, offset), None)
 
     def _take_outcomes(self, places: Iterable[Place]) -> dict[Place, dict[int, int]]:
         return {place: self._outcomes.pop(place) for place in places if place in self._outcomes}

@@ -37,9 +37,9 @@ def encode_subscription(subscription: Subscription) -> bytes:
 def decode_subscription(data: Buffer) -> Subscription:
     """Newer versions only add at the end, so they are read as the newest that we know."""
     version = min(_VERSION.unpack_from(data)[0], SUBSCRIPTION_VERSION)
-    told, _ = codec.read(subscriptions.ConsumerProtocolSubscription, version, data, 2)
-    owned = tuple(TopicPartition(t.topic, p) for t in told.owned_partitions for p in t.partitions)
-    return Subscription(tuple(told.topics), owned, told.generation_id, told.rack_id)
+    subscription, _ = codec.read(subscriptions.ConsumerProtocolSubscription, version, data, 2)
+    owned = tuple(TopicPartition(t.topic, p) for t in subscription.owned_partitions for p in t.partitions)
+    return Subscription(tuple(subscription.topics), owned, subscription.generation_id, subscription.rack_id)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
@@ -53,8 +53,8 @@ def decode_assignment(data: Buffer) -> Sequence[TopicPartition]:
     if len(data) < 2:
         return ()
     version = min(_VERSION.unpack_from(data)[0], ASSIGNMENT_VERSION)
-    told, _ = codec.read(assignments.ConsumerProtocolAssignment, version, data, 2)
-    return [TopicPartition(t.topic, p) for t in told.assigned_partitions for p in t.partitions]
+    assignment, _ = codec.read(assignments.ConsumerProtocolAssignment, version, data, 2)
+    return [TopicPartition(t.topic, p) for t in assignment.assigned_partitions for p in t.partitions]
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:

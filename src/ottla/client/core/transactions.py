@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from ottla import errors
-from ottla.client.core.accumulator import Queue
+from ottla.client.core.accumulator import Admission, Queue
 from ottla.client.core.cluster import GROUP, TRANSACTION, Cluster
+from ottla.client.core.deliveries import Batch
 from ottla.client.core.dialogue import check
 from ottla.client.core.identity import Identity, init_request
 from ottla.client.core.offsets import by_topic
@@ -21,7 +22,7 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-# After these the producer is of no more use: somebody else has its transactional id, or it may not have one.
+# After these the producer cannot go on: another one owns its transactional id, or it may not use one.
 FATAL = (
     errors.ProducerFenced,
     errors.TransactionalIdAuthorizationFailed,
@@ -47,9 +48,9 @@ class Transactions(Identity):
     ) -> None:
         super().__init__(cluster, queues)
         assert isinstance(cluster.settings, ProducerSettings)
-        found = transactional_id or cluster.settings.transactional_id
-        assert found is not None
-        self.id = found
+        chosen_id = transactional_id or cluster.settings.transactional_id
+        assert chosen_id is not None
+        self.id = chosen_id
         self._timeout_ms = cluster.settings.transaction_timeout_ms
         self._needs_id = False
         self._fenced: Exception | None = None
@@ -59,6 +60,7 @@ class Transactions(Identity):
         self._missing: set[TopicPartition] = set()
         self._offsets_added = False
         self.offset_attempts = 0  # questions to coordinators about offsets, repeated ones too
+        self._changes = 0  # how often a transaction has begun or ended
         self.open = False
         self.ending = False  # takes no more records
         self.initialized = False
@@ -82,8 +84,8 @@ class Transactions(Identity):
             raise IllegalState("call init_transactions() first")
         if self.open:
             raise IllegalState("a transaction is open already; commit or abort it first")
-        self.open = True
         self._reset()
+        self.open = True
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
@@ -141,6 +143,24 @@ class Transactions(Identity):
         if self.failed is not None:
             raise IllegalState(f"the transaction failed and must be aborted: {self.failed}") from self.failed
 
+    def admission(self) -> Admission:
+        """A record may wait, for its topic or for room, until its transaction has ended: then no other takes it.
+
+        An application that aborts a transaction sends its records again in the next one.
+        """
+        self.ensure_open()
+        changes = self._changes
+
+        def admit() -> None:
+            if changes != self._changes:
+                raise IllegalState(
+                    "the transaction ended while the record waited for room in buffer.memory or for its topic; "
+                    "send it in another one"
+                )
+            self.ensure_open()
+
+        return admit
+
     # -- what the sender asks ----------------------------------------------------------------------
 
     @property
@@ -157,7 +177,8 @@ class Transactions(Identity):
         """From version 12 on a produce adds its partition to the transaction by itself."""
         return 32767 if self._second_generation else 11
 
-    def ready(self, in_flight: int) -> bool:
+    @property
+    def is_ready(self) -> bool:
         return self.initialized
 
     def may_send(self, partition: TopicPartition) -> bool:
@@ -167,12 +188,9 @@ class Transactions(Identity):
             self._missing.add(partition)
         return partition in self._added
 
-    def sequence_lost(self) -> None:
-        self._on_failure(errors.OutOfOrderSequenceNumber("a batch of the transaction was given up"))
-
-    def on_batch_failed(self, error: Exception, producer: tuple[int, int]) -> None:
-        if producer == self.producer:
-            self._on_failure(error)
+    def on_batch_failed(self, queue: Queue, batch: Batch, error: Exception) -> None:
+        """Sent or not: a commit without this batch would lose records that `send` has accepted."""
+        self._on_failure(error)
 
     async def add_partitions(self) -> None:
         """First generation: the coordinator must know a partition before its first record."""
@@ -187,9 +205,9 @@ class Transactions(Identity):
         try:
             answer = await self._cluster.ask_coordinator(TRANSACTION, self.id, request, at_most=3)
             for topic in answer.results_by_topic_v3_and_below:
-                for told in topic.results_by_partition:
-                    if told.partition_error_code:
-                        raise error_for(told.partition_error_code, None)
+                for result in topic.results_by_partition:
+                    if result.partition_error_code:
+                        raise error_for(result.partition_error_code, None)
         except errors.ConcurrentTransactions:
             # The one before is still being ended: a matter of milliseconds.
             await self._cluster.runtime.sleep(0.02)
@@ -264,9 +282,9 @@ class Transactions(Identity):
         at_most = 5 if self._second_generation else 4
         answer = await self._cluster.ask_coordinator(GROUP, member.group_id, request, at_most=at_most)
         for topic in answer.topics:
-            for told in topic.partitions:
-                if told.error_code:
-                    raise error_for(told.error_code, None)
+            for result in topic.partitions:
+                if result.error_code:
+                    raise error_for(result.error_code, None)
 
     async def _end(self, committed: bool) -> None:
         request = EndTxnRequest(
@@ -285,12 +303,14 @@ class Transactions(Identity):
 
     def _become(self, producer: tuple[int, int]) -> None:
         if producer != self.producer:
-            self._restart_sequences(same_id=producer[0] == self.producer[0])
+            for queue in self._queues():
+                queue.restart(producer)
             self.producer = producer
 
     def _reset(self) -> None:
         self.failed = self._fenced
         self.ending = False
+        self._changes += 1
         self._added.clear()
         self._missing.clear()
         self._offsets_added = False

@@ -60,19 +60,23 @@ class TransactionEnder:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group_of: Callable[[str], str],
     ) -> None:
-        resumed = [self._resume(left) for left in transactions]
+        resumed = [self._resume(open_transaction) for open_transaction in transactions]
         gather = self.cluster.runtime.gather
-        _raise_first(await gather([_add_offsets(each, offsets, group_of(each.id)) for each in resumed]))
-        _raise_first(await gather([each.end(committed=True) for each in resumed]))
+        _raise_first(
+            await gather(
+                [_add_offsets(transaction, offsets, group_of(transaction.id)) for transaction in resumed]
+            )
+        )
+        _raise_first(await gather([transaction.end(committed=True) for transaction in resumed]))
 
     async def _abort(self, transactions: Sequence[OpenTransaction]) -> None:
-        ends = [self._resume(left).end(committed=False) for left in transactions]
+        ends = [self._resume(open_transaction).end(committed=False) for open_transaction in transactions]
         outcomes = await self.cluster.runtime.gather(ends)
         _raise_first([outcome for outcome in outcomes if not isinstance(outcome, OttlaError)])
 
-    def _resume(self, left: OpenTransaction) -> Transactions:
-        transactions = Transactions(self.cluster, transactional_id=left.transactional_id)
-        transactions.resume(left.producer)
+    def _resume(self, open_transaction: OpenTransaction) -> Transactions:
+        transactions = Transactions(self.cluster, transactional_id=open_transaction.transactional_id)
+        transactions.resume(open_transaction.producer)
         return transactions
 
 

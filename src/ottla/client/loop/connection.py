@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.client.core.dialogue import Dialogue, Frames, check
-from ottla.client.errors import ConnectionLost
+from ottla.client.errors import ConnectionLost, WrongProtocol
 from ottla.client.loop import security
 from ottla.client.loop.handshake import closed_early, is_tls_record, refusal, tls_port
 from ottla.client.settings import Settings
 from ottla.errors import OttlaError, SaslAuthenticationFailed, UnsupportedVersion
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Request
+
+T = TypeVar("T")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -30,7 +32,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._transport: asyncio.Transport | None = None
         self._lost: Exception | None = None
-        self._throttled_until = 0.0  # on the loop's clock: the broker does not hear us before
+        self._throttled_until = 0.0  # on the loop's clock: the broker does not read our requests before
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -72,23 +74,25 @@ class Connection(asyncio.BufferedProtocol):
 
     async def ask(
         self,
-        request: Message,
+        request: Request[T],
         *,
         at_least: int = 0,
         at_most: int = 32767,
         timeout_ms: int | None = None,
-    ) -> Any:
+    ) -> T:
         """The answer to a request in the newest form that both sides know."""
         version = self.dialogue.version_for(type(request), at_least, at_most)
         await self._writable.wait()
         return await self.send(request, version, timeout_ms=timeout_ms)
 
-    def send(self, request: Message, version: int, *, timeout_ms: int | None = None) -> "asyncio.Future[Any]":
+    def send(
+        self, request: Request[T], version: int, *, timeout_ms: int | None = None
+    ) -> "asyncio.Future[T]":
         """Sends at once, in call order. A connection that misses an answer is given up: its order is lost."""
         self._ensure_open()
         correlation_id, data = self.dialogue.request(request, version)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
         self._waiting[correlation_id] = future
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         self._watch(correlation_id, future, type(request).__name__, limit_ms)
@@ -122,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             if not self.dialogue.versions and is_tls_record(self._frames.first_bytes(nbytes)):
-                raise ConnectionLost(tls_port(self.name))
+                raise WrongProtocol(tls_port(self.name))
             for frame in self._frames.received(nbytes):
                 correlation_id, response = self.dialogue.response(frame)
                 future = self._waiting.pop(correlation_id)
@@ -138,10 +142,10 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = f"{self.name} closed the connection" + (f": {exc}" if exc else "")
-        if not self.dialogue.versions:
-            reason = closed_early(self.name, self._settings.security_protocol)
-        self._fail(ConnectionLost(reason))
+        if self.dialogue.versions:
+            self._fail(ConnectionLost(f"{self.name} closed the connection" + (f": {exc}" if exc else "")))
+        else:
+            self._fail(WrongProtocol(closed_early(self.name, self._settings.security_protocol)))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -187,7 +191,9 @@ class Connection(asyncio.BufferedProtocol):
             return await asyncio.to_thread(security.advance, exchange, answer)
         return security.advance(exchange, answer)
 
-    def _watch(self, correlation_id: int, future: "asyncio.Future[Any]", what: str, limit_ms: int) -> None:
+    def _watch(
+        self, correlation_id: int, future: "asyncio.Future[Any]", request_name: str, limit_ms: int
+    ) -> None:
         """Gives the connection up if the answer does not come in time; time in which a quota holds us up is not
         counted."""
         loop = asyncio.get_running_loop()
@@ -199,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
             if loop.time() < due:
                 timer = loop.call_at(due, late)
             elif correlation_id in self._waiting:
-                self.close(ConnectionLost(f"{self.name} did not answer {what} in {limit_ms} ms"))
+                self.close(ConnectionLost(f"{self.name} did not answer {request_name} in {limit_ms} ms"))
 
         timer = loop.call_later(limit_ms / 1000, late)
         future.add_done_callback(lambda _: timer.cancel())

@@ -1,9 +1,11 @@
 """Why a connection did not come about, in a sentence that names the host, the file and the likely cause."""
 
+import errno
+import socket
 import ssl
 from pathlib import Path
 
-from ottla.client.errors import ConnectionLost, SettingError, UntrustedBroker
+from ottla.client.errors import ConnectionLost, SettingError, UntrustedBroker, WrongProtocol
 from ottla.client.settings import Settings
 from ottla.errors import OttlaError
 
@@ -19,7 +21,7 @@ def refusal(address: tuple[str, int], settings: Settings, error: Exception) -> O
     if isinstance(error, ssl.SSLCertVerificationError):
         return UntrustedBroker(_untrusted(name, address[0], settings, error))
     if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
-        return ConnectionLost(_plaintext_port(name, settings))
+        return WrongProtocol(_plaintext_port(name, settings))
     if isinstance(error, ssl.SSLError):
         return ConnectionLost(f"the TLS handshake with {name} failed: {error.reason or error}")
     if (
@@ -27,11 +29,14 @@ def refusal(address: tuple[str, int], settings: Settings, error: Exception) -> O
         and isinstance(error, ConnectionError)
         and not _refused(error)
     ):
-        return ConnectionLost(f"{name} ended the TLS handshake. {_plaintext_port(name, settings)}")
+        return WrongProtocol(f"{name} ended the TLS handshake. {_plaintext_port(name, settings)}")
     if isinstance(error, TimeoutError):
         limit_ms = settings.socket_connection_setup_timeout_ms
         return ConnectionLost(f"cannot connect to {name}: no answer within {limit_ms} ms")
-    return ConnectionLost(f"cannot connect to {name}: {error}")
+    if isinstance(error, socket.gaierror):
+        return ConnectionLost(f"cannot connect to {name}: there is no host of that name ({error.strerror})")
+    reason = "nothing listens there" if _refused(error) else str(error)
+    return ConnectionLost(f"cannot connect to {name}: {reason}")
 
 
 def is_tls_record(first: bytes) -> bool:
@@ -69,8 +74,9 @@ def checked_file(setting: str, path: str | None) -> str | None:
     return path
 
 
-def _refused(error: ConnectionError) -> bool:
-    return isinstance(error, ConnectionRefusedError)
+def _refused(error: Exception) -> bool:
+    """A name with several addresses fails with one error of no class, which has the texts of all of them."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 
 def _plaintext_port(name: str, settings: Settings) -> str:

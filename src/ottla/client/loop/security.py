@@ -29,7 +29,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     except OSError as error:
         where = authorities or "ssl.truststore.certificates"
         raise SettingError(f"{where} holds no certificate that can be used: {error}") from error
-    lowest, highest = (ssl.TLSVersion[each.replace(".", "_")] for each in settings.tls_versions())
+    lowest, highest = (ssl.TLSVersion[version.replace(".", "_")] for version in settings.tls_versions())
     context.minimum_version, context.maximum_version = lowest, highest
     if not settings.ssl_endpoint_identification_algorithm:
         context.check_hostname = False
@@ -41,9 +41,9 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
         try:
             context.load_cert_chain(certificate, key, settings.ssl_key_password or "")
         except OSError as error:
-            what = f"{certificate} with the key in {key or certificate}"
+            pair = f"{certificate} with the key in {key or certificate}"
             hint = "; is ssl.key.password right, and the key that of the certificate?"
-            raise SettingError(f"ssl.certificate.location: {what} cannot be used: {error}{hint}") from error
+            raise SettingError(f"ssl.certificate.location: {pair} cannot be used: {error}{hint}") from error
     return context
 
 
@@ -99,7 +99,7 @@ def scram(
         bare += ",tokenauth=true"
     server_first = (yield f"n,,{bare}".encode()).decode()
     fields = _fields(server_first)
-    if not fields.get("r", "").startswith(nonce) or "s" not in fields or not fields.get("i", "").isdigit():
+    if not fields.get("r", "").startswith(nonce) or "s" not in fields or not fields.get("i", "").isdecimal():
         raise SaslAuthenticationFailed("the broker's SCRAM challenge is not an answer to ours")
     # RFC 5802 leaves the upper bound open; without one a broker could keep us busy for hours.
     iterations = int(fields["i"])
@@ -113,10 +113,10 @@ def scram(
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     server_final = (yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), to_sign, digest)
-    told = _fields(server_final)
-    if "e" in told:
-        raise SaslAuthenticationFailed(f"the broker refused: {told['e']}")
-    if not hmac.compare_digest(base64.b64decode(told.get("v", "")), expected):
+    final = _fields(server_final)
+    if "e" in final:
+        raise SaslAuthenticationFailed(f"the broker refused: {final['e']}")
+    if not hmac.compare_digest(base64.b64decode(final.get("v", "")), expected):
         raise SaslAuthenticationFailed("the broker could not prove that it knows the password")
 
 

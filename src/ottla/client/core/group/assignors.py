@@ -13,8 +13,10 @@ Assignor = Callable[[Mapping[str, Subscription], Mapping[str, int]], Assignment]
 def range_(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> Assignment:
     """Topic by topic, each member a run of neighbours; the first members get one more."""
     assignment: Assignment = {member: [] for member in members}
-    for topic in sorted({topic for each in members.values() for topic in each.topics}):
-        interested = sorted(member for member, each in members.items() if topic in each.topics)
+    for topic in sorted({topic for subscription in members.values() for topic in subscription.topics}):
+        interested = sorted(
+            member for member, subscription in members.items() if topic in subscription.topics
+        )
         share, more = divmod(partitions.get(topic, 0), len(interested))
         start = 0
         for i, member in enumerate(interested):
@@ -45,7 +47,9 @@ def sticky(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -
     assignment = _kept(members, there)
     taken = {partition for owned in assignment.values() for partition in owned}
     for partition in sorted(there - taken):
-        wanting = [member for member, each in members.items() if partition.topic in each.topics]
+        wanting = [
+            member for member, subscription in members.items() if partition.topic in subscription.topics
+        ]
         least = min(wanting, key=lambda member: (len(assignment[member]), member))
         assignment[least].append(partition)
     while _move_one(members, assignment):
@@ -80,7 +84,7 @@ _JAVA_NAMES = {
 
 def names_of(setting: str) -> list[str]:
     """`partition.assignment.strategy`: our names, or Java's class names."""
-    names = [each.strip() for each in setting.split(",") if each.strip()]
+    names = [name.strip() for name in setting.split(",") if name.strip()]
     names = [_JAVA_NAMES.get(name.rsplit(".", 1)[-1], name) for name in names]
     for name in names:
         if name not in ASSIGNORS:
@@ -89,19 +93,19 @@ def names_of(setting: str) -> list[str]:
 
 
 def _all(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> list[TopicPartition]:
-    topics = sorted({topic for each in members.values() for topic in each.topics})
+    topics = sorted({topic for subscription in members.values() for topic in subscription.topics})
     return [TopicPartition(topic, p) for topic in topics for p in range(partitions.get(topic, 0))]
 
 
 def _kept(members: Mapping[str, Subscription], there: set[TopicPartition]) -> Assignment:
     """What each member owns by the newest generation that claims it."""
     owner: dict[TopicPartition, tuple[int, str]] = {}
-    for member, each in sorted(members.items()):
-        for partition in each.owned:
-            if partition not in there or partition.topic not in each.topics:
+    for member, subscription in sorted(members.items()):
+        for partition in subscription.owned:
+            if partition not in there or partition.topic not in subscription.topics:
                 continue
-            if partition not in owner or each.generation > owner[partition][0]:
-                owner[partition] = (each.generation, member)
+            if partition not in owner or subscription.generation > owner[partition][0]:
+                owner[partition] = (subscription.generation, member)
     kept: Assignment = {member: [] for member in members}
     for partition, (_, member) in sorted(owner.items()):
         kept[member].append(partition)

@@ -71,7 +71,7 @@ class ClassicMember(Member):
 
     async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
         if self.lost or self.must_revoke_all:
-            return None  # a heartbeat has told of it since the consumer looked: it must let go before joining
+            return None  # a heartbeat has reported it since the consumer looked: partitions are given up before joining
         if self._needs_join and self._joining is None:
             self._needs_join = False
             self._joining = self._start(self._join_until_done())
@@ -90,7 +90,7 @@ class ClassicMember(Member):
             self.lost = False
             self._needs_join = True
         elif self._cooperative and let_go:
-            self._needs_join = True  # so that those who get it hear of it
+            self._needs_join = True  # a second rebalance hands the partitions to their new owners
             self._notify()
 
     async def leave(self) -> None:
@@ -164,8 +164,8 @@ class ClassicMember(Member):
         """The leader's duty; skipped when the broker says that a static member only came back."""
         if joined.skip_assignment:
             return []
-        members = {each.member_id: decode_subscription(each.metadata) for each in joined.members}
-        topics = {topic for each in members.values() for topic in each.topics}
+        members = {member.member_id: decode_subscription(member.metadata) for member in joined.members}
+        topics = {topic for subscription in members.values() for topic in subscription.topics}
         await self._cluster.refresh(topics)
         self._counts = self._partition_counts(topics)
         name = joined.protocol_name or self._assignors[0]

@@ -12,7 +12,11 @@ from ottla.client.core.runtime import Task
 from ottla.client.errors import NotSupported
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
-from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ResponseTopicPartitions,
+    TopicPartitions,
+)
 
 LEAVE, LEAVE_STATIC = -1, -2
 
@@ -27,7 +31,7 @@ class ConsumerMember(Member):
         self.epoch = 0
         self._interval_s = 5.0
         self._target: frozenset[TopicPartition] = frozenset()
-        self._told: tuple[object, ...] | None = None
+        self._sent: tuple[object, ...] | None = None
         self._beat = self._runtime.event()
         self._task: Task[None] | None = None
         self._watch: Task[None] | None = None
@@ -73,7 +77,7 @@ class ConsumerMember(Member):
 
     async def _leave_late(self) -> None:
         joined, self.epoch = self.epoch > 0, 0
-        self._told = None
+        self._sent = None
         if joined:
             static = self._settings.group_instance_id is not None
             await self._send_leave(LEAVE_STATIC if static else LEAVE)
@@ -93,7 +97,7 @@ class ConsumerMember(Member):
         try:
             await self._heartbeat()
         except (errors.FencedMemberEpoch, errors.UnknownMemberId):
-            self._told = None
+            self._sent = None
             self.lost = bool(self.owned)
             self.epoch = 0
             self._target = frozenset()
@@ -101,7 +105,7 @@ class ConsumerMember(Member):
             if not self.lost:
                 self._beat.set()
         except OttlaError as error:
-            self._told = None
+            self._sent = None
             self._cluster.forget_stale(error)
             if is_retriable(error) or isinstance(error, errors.UnreleasedInstanceId):
                 await self._runtime.sleep(self._settings.retry_backoff_ms / 1000)
@@ -111,14 +115,14 @@ class ConsumerMember(Member):
                 self._notify()
 
     async def _heartbeat(self) -> None:
-        request, told = self._request()
+        request, sent = self._request()
         answer = await self._cluster.ask_coordinator(
             GROUP, self.group, request, at_least=1 if self.pattern is not None else 0
         )
         if self.lost or request.member_epoch != self.epoch:
-            return  # this member has left or was fenced since: the answer speaks of its former life
+            return  # this member has left or was fenced since: the answer is about its former membership
         check(answer)
-        self._told = told
+        self._sent = sent
         self.epoch = answer.member_epoch
         self.member_id = answer.member_id or self.member_id
         self._interval_s = max(answer.heartbeat_interval_ms, 10) / 1000
@@ -128,8 +132,8 @@ class ConsumerMember(Member):
             self._notify()
 
     def _request(self) -> tuple[ConsumerGroupHeartbeatRequest, tuple[object, ...]]:
-        told = (self.topics, self.pattern, self.owned)
-        full = self._told is None or self.epoch == 0
+        current = (self.topics, self.pattern, self.owned)
+        full = self._sent is None or self.epoch == 0
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=self.epoch, rebalance_timeout_ms=-1
         )
@@ -140,13 +144,13 @@ class ConsumerMember(Member):
             request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
             request.server_assignor = self._settings.group_remote_assignor
             request.rack_id = self._settings.client_rack or None
-        if full or self._told is None or self._told[:2] != told[:2]:
+        if full or self._sent is None or self._sent[:2] != current[:2]:
             request.subscribed_topic_names = sorted(self.topics)
-            forgotten = self._told is not None and self._told[1] is not None and self.pattern is None
+            forgotten = self._sent is not None and self._sent[1] is not None and self.pattern is None
             request.subscribed_topic_regex = "" if forgotten else self.pattern
-        if full or self._told is None or self._told[2] != self.owned:
+        if full or self._sent is None or self._sent[2] != self.owned:
             request.topic_partitions = self._owned_by_id()
-        return request, told
+        return request, current
 
     def _owned_by_id(self) -> list[TopicPartitions]:
         topics: dict[str, list[int]] = {}
@@ -155,15 +159,15 @@ class ConsumerMember(Member):
         known = self._cluster.image.topics
         return [TopicPartitions(topic_id=known[t].id, partitions=p) for t, p in topics.items() if t in known]
 
-    async def _named(self, assigned: list[TopicPartitions]) -> frozenset[TopicPartition]:
-        if any(each.topic_id not in self._cluster.image.names for each in assigned):
+    async def _named(self, assigned: list[ResponseTopicPartitions]) -> frozenset[TopicPartition]:
+        if any(topic.topic_id not in self._cluster.image.names for topic in assigned):
             await self._cluster.refresh(None)
         names = self._cluster.image.names
         return frozenset(
-            TopicPartition(names[each.topic_id], p)
-            for each in assigned
-            if each.topic_id in names
-            for p in each.partitions
+            TopicPartition(names[topic.topic_id], p)
+            for topic in assigned
+            if topic.topic_id in names
+            for p in topic.partitions
         )
 
     async def _send_leave(self, epoch: int) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,7 +16,7 @@ from ottla.errors import OttlaError
 log = logging.getLogger(__name__)
 
 
-class Member:
+class Member(ABC):
     """Lives on the loop. The consumer's `poll` does what needs the user's thread: revoke and assign."""
 
     def __init__(self, cluster: Cluster, notify: Callable[[], None]) -> None:
@@ -40,36 +41,36 @@ class Member:
         return False
 
     @property
+    @abstractmethod
     def is_member(self) -> bool:
         """Whether the group knows this member, as far as we know."""
-        raise NotImplementedError
 
-    def metadata(self) -> GroupMetadata:
-        raise NotImplementedError
+    @abstractmethod
+    def metadata(self) -> GroupMetadata: ...
 
+    @abstractmethod
     def subscribe(self, topics: frozenset[str], pattern: str | None) -> None:
         """The topics to read; a pattern where the broker evaluates it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def target(self, timeout_s: float) -> frozenset[TopicPartition] | None:
         """What this member should own, when it differs from what it owns; None: nothing to do (yet)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reached(self, owned: frozenset[TopicPartition]) -> None:
         """The consumer has let go and taken on: it owns exactly this now."""
-        raise NotImplementedError
 
-    async def leave(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def leave(self) -> None: ...
 
     def polled(self, now: float) -> None:
         """`now` by the loop's clock, which is the monotonic one. May be called from any thread."""
         self._last_poll = now
 
     @property
+    @abstractmethod
     def is_settled(self) -> bool:
         """Whether nothing waits for the consumer's next poll. May be asked from any thread."""
-        raise NotImplementedError
 
     @property
     def is_late(self) -> bool:
@@ -88,9 +89,9 @@ class Member:
                     await self._leave_late()
                 self._notify()
 
+    @abstractmethod
     async def _leave_late(self) -> None:
         """Tells the group that what is owned here should be somebody else's."""
-        raise NotImplementedError
 
     def _too_late(self) -> None:
         log.warning(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
 from ottla.client.core.sharing import ShareCore
 from ottla.client.loop.runtime import LOOP
@@ -15,9 +15,9 @@ from ottla.errors import OttlaError
 class ShareConsumer:
     """Made on the loop where it is used."""
 
-    def __init__(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        self.settings, explicit = settings_of(settings, more)
-        self._core = ShareCore(self.settings, LOOP, explicit=explicit)
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **more: object) -> None:
+        self.settings, modes = settings_of(settings, more)
+        self._core = ShareCore(self.settings, LOOP, modes)
 
     async def subscribe(self, topics: Iterable[str] | str) -> None:
         await self._core.subscribe([topics] if isinstance(topics, str) else list(topics))
