@@ -166,11 +166,11 @@ def test_planted_a_stale_token_is_trusted(broker: Broker, monkeypatch: pytest.Mo
 def test_planted_restored_to_the_last_stable_offset(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stepping.StreamTask._restore_store
 
-    def to_stable(self: Any, name: str, known: int, end: Any) -> tuple[int, int]:
+    def to_stable(self: Any, name: str, known: int, end: Any, **named: Any) -> tuple[int, int]:
         where = TopicPartition(self._pipeline.changelog(name), self.task.partition)
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             stable = admin.list_offsets({where: -1}, committed_only=True)[where].offset
-        return plain(self, name, known, end._replace(offset=min(stable, end.offset)))
+        return plain(self, name, known, end._replace(offset=min(stable, end.offset)), **named)
 
     monkeypatch.setattr(stepping.StreamTask, "_restore_store", to_stable)
     with query(counting(broker)) as running:

@@ -41,14 +41,21 @@ def spark() -> Iterator[Any]:
 @pytest.fixture
 def make_topic(target: Any) -> Callable[..., str]:
     """Makes a topic with a name of its own on the server under test."""
+    return topic_maker(target.bootstrap)
+
+
+def topic_maker(bootstrap: str) -> Callable[..., str]:
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    from tests.oracle.leaders import wait_for_leaders
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def make(stem: str = "topic", partitions: int = 3, name: str = "", **config: str) -> str:
         name = name or f"{stem}-{uuid.uuid4().hex[:8]}"
         config = {"retention.ms": "-1", **config}  # some tests write records of long ago
-        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
+        wait_for_leaders(bootstrap, name, partitions)
         return name
 
     return make
@@ -101,6 +108,17 @@ class Topics:
     def values(self, topic: str, **options: Any) -> list[str]:
         rows = self.read(topic, columns="value", **options).collect()
         return sorted(bytes(row.value).decode() for row in rows)
+
+    def settled(self, topic: str) -> str:
+        """This topic, once no transaction is open in it: their ends are answered before their records can be read."""
+        from confluent_kafka.admin import AdminClient
+
+        from tests.oracle.transactions import wait_for_markers
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions
+        wait_for_markers(self.bootstrap, topic, len(partitions))
+        return topic
 
     def shows(self, topic: str, numbers: Iterable[int]) -> None:
         """Apache Kafka answers the end of a transaction some moments before its records can be read."""

@@ -54,7 +54,7 @@ class Scene:
         name = name or f"w{uuid.uuid4().hex[:8]}"
         # The records are years old: retention would delete them while the cases are asked.
         topic = NewTopic(name, PARTITIONS, 1, config={"retention.ms": "-1"})
-        self.admin.create_topics([topic])[name].result(30)
+        self.admin.create_topics([topic])[name].result(60)
         return name
 
     def records(self, topic: str) -> list[Any]:
@@ -91,7 +91,7 @@ class Scene:
                     timestamp=T0 + i,
                     headers=headers,
                 )
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 class Side:

@@ -25,7 +25,7 @@ checkpoint = pathlib.Path(os.environ["CHECKPOINT"])
 from confluent_kafka.admin import AdminClient, NewTopic
 admin = AdminClient({"bootstrap.servers": servers})
 for done in admin.create_topics([NewTopic(source, 4, 1), NewTopic(sink, 4, 1)]).values():
-    done.result(30)
+    done.result(60)
 def read(builder, topic):
     return (builder.format("ottla").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
             .option("startingOffsets", "earliest").option("minPartitions", "2").load())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracle.transactions import wait_for_markers
 from tests.spark import jvm
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -41,6 +42,7 @@ def test_it_reads_and_writes_the_same_as_ours(spark, target, make_topic, tmp_pat
     both.on(spark.range(5000).selectExpr(*_ROWS).write.format("kafka"), topic=written).save()
     both.copy("kafka", written, theirs)
     both.copy("ottla", written, ours)
+    wait_for_markers(target.bootstrap, ours, partitions=3)
     for topic in (written, theirs, ours):
         kafka, ottla = both.read("kafka", topic), both.read("ottla", topic)
         assert kafka.exceptAll(ottla).count() + ottla.exceptAll(kafka).count() == 0

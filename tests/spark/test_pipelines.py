@@ -84,7 +84,7 @@ class Counting:
 
     def check(self) -> None:
         """Exact in the end, and no count goes back or comes twice."""
-        rows = self.topics.read(self.out).orderBy("partition", "offset").collect()
+        rows = self.topics.read(self.topics.settled(self.out)).orderBy("partition", "offset").collect()
         found: dict[str, list[int]] = {}
         for row in rows:
             found.setdefault(bytes(row.key).decode(), []).append(int(bytes(row.value)))

@@ -16,7 +16,7 @@ def produce(bootstrap, topic, records, **settings):
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for key, value, headers, timestamp, partition in records:
         producer.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 ROWS = [
@@ -121,13 +121,13 @@ def test_a_partition_is_cut_when_more_tasks_are_asked_for(topics, make_topic):
 def test_only_what_is_committed_is_read_unless_told_otherwise(topics, make_topic):
     topic = make_topic(partitions=1)
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": f"x-{topic}"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for value, commit in ((b"first", True), (b"aborted", False), (b"last", True)):
         producer.begin_transaction()
         producer.produce(topic, value)
-        producer.flush(30)
+        producer.flush(60)
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
-    assert topics.values(topic) == ["first", "last"]
+    assert topics.values(topics.settled(topic)) == ["first", "last"]
     assert topics.values(topic, kafka__isolation__level="read_uncommitted") == ["aborted", "first", "last"]
 
 

@@ -36,7 +36,7 @@ class Topic:
         self._topics.write(frame, self._name)
 
     def rows(self) -> list[tuple[str, bytes]]:
-        found = self._topics.read(self._name).orderBy("partition", "offset").collect()
+        found = self._topics.read(self._topics.settled(self._name)).orderBy("partition", "offset").collect()
         return [(bytes(row.key).decode(), bytes(row.value)) for row in found]
 
 
@@ -63,6 +63,7 @@ def test_examples_run_for_real(spark: Any, topics: Any, make_topic: Callable[...
     app = run("word_count", topics.bootstrap, spark)
     words = Counter(word for n in range(60) for word in (f"w{n % 3}", f"w{n % 5}", "w1"))
     assert {word: int.from_bytes(value) for word, value in word_counts.rows()} == words
+    topics.settled("word-count-counts-changelog")
     assert dict(app.store("counts")) == words
 
     customers, orders = make("customers"), make("orders")
@@ -115,7 +116,7 @@ def test_the_command_runs_a_file_and_stops_gracefully() -> None:
         running = subprocess.Popen([*command, "--master", "local[1]"], start_new_session=True)
         try:
             broker.send("lines", "hello", key="k")
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 240
             while len(broker.records("word-counts")) < 3:
                 assert time.monotonic() < deadline and running.poll() is None
             running.send_signal(signal.SIGTERM)

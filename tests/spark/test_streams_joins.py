@@ -55,7 +55,7 @@ def test_alarms_by_nurse_and_window(
     send(topics.bootstrap, names["vitals"], later)
     application(name, topics.bootstrap, names).run(spark, once=True)
     found: list[tuple[str, int, int]] = []
-    for row in topics.read(names["alarms"]).collect():
+    for row in topics.read(topics.settled(names["alarms"])).collect():
         key = bytes(row.key)
         found.append((key[:-8].decode(), int.from_bytes(key[-8:]), text.loads(bytes(row.value))["n"]))
     closed = {(nurse, start): n for nurse, start, n in found if start < END_MS}

@@ -32,6 +32,7 @@ from ottla.spark.errors import (  # noqa: E402
 from ottla.spark.options import ReadOptions, WriteOptions  # noqa: E402
 from ottla.spark.sink import StreamWriter, write_once  # noqa: E402
 from ottla.spark.source import BatchReader, StreamReader  # noqa: E402
+from tests.oracle.leaders import wait_for_leaders  # noqa: E402
 
 ALL = ReadAllAvailable()
 
@@ -39,7 +40,7 @@ ALL = ReadAllAvailable()
 @pytest.fixture(autouse=True, scope="module")
 def _close_clients():
     yield
-    for client in list(clients._kept.values()):
+    for client in list(clients._cached.values()):
         clients.dropped(client)
 
 
@@ -63,7 +64,7 @@ def produce(target, topic, values, partition=0):
     producer = Producer({"bootstrap.servers": target.bootstrap})
     for value in values:
         producer.produce(topic, str(value).encode(), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def rows_between(reader, start, end):
@@ -130,7 +131,8 @@ def test_partitions_and_topics_that_are_new_are_read_from_their_beginning(target
     make_topic(name=f"{stem}-b", partitions=1)
     produce(target, f"{stem}-b", [2])
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    admin.create_partitions([NewPartitions(f"{stem}-a", 2)])[f"{stem}-a"].result(30)
+    admin.create_partitions([NewPartitions(f"{stem}-a", 2)])[f"{stem}-a"].result(60)
+    wait_for_leaders(target.bootstrap, f"{stem}-a", 2)
     produce(target, f"{stem}-a", [3], partition=1)
     again = readers(subscribePattern=f"{stem}-.*")  # as after a restart: nothing is known
     end = again.latestOffset(start, ALL)
@@ -145,7 +147,7 @@ def test_two_lives_of_a_topic_are_never_mixed(target, readers, make_topic):
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(60)
     gone = readers(subscribe=topic)
     with pytest.raises(TopicChanged, match="is gone"):
         while True:
@@ -223,7 +225,7 @@ def test_records_that_expired_before_they_were_read_are_reported(target, readers
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    next(iter(admin.delete_records([TopicPartition(topic, 0, 4)]).values())).result(30)
+    next(iter(admin.delete_records([TopicPartition(topic, 0, 4)]).values())).result(60)
     with pytest.raises(DataLost, match="the log begins at 4"):
         rows_between(reader, start, end)
     assert rows_between(readers(subscribe=topic, failOnDataLoss="false"), start, end) == list(range(4, 10))
@@ -295,9 +297,15 @@ class Query:
     def options(self, **more):
         return WriteOptions.parse({**self.given, **{k: str(v) for k, v in more.items()}}, streaming=True)
 
+    def settle(self):
+        """Until the tasks' markers can be read: they are part of the transactions."""
+        with Admin({"bootstrap.servers": self.target.bootstrap}) as admin:
+            for task in range(self.tasks):
+                admin.group_offsets(group_of(f"spark-ottla-{self.id}-{task}"), require_stable=True)
+
     def shows(self, expected):
         """Apache Kafka answers the end of a transaction some moments before its records can be read."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while (found := self.values()) != expected:
             assert len(found) <= len(expected) and time.monotonic() < deadline, (found, expected)
 
@@ -382,7 +390,7 @@ def test_a_marker_never_looks_like_lag(query, target):
     groups = [group_of(f"spark-ottla-{query.id}-{task}") for task in range(2)]
     with Admin({"bootstrap.servers": target.bootstrap}) as admin:
         for group in groups:
-            ((where, offset),) = admin.group_offsets(group).items()
+            ((where, offset),) = admin.group_offsets(group, require_stable=True).items()
             (end,) = admin.list_offsets({where: -1}).values()
             assert (offset.offset, end.offset) == (0, 0)
             assert '"next_batch": 3' in offset.metadata
@@ -392,6 +400,7 @@ def test_markers_stand_in_no_ones_way_in_the_list_of_groups(query, target, capsy
     from ottla.cli.main import main
 
     query.run(0, ["a"], ["b"])
+    query.settle()
     marker = group_of(f"spark-ottla-{query.id}-0")
     servers = ["--bootstrap-server", target.bootstrap]
     for command in (["list"], ["describe", "--all-groups"]):
@@ -460,10 +469,11 @@ def test_the_marker_of_another_query_is_an_error(query):
 
 def test_an_expired_marker_is_an_error_that_can_be_overridden_once(query, target):
     query.run(0, ["a"], ["b"])
+    query.settle()  # or the markers would come behind the deletion
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
     for task in range(2):
         group = group_of(f"spark-ottla-{query.id}-{task}")
-        admin.delete_consumer_groups([group])[group].result(30)
+        admin.delete_consumer_groups([group])[group].result(60)
     with pytest.raises(MarkerMissing, match="assumeNotWritten=1"):
         query.run(1, ["c"], ["d"])
     query.shows(["a", "b"])  # and nothing is left open
@@ -491,11 +501,11 @@ def test_a_checkpoint_that_went_back_is_an_error(query):
 
 
 def test_a_micro_batch_that_takes_too_long_is_a_named_error(target, make_topic):
-    query = Query(target, make_topic(), kafka__transaction__timeout__ms=1000)
+    query = Query(target, make_topic(), kafka__transaction__timeout__ms=60_000)
     messages = [query.write(0, task, ["a"]) for task in range(2)]
     from dataclasses import replace
 
-    late = [replace(m, transaction=(*m.transaction[:2], m.transaction[2] - 1000)) for m in messages]
+    late = [replace(m, transaction=(*m.transaction[:2], m.transaction[2] - 60_000)) for m in messages]
     with pytest.raises(TransactionTimedOut, match=r"kafka\.transaction\.timeout\.ms"):
         query.commit(0, late)
     query.shows([])

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
+
+from pyspark.errors import AnalysisException
+
+from ottla.spark.errors import OptionError
+
+WAY = r"ottla\.spark\.write_update"
 
 
 def test_rows_go_where_their_columns_say(topics, make_topic):
@@ -41,7 +49,7 @@ def test_keys_go_to_the_partitions_of_other_clients(topics, make_topic):
     producer = Producer({"bootstrap.servers": topics.bootstrap, "partitioner": "murmur2"})
     for key in keys:
         producer.produce(theirs, b"", key)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     where = [{bytes(r.key): r.partition for r in topics.read(topic).collect()} for topic in (ours, theirs)]
     assert where[0] == where[1]
 
@@ -62,7 +70,7 @@ def test_a_batch_can_be_one_transaction(topics, make_topic):
     frame = topics.spark.range(0, 1000, numPartitions=3)
     good = frame.selectExpr("cast(id as string) value")
     topics.write(good, topic, guarantee="exactly-once")
-    assert len(topics.values(topic)) == 1000
+    assert len(topics.values(topics.settled(topic))) == 1000
     bad = frame.selectExpr("if(id = 999, cast(raise_error('no') as string), cast(id as string)) value")
     with pytest.raises(Exception, match="no"):
         topics.write(bad, topic, guarantee="exactly-once")
@@ -103,3 +111,36 @@ def test_a_record_too_large_for_its_topic_is_named(topics, make_topic):
 def test_wrong_schemas_are_refused(topics, make_topic):
     with pytest.raises(Exception, match="column value is bigint"):
         topics.write(topics.spark.range(1).selectExpr("id value"), make_topic())
+
+
+def test_start_refuses_update_mode_and_names_the_way(topics, make_topic, checkpoint):
+    counts = (
+        topics.stream(make_topic()).groupBy("key").count().selectExpr("key", "cast(count as string) value")
+    )
+    writer = topics.sink(counts, make_topic(), checkpoint)
+    for start in (
+        lambda: writer.start(outputMode="update"),
+        lambda: writer.start(None, "OTTLA", "Update"),
+        lambda: writer.outputMode("update").start(),
+        lambda: counts.writeStream.outputMode(outputMode="update").format(source="ottla").start(),
+    ):
+        with pytest.raises(OptionError, match=WAY):
+            start()
+    assert not list(Path(checkpoint).iterdir())  # the query has not begun
+
+
+def test_update_mode_of_other_sinks_is_as_it_was(topics, make_topic, checkpoint):
+    from ottla.spark import register
+
+    register(topics.spark)  # a second time, after the session
+    topic = make_topic(partitions=1)
+    topics.numbers(topic, 0, 3)
+    counts = topics.stream(topic).groupBy("key").count().selectExpr("key", "cast(count as string) value")
+    with pytest.raises(AnalysisException, match="not supported in Data Source parquet") as refused:
+        counts.writeStream.format("parquet").outputMode("update").start(f"{checkpoint}/files")
+    assert "ottla" not in str(refused.value)
+    taken = []
+    writer = counts.writeStream.format("ottla").outputMode("update").trigger(availableNow=True)
+    query = writer.foreachBatch(lambda rows, _: taken.extend(rows.collect())).start()  # instead of the format
+    assert query.awaitTermination(120)
+    assert len(taken) == 3

@@ -12,9 +12,13 @@ from urllib.request import urlopen
 import pytest
 
 from ottla.cli.main import main
+from ottla.client import Admin
+from ottla.client.values import TopicPartition
+from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import App
 from ottla.streams.errors import BadTopology
 from ottla.streams.loading import load
+from ottla.streams.queries import Follower
 from ottla.streams.serving import StoreServer
 from ottla.testing import Broker
 from tests.pipelines.local import Query, query
@@ -154,3 +158,21 @@ def test_files_without_an_app_are_told(tmp_path: Path, capsys: pytest.CaptureFix
         assert main(["streams", "describe", str(path)]) == 1
         assert text in capsys.readouterr().err
     assert main(["streams", "describe", str(several), "--app", "b"]) == 0
+
+
+@pytest.mark.parametrize("age_ms, rows", [(60_000, 1), (0, 0)])
+def test_a_row_whose_deletion_is_gone_from_the_changelog_is_forgotten_in_time(
+    broker: Broker, age_ms: int, rows: int
+) -> None:
+    """Who has not looked for as long as deletions are kept reads everything again."""
+    broker.create_topic("changelog", partitions=1)
+    spec = StoreSpec("rows", (("value", "bytes"),), timestamped=True)
+    client = {"bootstrap.servers": broker.bootstrap}
+    follower = Follower(client, spec, "changelog", delete_retention_ms=age_ms)
+    broker.send("changelog", "v", key="k")
+    assert len(follower.look()) == 1
+    with Admin(client) as admin:
+        # As if a deletion had come and was compacted away.
+        admin.delete_records({TopicPartition("changelog", 0): 1})
+    assert len(follower.look()) == rows
+    follower.close()

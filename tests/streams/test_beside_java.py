@@ -47,7 +47,7 @@ def run_java(broker: Broker, name: str, output: str, folder: Path, expected: Cou
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = programs.start("WordCount", broker.bootstrap, name, "lines", output, str(folder), **quiet)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while table(broker, output) != expected:
             assert running.poll() is None and time.monotonic() < deadline, table(broker, output)
             time.sleep(0.2)

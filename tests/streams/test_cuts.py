@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from ottla.streams import App
@@ -22,6 +22,9 @@ RACING = {"foreign-key", "foreign-key-left"}
 MEETING = {"stream-table-rekeyed", "stream-stream-rekeyed"}
 # A global table is outside the steps: a record meets what was read of it by then.
 OUTSIDE = {"stream-global", "stream-global-left"}
+# At the very moment at which a session closes it is given out, and yet a record may begin it again, as in Kafka
+# Streams: then it comes twice. In one step it comes once.
+CLOSING = {"final-session"}
 NAMES = [name for name in TOPOLOGIES if name not in MEETING | OUTSIDE]
 # Without shrinking, which takes minutes: a failure names its seed and cuts.
 CUTS = settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -67,6 +70,7 @@ def last_values(out: dict[Any, list[Any]]) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@example(seed=56, cuts=[4, 30, 33, 34], deaths=True)
 @CUTS
 @given(seed=st.integers(0, 999), cuts=st.lists(st.integers(1, 39), max_size=5), deaths=st.booleans())
 def test_the_steps_do_not_matter(name: str, seed: int, cuts: list[int], deaths: bool) -> None:
@@ -74,7 +78,7 @@ def test_the_steps_do_not_matter(name: str, seed: int, cuts: list[int], deaths: 
     are the same."""
     given = records(name, seed)
     every = one_by_one(name, given)
-    if name not in RACING:
+    if name not in RACING | CLOSING:
         assert run(name, given, cuts, deaths) == every
     if name == "suppress":
         return  # what is held back depends on the changes that come to it

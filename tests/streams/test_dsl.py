@@ -30,6 +30,7 @@ from ottla.streams import (
     tumbling,
     within,
 )
+from ottla.streams.dsl import SessionWindowed, Table
 
 SCHEMAS = [json("pulse int, ward string"), json]
 VITALS = [("a", 60, "x"), ("a", 80, "y"), ("b", None, "x"), ("a", 70, None)]
@@ -260,6 +261,120 @@ def test_functions_may_change_an_aggregate_in_place() -> None:
     with TestDriver(app) as driver:
         driver.input("in").pipe([1, 2, 3], key="k")
         assert driver.output("out").values() == [[1], [1, 2], [1, 2, 3]]
+
+
+def test_a_windowed_table_is_final_twice() -> None:
+    app = App("app")
+    counts = app.stream("in", value=string).group_by_key().window(tumbling(ms=10)).count("n")
+    counts.final().to_stream(lambda window, _: window.key).to("one")
+    counts.final().to_stream(lambda window, _: window.key).to("two")
+    with TestDriver(app) as driver:
+        for at in (1, 2, 10, 30):
+            driver.input("in").pipe("", key="k", at=at)
+        assert driver.output("one").values() == driver.output("two").values() == [2, 1]
+
+
+@pytest.mark.parametrize("windows", [tumbling(ms=50), sliding(ms=50), session(gap_ms=50)])
+def test_tables_with_windows_are_joined_window_by_window(windows: Any) -> None:
+    app = App("app")
+    a, b = (app.stream(topic, value=string).group_by_key().window(windows).count(topic * 2) for topic in "ab")
+    a.join(b, lambda left, right: [left, right]).to_stream(lambda window, _: window.key).to("out")
+    with TestDriver(app) as driver:
+        driver.input("a").pipe("", key="k", at=100)
+        driver.input("b").pipe("", key="k", at=100)
+        driver.input("b").pipe("", key="other", at=100)
+        driver.input("a").pipe("", key="k", at=100)
+        assert driver.output("out").records()[0] == ("k", [1, 1], 100)
+        assert driver.output("out").records()[-1] == ("k", [2, 1], 100)
+
+
+def joined_texts(app: App, windows: Any) -> Table:
+    def texts(key: str, value: str | None, row: str) -> str:
+        return f"{row}{value}"
+
+    a, b = (app.stream(topic, value=string).group_by_key() for topic in "ab")
+    cogrouped = a.cogroup(texts).cogroup(b, texts).window(windows)
+    return cogrouped.aggregate(str, lambda key, row, other: row + other, value=string, name="rows")
+
+
+def test_the_store_of_a_cogroup_can_be_asked() -> None:
+    app = App("app")
+    joined_texts(app, session(gap_ms=10)).to_stream(lambda window, _: window.key).to("out")
+    with TestDriver(app) as driver:
+        driver.input("a").pipe("1", key="k", at=5)
+        driver.input("b").pipe("2", key="k", at=8)
+        assert dict(driver.store("rows")) == {("k", 5, 8): "12"}
+
+
+def test_closed_windows_of_a_cogroup_leave_the_store() -> None:
+    app = App("app")
+    joined_texts(app, tumbling(ms=10)).to_stream(lambda window, _: window.key).to("out")
+    with TestDriver(app) as driver:
+        for at in range(0, 200, 10):
+            driver.input("a").pipe("1", key="k", at=at)
+            driver.input("b").pipe("2", key="k", at=at)
+        assert driver.output("out").values() == ["1", "12"] * 20
+        assert len(driver.store("rows")) == 2
+
+
+def test_a_window_of_a_cogroup_that_the_clock_has_closed_does_not_begin_again() -> None:
+    app = App("app", clock="wall", lateness_ms=0)
+    joined_texts(app, tumbling(ms=10)).to_stream(lambda window, _: window.key).to("out")
+    with TestDriver(app) as driver:
+        driver.input("a").pipe("1", key="k", at=5)
+        driver.advance(ms=1_000)
+        driver.input("b").pipe("2", key="k", at=6)
+        assert driver.output("out").values() == ["1"]
+
+
+def test_a_cogroup_in_sliding_windows_leaves_out_records_without_value() -> None:
+    app = App("app")
+    joined_texts(app, sliding(ms=10)).to_stream(lambda window, _: window.key).to("out")
+    with TestDriver(app) as driver:
+        driver.input("a").pipe(None, key="k", at=100)
+        driver.input("a").pipe("1", key="k", at=200)
+        assert driver.output("out").values() == ["1"]
+
+
+def sizes(lists: Table) -> Table:
+    """How long all the lists are together: what a list was before its change is subtracted."""
+    grouped = lists.group_by(lambda key, rows: ("all", len(rows)))
+    return grouped.aggregate(lambda: 0, lambda k, n, total: total + n, lambda k, n, total: total - n)
+
+
+def appended(key: str, value: int, rows: list[int]) -> list[int]:
+    rows.append(value)
+    return rows
+
+
+def removed(key: str, value: int, rows: list[int]) -> list[int]:
+    rows.remove(value)
+    return rows
+
+
+def test_functions_may_change_a_group_of_a_table_in_place() -> None:
+    app = App("app")
+    groups = app.table("in", value=json).group_by(lambda key, value: ("g", value))
+    sizes(groups.aggregate(list, appended, removed, name="groups")).to("out")
+    with TestDriver(app) as driver:
+        for key, value in (("a", 1), ("b", 2), ("c", 3), ("a", None)):
+            driver.input("in").pipe(value, key=key)
+        assert driver.output("out").values() == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize("emit", ["batch", "every"])
+def test_functions_may_change_a_session_in_place(emit: str) -> None:
+    def merged(key: str, rows: list[int], others: list[int]) -> list[int]:
+        return others if not rows else rows + others
+
+    app = App("app")
+    sessions = app.stream("in", value=json).group_by_key().window(session(gap_ms=10))
+    assert isinstance(sessions, SessionWindowed)
+    sizes(sessions.aggregate(list, appended, merged, name="sessions", emit=emit)).to("out")
+    with TestDriver(app) as driver:
+        for at in (1, 2, 3):
+            driver.input("in").pipe(at, key="k", at=at)
+        assert driver.output("out").table() == {"all": 3}
 
 
 def test_a_join_without_a_function_joins_fields_in_columns() -> None:

@@ -68,6 +68,39 @@ def test_bad_records_go_to_the_dead_letter_topic_with_kafkas_headers() -> None:
         assert told["__streams.errors.partition"] == b"0"
 
 
+# no JSON; no object; fields of other types; no text
+MISFITS = (b"no json", b'{"v":', b"[7]", b'{"v":"7"}', b'{"v":1.5}', b'{"v":99999999999}', b"\xff", b"")
+
+
+def latest(**policy: Any) -> App:
+    app = App("app", **policy)
+    app.table("rows", value=json("v int"), name="latest")
+    return app
+
+
+def test_json_that_does_not_fit_its_schema_stops_the_app_by_default() -> None:
+    for value in MISFITS:
+        with TestDriver(latest()) as driver, pytest.raises(BadValue, match="not JSON as expected"):
+            driver.input("rows").pipe_bytes(b"k", value)
+
+
+def test_json_that_does_not_fit_its_schema_is_a_dead_letter_and_deletes_no_row() -> None:
+    with TestDriver(latest(errors_dead_letter_queue_topic_name="dead")) as driver:
+        for value in (b'{"v":7,"more":[1]}', *MISFITS):
+            driver.input("rows").pipe_bytes(b"k", value)
+        assert driver.store("latest")["k"] == {"v": 7}
+        assert [value for _, value, _ in driver.output("dead").records()] == list(MISFITS)
+        assert driver.errors() == {"deserialization": len(MISFITS)}
+
+
+def test_a_null_and_the_null_of_json_delete_a_row_of_a_schema() -> None:
+    for value in (None, b"null", b" null\n"):
+        with TestDriver(latest()) as driver:
+            driver.input("rows").pipe_bytes(b"k", b'{"v":7}')
+            driver.input("rows").pipe_bytes(b"k", value)
+            assert len(driver.store("latest")) == 0
+
+
 class Stubborn(Processor):
     def process(self, record: Record) -> None:
         seen = self.context.store("seen")

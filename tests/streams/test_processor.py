@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pyarrow as pa
 import pytest
 
 from ottla.streams import (
@@ -19,6 +20,7 @@ from ottla.streams import (
     window_store,
 )
 from ottla.streams.errors import BadTopology
+from ottla.streams.serdes import Column, Serde
 from ottla.testing import Broker
 from tests.pipelines.local import query
 
@@ -142,6 +144,41 @@ def test_a_window_store_is_asked_by_time_and_forgets() -> None:
         assert driver.store("seen")["a", 120_001] is True
 
 
+class Counted(Serde):
+    """Bytes; how many values it read each time."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def decode(self, cells: pa.Array) -> Column:
+        self.read.append(len(cells))
+        return cells
+
+
+class Recent(Processor):
+    def process(self, record: Record) -> None:
+        recent = self.context.store("recent")
+        recent.put(record.key, str(record.time_ms).encode(), record.time_ms)
+        found = recent.fetch(record.key, record.time_ms - 20, record.time_ms - 10)
+        self.context.forward(record.but(value=[(at, value.decode()) for at, value in found]))
+
+
+def test_a_fetch_of_a_window_store_reads_the_values_of_its_key_and_times_alone() -> None:
+    app, serde = App("app"), Counted()
+    store = window_store("recent", value=serde, retention_seconds=60)
+    app.stream("in", value=string).process(Recent, stores=[store], value=json).to("out", value=json)
+    with TestDriver(app) as driver:
+        for at in (30, 0, 10, 20):
+            for key in ("a", "ab", "b"):
+                driver.input("in").pipe("v", key=key, at=at)
+        serde.read.clear()
+        driver.input("in").pipe("v", key="a", at=31)
+        driver.input("in").pipe("v", key="a", at=30)
+        driver.input("in").pipe("v", key="new", at=30)
+        assert driver.output("out").values()[-3:] == [[[20, "20"]], [[10, "10"], [20, "20"]], []]
+        assert serde.read == [1, 2, 0]
+
+
 class Write(Processor):
     def process(self, record: Record) -> None:
         self.context.store("shared")[record.key] = record.value
@@ -212,10 +249,33 @@ def test_the_wall_clock_calls_on_a_broker_although_nothing_comes() -> None:
         broker.send("in", "1", key="k")
         with query(app.pipeline()) as running:
             running.drain()
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while len(broker.records("beats")) < 2:
                 assert time.monotonic() < deadline
                 running.step()
                 running.replace_workers()
         beats = [int.from_bytes(record.value) for record in broker.records("beats")]
         assert beats[1] - beats[0] >= 400
+
+
+def test_what_a_failed_step_forwarded_comes_once() -> None:
+    failures = ["once"]
+
+    class Failing(Processor):
+        def process(self, record: Record) -> None:
+            self.context.forward(record)
+            if record.value == "2" and failures:
+                raise RuntimeError(failures.pop())
+
+    with Broker() as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, partitions=1)
+        app = App("app", bootstrap=broker.bootstrap)
+        app.stream("in", value=string).process(Failing, value=string).to("out")
+        for value in "123":
+            broker.send("in", value, key="k")
+        with query(app.pipeline()) as running:
+            with pytest.raises(RuntimeError, match="once"):
+                running.step()
+            running.drain()
+        assert [record.value for record in broker.records("out")] == [b"1", b"2", b"3"]

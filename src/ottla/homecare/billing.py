@@ -32,12 +32,12 @@ class Billing(Operator):
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
         numbers, totals = step.stores["numbers"], step.stores["totals"]
-        found = services(rows, self._json)
-        devices = numbers.rows(found["device"].combine_chunks())
-        number = found["number"].to_numpy()
+        billed = services(rows, self._json)
+        devices = numbers.rows(billed["device"].combine_chunks())
+        number = billed["number"].to_numpy()
         new = _is_new(numbers, devices, number)
         _note(numbers, devices[new], number[new])
-        counted = found.filter(pa.array(new))
+        counted = billed.filter(pa.array(new))
         places = totals.rows(counted["total"].combine_chunks())
         np.add.at(totals["services"], places, 1)
         np.add.at(totals["cents"], places, counted["cents"].to_numpy())
@@ -55,7 +55,7 @@ def services(rows: pa.RecordBatch, json_values: JsonValues) -> pa.Table:
     month = pc.strftime(rendered.cast(pa.timestamp("ms", tz="UTC")), "%Y-%m")
     total = pc.binary_join_element_wise(rows.column("key").cast(pa.string()), month, "/")
     table = pa.table({"total": total, "device": device, "number": number, "cents": cents})
-    table = table.filter(pc.and_(total.is_valid(), pc.and_(device.is_valid(), number.is_valid())))
+    table = table.drop_null()
     grouped = table.group_by(["device", "number"]).aggregate([("total", "min"), ("cents", "min")])
     return grouped.select(["total_min", "device", "number", "cents_min"]).rename_columns(table.column_names)
 
@@ -63,8 +63,8 @@ def services(rows: pa.RecordBatch, json_values: JsonValues) -> pa.Table:
 def _is_new(numbers: KeyedStore, devices: Any, number: Any) -> Any:
     behind = numbers["top"][devices] - number
     bit = np.clip(behind, 0, WINDOW - 1).astype(np.uint64)
-    seen = (numbers["below"].view(np.uint64)[devices] >> bit) & np.uint64(1) == 1
-    return (behind < 0) | ((behind < WINDOW) & ~seen)
+    is_counted = (numbers["below"].view(np.uint64)[devices] >> bit) & np.uint64(1) == 1
+    return (behind < 0) | ((behind < WINDOW) & ~is_counted)
 
 
 def _note(numbers: KeyedStore, devices: Any, number: Any) -> None:
@@ -74,8 +74,8 @@ def _note(numbers: KeyedStore, devices: Any, number: Any) -> None:
     before = top[known]
     np.maximum.at(top, devices, number)
     moved = top[known] - before
-    kept = below[known] << np.clip(moved, 0, WINDOW - 1).astype(np.uint64)
-    below[known] = np.where(moved < WINDOW, kept, 0)
+    shifted = below[known] << np.clip(moved, 0, WINDOW - 1).astype(np.uint64)
+    below[known] = np.where(moved < WINDOW, shifted, 0)
     behind = top[devices] - number
     near = behind < WINDOW
     np.bitwise_or.at(below, devices[near], np.uint64(1) << behind[near].astype(np.uint64))

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,10 @@ from ottla.errors import OttlaError
 from ottla.homecare import topics
 from ottla.homecare.client import Client, client_of
 from ottla.homecare.console import Console, is_installed
-from ottla.homecare.mirrored import Edge
+from ottla.homecare.mirrored import MIRROR_AWAY_MS, Edge
 from ottla.homecare.processes import Process
 from ottla.homecare.results import Results
+from ottla.homecare.rules import Rules
 from ottla.homecare.servers import Servers
 from ottla.homecare.simulator import add_plan, plan_of
 from ottla.homecare.truth import Expected
@@ -188,7 +190,7 @@ class Demo:
         command = ["homecare", "pipelines", *self._where(), "--json"]
         command += ["--checkpoints", str(self._folder / "checkpoints")]
         command += ["--master", self._arguments.master] if self._arguments.master else []
-        command += self._rules()
+        command += _options(self._pipeline_rules)
         log = self._folder / "pipelines.log"
         self._pipelines = Process("pipelines", command, log, self._view.on_pipeline)
         self._pipelines.start()
@@ -200,12 +202,16 @@ class Demo:
         for name in ("devices", "rate", "seconds", "seed"):
             command += [f"--{name}", str(getattr(plan, name))]
         log = self._folder / "simulator.log"
-        self._simulator = Process("simulator", command + self._rules(), log, self._view.on_simulator)
+        self._simulator = Process("simulator", command + _options(plan.rules), log, self._view.on_simulator)
         self._simulator.start()
 
-    def _rules(self) -> list[str]:
+    @property
+    def _pipeline_rules(self) -> Rules:
+        """What is true does not depend on the lateness; how long pipelines wait for it does."""
         rules = self._plan.rules
-        return ["--timeout-ms", str(rules.timeout_ms), "--lateness-ms", str(rules.lateness_ms)]
+        if not self._arguments.mirrored:
+            return rules
+        return replace(rules, lateness_ms=rules.lateness_ms + MIRROR_AWAY_MS)
 
     def _watch_until(self, is_over: Callable[[], bool]) -> None:
         every = _LIVE_S if self._view.is_live else _PLAIN_S
@@ -265,7 +271,7 @@ class Demo:
 
     def _settle(self, expected: Expected) -> Verdict:
         """All devices are silent now. Waits until that is noticed, or until it is clear that it is not."""
-        rules = self._plan.rules
+        rules = self._pipeline_rules
         silence_s = (rules.timeout_ms + 2 * rules.lateness_ms) / 1000
         self._view.say(f"all devices are silent; that is noticed after {silence_s:.0f} seconds")
         results = Results(self._client, self._folder / "table")
@@ -299,6 +305,10 @@ class Patience:
         self._right_since = (self._right_since or now) if is_right else None
         settled = self._right_since is not None and now - self._right_since > _SETTLE_S
         self.is_over = settled or now > self._deadline
+
+
+def _options(rules: Rules) -> list[str]:
+    return ["--timeout-ms", str(rules.timeout_ms), "--lateness-ms", str(rules.lateness_ms)]
 
 
 def _is_past(moment: float) -> bool:

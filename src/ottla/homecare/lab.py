@@ -74,7 +74,7 @@ def schedule(devices: list[str], chance: random.Random) -> Iterator[tuple[float,
 
 @dataclass(slots=True)
 class Listener:
-    """Who is silent and since when. One event for each change, whoever calls how often."""
+    """Who is silent and since when. One event for each change, however often it is called."""
 
     silence_ms: float
     heard_ms: dict[str, int] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def beat(lab: Lab, say: Say, ended: threading.Event) -> None:
 
 
 def listen(lab: Lab, say: Say, ended: threading.Event) -> None:
-    """The technician's side: hears heartbeats, writes events."""
+    """The technician's side: reads heartbeats, writes events."""
     listener = Listener(SILENCE_S * 1000 / lab.speed)
     patience_s = max(0.02, min(1.0, 1.0 / lab.speed))
     settings = {**lab.settings, "group.id": lab.group, "auto.offset.reset": "earliest"}

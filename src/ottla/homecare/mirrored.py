@@ -8,6 +8,9 @@ from ottla.homecare.processes import Process
 from ottla.homecare.servers import Servers
 
 _INPUTS = (topics.HEARTBEAT, topics.VITALS, topics.BILLING, topics.ROSTER)
+# A mirror that was killed holds records back until its successor has started and caught up. Pipelines must allow for
+# it as for any other sender (`lateness_ms`): to them its pause looks like the silence of all devices.
+MIRROR_AWAY_MS = 10_000
 
 
 class Edge:

@@ -63,6 +63,7 @@ class Nurse(Operator):
         self._too_late = 0
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
+        rows = rows.filter(rows.column("key").is_valid())  # of nobody: it says nothing
         is_duty = pc.equal(rows.column("topic"), ROSTER)
         # The roster first: what is known by now holds for what is judged now.
         self._on_roster(step.stores["patients"], rows.filter(is_duty))
@@ -104,13 +105,13 @@ class Nurse(Operator):
         """A patient's rosters are kept by when they begin to hold; what is repeated changes nothing."""
         if not rows.num_rows:
             return
-        told = self._json[1].decode(rows)
-        known = pc.and_(told.field("from").is_valid(), told.field("nurse").is_valid())
+        decoded = self._json[1].decode(rows)
+        known = pc.and_(decoded.field("from").is_valid(), decoded.field("nurse").is_valid())
         places = patients.rows(rows.column("key").filter(known))
         rests: dict[int, Any] = {}
-        for row, duty in zip(places.tolist(), told.filter(known).to_pylist(), strict=True):
+        for row, duty in zip(places.tolist(), decoded.filter(known).to_pylist(), strict=True):
             rest = rests.setdefault(row, _rest(patients, row))
-            duties = [each for each in rest["duties"] if each[0] != duty["from"]]
+            duties = [entry for entry in rest["duties"] if entry[0] != duty["from"]]
             duties.append([duty["from"], duty["nurse"], duty["ward"]])
             rest["duties"] = sorted(duties)[-_DUTIES_MAX:]
         _put(patients, rests)
@@ -153,7 +154,7 @@ class _Todo:
 
     def __init__(self, rows: Any, window: Any, good: Any, bad: Any) -> None:
         order = np.argsort(window, kind="stable")
-        self._columns = [each[order] for each in (window, rows, good, bad)]
+        self._columns = [column[order] for column in (window, rows, good, bad)]
 
     @classmethod
     def of(cls, patients: KeyedStore, readings: pa.Table | None) -> "_Todo":
@@ -202,14 +203,14 @@ class _Todo:
     def keep(self, patients: KeyedStore) -> None:
         """What is left is too far ahead for the rings."""
         rests: dict[int, Any] = {}
-        for window, row, good, bad in zip(*(each.tolist() for each in self._columns), strict=True):
+        for window, row, good, bad in zip(*(column.tolist() for column in self._columns), strict=True):
             rests.setdefault(row, _rest(patients, row))["ahead"].append([window, good, bad])
         _put(patients, rests)
 
     def _cut(self, before: int) -> list[Any]:
         count = int(np.searchsorted(self._columns[0], before))
-        taken = [each[:count] for each in self._columns]
-        self._columns = [each[count:] for each in self._columns]
+        taken = [column[:count] for column in self._columns]
+        self._columns = [column[count:] for column in self._columns]
         return taken
 
 
@@ -226,8 +227,10 @@ def windows(rows: pa.RecordBatch, window_ms: int, json_values: JsonValues) -> pa
             "bad": pc.and_(known, bad),
         }
     )
-    found = table.group_by(["patient", "window"]).aggregate([("good", "any"), ("bad", "any")])
-    return found.select(["patient", "window", "good_any", "bad_any"]).rename_columns(table.column_names)
+    windows_table = table.group_by(["patient", "window"]).aggregate([("good", "any"), ("bad", "any")])
+    return windows_table.select(["patient", "window", "good_any", "bad_any"]).rename_columns(
+        table.column_names
+    )
 
 
 def _is_out_of_range(values: pa.StructArray) -> pa.Array:
@@ -239,25 +242,25 @@ def _is_out_of_range(values: pa.StructArray) -> pa.Array:
         pc.less(temperature, TEMPERATURE[0]),
         pc.greater(temperature, TEMPERATURE[1]),
     ]
-    found = pc.fill_null(tests[0], False)
+    any_test = pc.fill_null(tests[0], False)
     for test in tests[1:]:
-        found = pc.or_(found, pc.fill_null(test, False))
-    return found
+        any_test = pc.or_(any_test, pc.fill_null(test, False))
+    return any_test
 
 
 def _open(patients: KeyedStore, judged: int) -> list[int]:
     """The windows that have readings and are not judged, in order. `judged` is the first that may be open."""
     union = int(np.bitwise_or.reduce(patients["good"] | patients["bad"])) if len(patients) else 0
-    found = [bit for bit in range(RING) if union >> bit & 1]
-    return sorted(judged + (bit - judged) % RING for bit in found)
+    used_bits = [bit for bit in range(RING) if union >> bit & 1]
+    return sorted(judged + (bit - judged) % RING for bit in used_bits)
 
 
 def _cleared(masks: Any, bit: int) -> Any:
     """Whose bit was set; it is not any more."""
     bits, mask = masks.view(np.uint64), np.uint64(1 << bit)
-    found = (bits & mask) != 0
+    is_set = (bits & mask) != 0
     bits &= ~mask
-    return found
+    return is_set
 
 
 def _alert(patients: KeyedStore, row: int, level: int, since: int, at: int) -> Alert:

@@ -34,11 +34,11 @@ def read_ranges(client: Client, begins: Ends, ends: Ends) -> Iterator[pa.RecordB
 
 def latest(client: Client, topic: str) -> dict[str, bytes]:
     """The latest value of each key of a compacted topic; what was deleted is left out."""
-    found: dict[str, bytes] = {}
+    latest_values: dict[str, bytes] = {}
     for rows in read(client, topic):
         for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
             if value is None:
-                found.pop(key.decode(), None)
+                latest_values.pop(key.decode(), None)
             else:
-                found[key.decode()] = value
-    return found
+                latest_values[key.decode()] = value
+    return latest_values

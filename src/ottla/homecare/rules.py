@@ -1,4 +1,4 @@
-"""What counts as silent, out of range and sustained: shared by the pipelines and by whoever checks them."""
+"""What counts as silent, out of range and sustained: shared by the pipelines and their checks."""
 
 from dataclasses import dataclass
 

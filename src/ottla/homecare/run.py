@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace, names: tuple[str, ...] = NAMES) -> int:
         level="WARNING", stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     stopping = []
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: stopping.append(True))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.append(True))
     client = client_of(arguments)
     topics.create(client, arguments.partitions)
     spark = session(arguments.master, f"homecare {' '.join(names)}")
@@ -70,10 +70,10 @@ def session(master: str | None, name: str) -> Any:
     return ottla.spark.session(name, settings={"spark.master": master} if master else None)
 
 
-def _tell_json(told: dict[str, Any]) -> None:
-    print(json.dumps(told), flush=True)
+def _tell_json(figures: dict[str, Any]) -> None:
+    print(json.dumps(figures), flush=True)
 
 
-def _tell_plainly(told: dict[str, Any]) -> None:
-    shown = {name: value for name, value in told.items() if name not in ("job", "ages")}
-    print(f"{told['job']}: " + ", ".join(f"{name} {value}" for name, value in shown.items()), flush=True)
+def _tell_plainly(figures: dict[str, Any]) -> None:
+    shown = {name: value for name, value in figures.items() if name not in ("job", "ages")}
+    print(f"{figures['job']}: " + ", ".join(f"{name} {value}" for name, value in shown.items()), flush=True)

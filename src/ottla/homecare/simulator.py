@@ -105,7 +105,7 @@ def _send(
 ) -> None:
     plan = world.plan
     end_ms = world.start_ms + int(plan.seconds * 1000)
-    told = time.monotonic()
+    reported_at = time.monotonic()
     while world.now_ms < end_ms:
         to_ms = min(end_ms, world.now_ms + step_ms(plan, flat_out=flat_out))
         wait_s = (to_ms - _now_ms()) / 1000
@@ -115,8 +115,8 @@ def _send(
             producer.write(rows, topic)
         if not flat_out:
             producer.flush()  # do not gather more: somebody waits for these
-        if time.monotonic() - told >= _TELL_S:
-            told = time.monotonic()
+        if time.monotonic() - reported_at >= _TELL_S:
+            reported_at = time.monotonic()
             _tell(tell, world)
 
 
@@ -133,19 +133,20 @@ def _tell(tell: Callable[[dict[str, Any]], None], world: World, done: bool = Fal
     )
 
 
-def _tell_json(told: dict[str, Any]) -> None:
-    print(json.dumps(told), flush=True)
+def _tell_json(figures: dict[str, Any]) -> None:
+    print(json.dumps(figures), flush=True)
 
 
-def _tell_plainly(told: dict[str, Any]) -> None:
-    if "sent" in told:
-        rate = told["sent"] / max(told["elapsed_s"], 0.001)
-        word = "done" if told["done"] else "simulate"
+def _tell_plainly(figures: dict[str, Any]) -> None:
+    if "sent" in figures:
+        rate = figures["sent"] / max(figures["elapsed_s"], 0.001)
+        word = "done" if figures["done"] else "simulate"
         print(
-            f"{word}: {told['elapsed_s']:.0f} s, {told['sent']:,} messages, {rate:,.0f} a second", flush=True
+            f"{word}: {figures['elapsed_s']:.0f} s, {figures['sent']:,} messages, {rate:,.0f} a second",
+            flush=True,
         )
     else:
-        print(" ".join(f"{name} {value}" for name, value in told.items()), file=sys.stderr, flush=True)
+        print(" ".join(f"{name} {value}" for name, value in figures.items()), file=sys.stderr, flush=True)
 
 
 def _now_ms() -> int:

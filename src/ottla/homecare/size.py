@@ -174,14 +174,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bytes-per-second", type=float, help="bytes in all, where they are known")
     parser.add_argument("--json", action="store_true")
     for kind in (Assumed, Measured):
-        for each in fields(kind):
+        for field in fields(kind):
             word = "assumed" if kind is Assumed else "measured"
-            option = f"--{each.name.replace('_', '-')}"
-            parser.add_argument(option, type=float, help=f"{word}: {each.default:g}")
+            option = f"--{field.name.replace('_', '-')}"
+            parser.add_argument(option, type=float, help=f"{word}: {field.default:g}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    measured, assumed = _given(Measured(), arguments), _given(Assumed(), arguments)
+    measured, assumed = _chosen(Measured(), arguments), _chosen(Assumed(), arguments)
     messages_s = arguments.messages_per_second or arguments.patients * arguments.rate
     answer = size(messages_s, arguments.patients, measured, assumed, arguments.bytes_per_second)
     if arguments.json:
@@ -191,9 +191,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _given(kind: Figures, arguments: argparse.Namespace) -> Figures:
-    given = {each.name: getattr(arguments, each.name) for each in fields(kind)}
-    return replace(kind, **{name: value for name, value in given.items() if value is not None})
+def _chosen(kind: Figures, arguments: argparse.Namespace) -> Figures:
+    values = {field.name: getattr(arguments, field.name) for field in fields(kind)}
+    return replace(kind, **{name: value for name, value in values.items() if value is not None})
 
 
 def lines(answer: Answer, measured: Measured, assumed: Assumed) -> list[str]:

@@ -63,13 +63,13 @@ class Job:
 
 
 def figures(progress: Any) -> dict[str, Any]:
-    told = progress["sources"][0]["latestOffset"]
-    told = json.loads(told) if isinstance(told, str) else told
-    told = told or {
+    latest = progress["sources"][0]["latestOffset"]
+    latest = json.loads(latest) if isinstance(latest, str) else latest
+    latest = latest or {
         "@tasks": {},
         "@behind": 0,
     }  # Spark did not ask: a micro-batch from the checkpoint is done again
-    tasks = told["@tasks"].values()
+    tasks = latest["@tasks"].values()
     shown: dict[str, int] = {}
     for task in tasks:
         for name, value in task["shown"].items():
@@ -78,7 +78,7 @@ def figures(progress: Any) -> dict[str, Any]:
         "batch": progress["batchId"],
         "rows": progress["numInputRows"],
         "took_ms": progress["durationMs"]["triggerExecution"],
-        "lag": told["@behind"],
+        "lag": latest["@behind"],
         "ages": [age for task in tasks for age in task["ages_ms"]],
         "state_bytes": sum(task["bytes"] for task in tasks),
         "written": sum(task["written"] for task in tasks),

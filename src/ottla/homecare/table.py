@@ -84,8 +84,8 @@ def load(folder: Path) -> tuple[pa.Table, Ends]:
     if not file.exists():
         return _SCHEMA.empty_table(), {}
     table = parquet.read_table(file)
-    told = json.loads(table.schema.metadata[_OFFSETS])
-    offsets = {TopicPartition(topics.TOTAL, int(partition)): offset for partition, offset in told.items()}
+    offsets = json.loads(table.schema.metadata[_OFFSETS])
+    offsets = {TopicPartition(topics.TOTAL, int(partition)): offset for partition, offset in offsets.items()}
     return table.replace_schema_metadata(None), offsets
 
 

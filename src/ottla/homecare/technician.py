@@ -39,9 +39,9 @@ class Technician(Operator):
 
     def process(self, rows: pa.RecordBatch, step: Step) -> None:
         devices = step.stores["devices"]
-        found = runs(rows, self._timeout_ms)
-        places = devices.rows(found["device"].combine_chunks())
-        self._take(devices, places, found["first"].to_numpy(), found["last"].to_numpy())
+        device_runs = runs(rows, self._timeout_ms)
+        places = devices.rows(device_runs["device"].combine_chunks())
+        self._take(devices, places, device_runs["first"].to_numpy(), device_runs["last"].to_numpy())
 
     def advance(self, step: Step) -> None:
         devices, watermark_ms = step.stores["devices"], step.time_ms - self._lateness_ms
@@ -88,12 +88,12 @@ class Technician(Operator):
     def _settle_all(self, devices: KeyedStore, watermark_ms: int) -> list[Event]:
         """All at once, as all may come back at once."""
         events: list[Event] = []
-        left: dict[int, list[Run]] = {}
+        unsettled: dict[int, list[Run]] = {}
         rows = np.flatnonzero(devices["waiting"])
         for row, device in zip(rows.tolist(), _names(devices, rows), strict=True):
-            told, left[row] = self._settle(devices, row, device, watermark_ms)
-            events += told
-        _put(devices, left)
+            events_due, unsettled[row] = self._settle(devices, row, device, watermark_ms)
+            events += events_due
+        _put(devices, unsettled)
         return events
 
     def _settle(
@@ -131,6 +131,7 @@ class Technician(Operator):
 
 def runs(rows: pa.RecordBatch, timeout_ms: int) -> pa.Table:
     """Heartbeats as columns device, first, last. Usually one row for each device."""
+    rows = rows.filter(rows.column("key").is_valid())  # of no device: it says nothing
     table = pa.table({"device": rows.column("key"), "at": milliseconds(rows)})
     spans = table.group_by("device").aggregate([("at", "min"), ("at", "max")])
     spans = spans.select(["device", "at_min", "at_max"]).rename_columns(["device", "first", "last"])

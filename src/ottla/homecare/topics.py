@@ -96,13 +96,13 @@ BY_NAME = {topic.name: topic for topic in TOPICS}
 
 def create(client: Client, partitions: int = 4) -> list[str]:
     """Makes those that are not there yet; their names."""
-    made = []
+    created_topics = []
     with Admin(client) as admin:
         for topic in TOPICS:
             wanted = NewTopic(topic.name, topic.partitions(partitions), configs=topic.configs)
             try:
                 admin.create_topics([wanted])
-                made.append(topic.name)
+                created_topics.append(topic.name)
             except TopicAlreadyExists:
                 pass
-    return made
+    return created_topics

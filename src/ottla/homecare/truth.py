@@ -31,11 +31,11 @@ class Expected:
 
     @classmethod
     def load(cls, file: Path) -> "Expected":
-        told = json.loads(file.read_text())
+        document = json.loads(file.read_text())
         return cls(
-            [tuple(each) for each in told["events"]],
-            [tuple(each) for each in told["alerts"]],
-            {key: (total[0], total[1]) for key, total in told["totals"].items()},
+            [tuple(event) for event in document["events"]],
+            [tuple(alert) for alert in document["alerts"]],
+            {key: (total[0], total[1]) for key, total in document["totals"].items()},
         )
 
 
@@ -90,13 +90,13 @@ class Truth:
     def _events(self, all_silent: bool) -> list[tuple[str, str, int]]:
         from ottla.homecare.world import device_id
 
-        found = []
+        changes = []
         for device, before, after in self._gaps:
-            found += [(device_id(device), "offline", before), (device_id(device), "online", after)]
+            changes += [(device_id(device), "offline", before), (device_id(device), "online", after)]
         if all_silent:
             for device in np.flatnonzero(self._last).tolist():
-                found.append((device_id(device), "offline", int(self._last[device])))
-        return found
+                changes.append((device_id(device), "offline", int(self._last[device])))
+        return changes
 
     def _alerts(self) -> list[tuple[str, str, int, int, str]]:
         ever_bad = np.zeros(self._devices, bool)
@@ -108,7 +108,7 @@ class Truth:
         """Window by window: what a nurse with all the time in the world would have noted."""
         from ottla.homecare.world import patient_id
 
-        rules, found = self._rules, []
+        rules, alerts_due = self._rules, []
         level, bad_since, good_since = "", None, None
         for window in sorted({*self._good, *self._bad}):
             at = window * rules.window_ms
@@ -123,16 +123,18 @@ class Truth:
                     level = "warning"
                 else:
                     continue
-                found.append((patient_id(patient), level, bad_since, at, self._nurse(patient, at)))
+                alerts_due.append((patient_id(patient), level, bad_since, at, self._nurse(patient, at)))
             elif good:
                 good_since, bad_since = (
                     at if good_since is None else good_since,
                     None if not level else bad_since,
                 )
                 if level and at - good_since >= rules.clear_ms:
-                    found.append((patient_id(patient), "clear", good_since, at, self._nurse(patient, at)))
+                    alerts_due.append(
+                        (patient_id(patient), "clear", good_since, at, self._nurse(patient, at))
+                    )
                     level, bad_since = "", None
-        return found
+        return alerts_due
 
     def _nurse(self, patient: int, at: int) -> str:
         known = sorted(self._roster[patient])

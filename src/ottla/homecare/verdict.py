@@ -29,10 +29,10 @@ class Finding:
     def lines(self) -> list[str]:
         word = "all right" if self.is_right else "WRONG"
         counts = f"missing {len(self.missing)}, double {len(self.double)}, unexpected {len(self.unexpected)}"
-        found = [f"{self.name:<14} expected {self.expected:>8,}  seen {self.seen:>8,}  {counts}: {word}"]
+        lines = [f"{self.name:<14} expected {self.expected:>8,}  seen {self.seen:>8,}  {counts}: {word}"]
         for kind in ("missing", "double", "unexpected"):
-            found += [f"    {kind}: {example}" for example in getattr(self, kind)[:_SHOWN]]
-        return found
+            lines += [f"    {kind}: {example}" for example in getattr(self, kind)[:_SHOWN]]
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        return all(each.is_right for each in self.findings)
+        return all(finding.is_right for finding in self.findings)
 
     def lines(self) -> list[str]:
-        found = [line for each in self.findings for line in each.lines()]
-        return [*found, "verdict: all right" if self.is_right else "verdict: WRONG"]
+        lines = [line for finding in self.findings for line in finding.lines()]
+        return [*lines, "verdict: all right" if self.is_right else "verdict: WRONG"]
 
 
 def judge(
@@ -69,12 +69,12 @@ def judge(
 
 
 def compare(name: str, expected: Iterable[Hashable], seen: Iterable[Hashable]) -> Finding:
-    wanted, found = Counter(expected), Counter(seen)
-    missing = list((wanted - found).elements())
-    surplus = found - wanted
-    double = [each for each in surplus.elements() if each in wanted]
-    unexpected = [each for each in surplus.elements() if each not in wanted]
-    return Finding(name, wanted.total(), found.total(), missing, double, unexpected)
+    wanted, counted = Counter(expected), Counter(seen)
+    missing = list((wanted - counted).elements())
+    surplus = counted - wanted
+    double = [element for element in surplus.elements() if element in wanted]
+    unexpected = [element for element in surplus.elements() if element not in wanted]
+    return Finding(name, wanted.total(), counted.total(), missing, double, unexpected)
 
 
 def judge_totals(
@@ -86,19 +86,19 @@ def judge_totals(
     latest: dict[str, tuple[int, int]] = {}
     double = []
     for key, value in totals:
-        told = json.loads(value)
-        total = (told["services"], told["cents"])
+        document = json.loads(value)
+        total = (document["services"], document["cents"])
         if key in latest and total[0] <= latest[key][0]:
             double.append((key, latest[key], total))
         latest[key] = total
-    found = [_equal("billing totals", expected, latest, double)]
+    findings = [_equal("billing totals", expected, latest, double)]
     services, cents = (sum(total[i] for total in latest.values()) for i in (0, 1))
     wanted_services, wanted_cents = (sum(total[i] for total in expected.values()) for i in (0, 1))
     wrong = [] if (services, cents) == (wanted_services, wanted_cents) else [f"{services:,} services"]
-    found.append(Finding("cents billed", wanted_cents, cents, unexpected=wrong))
+    findings.append(Finding("cents billed", wanted_cents, cents, unexpected=wrong))
     if table is not None:
-        found.append(_equal("billing table", latest, dict(table), []))
-    return found
+        findings.append(_equal("billing table", latest, dict(table), []))
+    return findings
 
 
 def _equal(

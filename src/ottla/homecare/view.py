@@ -20,12 +20,12 @@ class Figures:
     recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=200))
     ages: deque[int] = field(default_factory=lambda: deque(maxlen=400))
 
-    def on_batch(self, told: dict[str, Any], now: float) -> None:
-        self.latest = told
+    def on_batch(self, figures: dict[str, Any], now: float) -> None:
+        self.latest = figures
         self.batches += 1
-        self.rows += told.get("rows", 0)
+        self.rows += figures.get("rows", 0)
         self.recent.append((now, self.rows))
-        self.ages.extend(told.get("ages", ()))
+        self.ages.extend(figures.get("ages", ()))
 
     def rate(self, now: float) -> float:
         """Records a second over the last seconds."""
@@ -59,14 +59,14 @@ class View:
         """Micro-batches of the pipeline that has done the fewest."""
         return min(figures.batches for figures in self.jobs.values())
 
-    def on_simulator(self, told: dict[str, Any]) -> None:
-        if "sent" in told:
-            self.simulator.latest = told
-            self.simulator.recent.append((time.monotonic(), told["sent"]))
+    def on_simulator(self, figures: dict[str, Any]) -> None:
+        if "sent" in figures:
+            self.simulator.latest = figures
+            self.simulator.recent.append((time.monotonic(), figures["sent"]))
 
-    def on_pipeline(self, told: dict[str, Any]) -> None:
-        if "batch" in told:
-            self.jobs[told["job"]].on_batch(told, time.monotonic())
+    def on_pipeline(self, figures: dict[str, Any]) -> None:
+        if "batch" in figures:
+            self.jobs[figures["job"]].on_batch(figures, time.monotonic())
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -85,32 +85,30 @@ class View:
 
     def lines(self) -> list[str]:
         now = time.monotonic()
-        told = self.simulator.latest
-        found = [
-            f"simulator   {self.simulator.rate(now):>8,.0f}/s  sent {told.get('sent', 0):,}"
-            f"  late {told.get('late', 0):,}  repeated {told.get('repeated', 0):,}"
+        latest = self.simulator.latest
+        rows = [
+            f"simulator   {self.simulator.rate(now):>8,.0f}/s  sent {latest.get('sent', 0):,}"
+            f"  late {latest.get('late', 0):,}  repeated {latest.get('repeated', 0):,}"
         ]
-        return found + [self._job_line(name, now) for name in _JOBS]
+        return rows + [self._job_line(name, now) for name in _JOBS]
 
     def _job_line(self, name: str, now: float) -> str:
         figures = self.jobs[name]
-        told = figures.latest
-        if not told:
+        latest = figures.latest
+        if not latest:
             return f"{name:<11} starting"
-        told = defaultdict(int, told)  # the first micro-batch is reported before it has any figures
+        latest = defaultdict(int, latest)  # the first micro-batch is reported before it has any figures
         latency = figures.latency()
         shown = "" if latency is None else f"  latency {latency[0]:,}/{latency[1]:,} ms"
         match name:
             case "technician":
-                offline = told["offline"]
-                outcome = (
-                    f"online {told['devices'] - offline:,}  offline {offline:,}  events {told['written']:,}"
-                )
+                offline = latest["offline"]
+                outcome = f"online {latest['devices'] - offline:,}  offline {offline:,}  events {latest['written']:,}"
             case "nurse":
-                outcome = f"alerting {told['alerting']:,}  alerts {told['written']:,}"
+                outcome = f"alerting {latest['alerting']:,}  alerts {latest['written']:,}"
             case _:
-                outcome = f"billed {told['cents'] / 100:,.2f}  repeated {told['repeated']:,}"
-        return f"{name:<11} {figures.rate(now):>8,.0f}/s  lag {told['lag']:,}  {outcome}{shown}"
+                outcome = f"billed {latest['cents'] / 100:,.2f}  repeated {latest['repeated']:,}"
+        return f"{name:<11} {figures.rate(now):>8,.0f}/s  lag {latest['lag']:,}  {outcome}{shown}"
 
     def _wipe(self) -> None:
         if self._drawn:

@@ -216,20 +216,20 @@ class World:
         self.repeated += len(again)
 
     def _through(self, to_ms: int) -> Iterator[tuple[str, pa.RecordBatch]]:
-        left: dict[str, list[Message]] = {}
+        postponed: dict[str, list[Message]] = {}
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             now = message.due < to_ms
             rows = message.rows
             if not now.all():
                 later = np.flatnonzero(~now)
-                kept = Message(message.topic, message.due[later], rows.take(pa.array(later)))
-                left.setdefault(message.topic, []).append(kept)
+                rest = Message(message.topic, message.due[later], rows.take(pa.array(later)))
+                postponed.setdefault(message.topic, []).append(rest)
                 rows = rows.filter(pa.array(now))
             if rows.num_rows:
                 self.sent[message.topic] += rows.num_rows
                 yield message.topic, rows
-        self._waiting += [_joined(topic, messages) for topic, messages in left.items()]
+        self._waiting += [_joined(topic, messages) for topic, messages in postponed.items()]
 
     def _plan_silences(self) -> Iterator[tuple[Ints, Ints]]:
         """For every device from when to when it says nothing; long ones are noticed, short ones must not be."""
@@ -317,8 +317,8 @@ def _joined(topic: str, messages: list[Message]) -> Message:
     """One where there were many: each is looked at in every step."""
     if len(messages) == 1:
         return messages[0]
-    rows = pa.Table.from_batches([each.rows for each in messages]).combine_chunks().to_batches()[0]
-    return Message(topic, np.concatenate([each.due for each in messages]), rows)
+    rows = pa.Table.from_batches([message.rows for message in messages]).combine_chunks().to_batches()[0]
+    return Message(topic, np.concatenate([message.due for message in messages]), rows)
 
 
 def _rows(ids: pa.Array, chosen: Ints, values: pa.Array, at: Ints) -> pa.RecordBatch:

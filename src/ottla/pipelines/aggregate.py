@@ -5,23 +5,23 @@ and the grace behind it; stream time is the largest timestamp so far.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
+from ottla.pipelines.state import compute as pc
+from ottla.pipelines.state.arrays import Ints, arrow_column
 from ottla.pipelines.state.spec import BadStore, StoreSpec
 from ottla.pipelines.state.store import KeyedStore
-from ottla.pipelines.state.table import Ints
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
 
 COUNT, SUM, MIN, MAX, LAST = "count", "sum", "min", "max", "last"
 _FOLDS = {SUM: np.add, MIN: np.minimum, MAX: np.maximum}
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Aggregate:
     """A column of a store: `how` over the input column `of`. A count has no input."""
 
@@ -57,7 +57,7 @@ def fold(store: KeyedStore, keys: Any, inputs: Mapping[str, Any], aggregates: It
     return store.touch(rows)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Windows:
     """Tumbling, or hopping if `advance_ms` is less than `size_ms`."""
 
@@ -123,7 +123,7 @@ class WindowedAggregate:
         late = int(len(starts) - are_open.sum())
         index, starts = index[are_open], starts[are_open]
         picked = {name: np.asarray(column)[index] for name, column in inputs.items()}
-        places = stored_window_keys(keys.take(pa.array(index)), starts)
+        places = stored_window_keys(keys.take(arrow_column(index)), starts)
         rows = fold(store, places, picked, self.aggregates)
         if self.spec.timestamped:
             np.maximum.at(store.times, store.find(places), times[index])

@@ -28,7 +28,7 @@ def combine(rows: pa.Table | pa.RecordBatch, by: Sequence[str], **columns: tuple
             raise BadTopology(f"{name}: a sum of {table.schema.field(column).type} depends on the order")
         wanted.append((column, function))
     grouped = table.group_by(list(by)).aggregate([*wanted, ("timestamp", "max")])
-    found: dict[str, Any] = {name: grouped[name] for name in by}
+    combined: dict[str, Any] = {name: grouped[name] for name in by}
     for name, (column, function) in columns.items():
-        found[name] = grouped[f"{column}_{function}"]
-    return pa.table({**found, "timestamp": grouped["timestamp_max"]})
+        combined[name] = grouped[f"{column}_{function}"]
+    return pa.table({**combined, "timestamp": grouped["timestamp_max"]})

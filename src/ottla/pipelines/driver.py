@@ -12,19 +12,20 @@ from ottla.client.session import EARLIEST, LATEST, Session, commit, committed, l
 from ottla.client.settings import ConsumerSettings
 from ottla.client.static_member import StaticMember
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.pipelines.errors import StateLost, TakenOver
+from ottla.pipelines.errors import SessionEnded, StateLost, TakenOver
 from ottla.pipelines.layout import Layout, lay_out
-from ottla.pipelines.planning import Planner, Seen
+from ottla.pipelines.planning import Moment, Planner
 from ottla.pipelines.positions import Commit, read_commit
 from ottla.pipelines.state.spec import StoreChanged
 from ottla.pipelines.stepping import Work
-from ottla.pipelines.topology import Pipeline, TaskId
+from ottla.pipelines.topology import EXACTLY_ONCE, Pipeline, TaskId
 from ottla.spark.news import News
 
 log = logging.getLogger(__name__)
 _PURGE_S = 30.0
-_NUMBERED = re.compile(r"-STATE-STORE-\d{10}$")
-_REPLACED = (errors.FencedInstanceId, errors.UnknownMemberId, errors.IllegalGeneration)
+# Of tables and aggregates; of joins, as KSTREAM-JOINTHIS-0000000005-store.
+_NUMBERED = re.compile(r"(-STATE-STORE-\d{10}|^K(STREAM|TABLE)-[A-Z-]+-\d{10}-[a-z-]+)$")
+_FORGOTTEN = (errors.UnknownMemberId, errors.IllegalGeneration)
 
 
 def refuse_renumbered(pipeline: Pipeline, commits: Iterable[Commit]) -> None:
@@ -51,9 +52,9 @@ class Driver:
         self._cluster = self._session.cluster()
         self._news = News(self._session.cluster(), read_committed=True)
         self._admin = Admin(pipeline.client)
-        self._frozen: Seen | None = None
+        self._frozen: Moment | None = None
         self._purged = time.monotonic()
-        self.seen: Seen | None = None
+        self.moment: Moment | None = None
 
     def start(self) -> None:
         """Takes the pipeline over from an earlier driver, and makes what a new one needs."""
@@ -62,21 +63,25 @@ class Driver:
         self._inputs = {task: self._planner.inputs(task) for task in self.layout.all()}
         self._member.join({where.topic for inputs in self._inputs.values() for where in inputs})
         self._begin_new_tasks()
-        self.seen = self._look()
-        refuse_renumbered(self._pipeline, self.seen.commits.values())
+        self.moment = self._look()
+        refuse_renumbered(self._pipeline, self.moment.commits.values())
 
     def member(self) -> GroupMetadata:
         try:
             return self._member.metadata()
-        except _REPLACED as error:
+        except errors.FencedInstanceId as error:
             raise TakenOver(f"another driver runs pipeline {self._pipeline.name} now: {error}") from error
+        except _FORGOTTEN as error:
+            raise SessionEnded(
+                f"pipeline {self._pipeline.name} must join its group again: {error}"
+            ) from error
 
     def freeze(self) -> None:
         """From now on only what has come by now is read; internal topics are read to their end."""
-        seen = self._look()
+        moment = self._look()
         external = set(self._planner.external())
-        ends = {where: end for where, end in seen.stable.items() if where in external}
-        self._frozen = Seen(seen.now_ms, seen.commits, ends, ends)
+        ends = {where: end for where, end in moment.stable.items() if where in external}
+        self._frozen = Moment(moment.now_ms, moment.commits, ends, ends)
 
     @property
     def is_frozen(self) -> bool:
@@ -84,25 +89,25 @@ class Driver:
 
     def plan(self) -> list[Work]:
         self.member()
-        self.seen = self._look()
-        self._purge(self.seen.commits)
-        return self._planner.plan(self.seen, self._frozen)
+        self.moment = self._look()
+        self._purge(self.moment.commits)
+        return self._planner.plan(self.moment, self._frozen)
 
     def wait(self) -> None:
         """Returns when there is more to read than at the last look, or after a second."""
-        assert self.seen is not None, "start first"
-        self._session.run(self._news.wait(self.seen.stable))
+        assert self.moment is not None, "start first"
+        self._session.run(self._news.wait(self.moment.stable))
 
     def behind(self) -> int:
         """Records that are there and not read."""
-        if self.seen is None:
+        if self.moment is None:
             return 0
-        seen = self.seen
+        moment = self.moment
         return sum(
-            max(0, seen.highs[where] - at)
-            for before in seen.commits.values()
+            max(0, moment.highs[where] - at)
+            for before in moment.commits.values()
             for where, at in before.offsets.items()
-            if where in seen.highs
+            if where in moment.highs
         )
 
     def close(self) -> None:
@@ -112,17 +117,17 @@ class Driver:
 
     # -- what the cluster says ---------------------------------------------------------------------
 
-    def _look(self) -> Seen:
+    def _look(self) -> Moment:
         now_ms = int(time.time() * 1000)
         commits = self._commits()
         wanted = [where for inputs in self._inputs.values() for where in inputs]
-        return Seen(
+        return Moment(
             now_ms, commits, self._offsets(wanted, LATEST, stable=True), self._offsets(wanted, LATEST)
         )
 
     def _commits(self) -> dict[TaskId, Commit]:
-        found = self._committed()
-        return {task: read_commit(task, inputs, found) for task, inputs in self._inputs.items()}
+        group_offsets = self._committed()
+        return {task: read_commit(task, inputs, group_offsets) for task, inputs in self._inputs.items()}
 
     def _committed(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
         wanted = [where for inputs in self._inputs.values() for where in inputs]
@@ -134,20 +139,22 @@ class Driver:
         asked = dict.fromkeys(wanted, at)
         if not asked:
             return {}
-        found = self._session.run(list_offsets(self._cluster, asked, committed_only=stable))
-        return {where: told.offset for where, told in found.items()}
+        offsets = self._session.run(list_offsets(self._cluster, asked, committed_only=stable))
+        return {where: answer.offset for where, answer in offsets.items()}
 
     # -- new stream tasks --------------------------------------------------------------------------
 
     def _begin_new_tasks(self) -> None:
         """Every stream task has positions before its first step, so a step without one knows that they were lost."""
-        found = self._committed()
-        missing = [where for inputs in self._inputs.values() for where in inputs if where not in found]
+        group_offsets = self._committed()
+        missing = [
+            where for inputs in self._inputs.values() for where in inputs if where not in group_offsets
+        ]
         if not missing:
             return
-        self._refuse_lost(found)
+        self._refuse_lost(group_offsets)
         begins = self._offsets(missing, EARLIEST if self._pipeline.start == "earliest" else LATEST)
-        texts = {task: self._text(task, found, inputs) for task, inputs in self._inputs.items()}
+        texts = {task: self._text(task, group_offsets, inputs) for task, inputs in self._inputs.items()}
         offsets = {
             where: OffsetAndMetadata(begins[where], texts[task])
             for task, inputs in self._inputs.items()
@@ -159,16 +166,21 @@ class Driver:
     def _text(
         self,
         task: TaskId,
-        found: Mapping[TopicPartition, OffsetAndMetadata],
+        group_offsets: Mapping[TopicPartition, OffsetAndMetadata],
         inputs: list[TopicPartition],
     ) -> str:
         """An input that is new to a stream task joins the others' commit."""
-        known = [found[where].metadata for where in inputs if where in found]
-        return known[0] if known else Commit({}, task=str(task)).to_metadata()
+        known = [group_offsets[where].metadata for where in inputs if where in group_offsets]
+        is_exact = self._pipeline.guarantee == EXACTLY_ONCE
+        return known[0] if known else Commit({}, task=str(task), is_exact=is_exact).to_metadata()
 
-    def _refuse_lost(self, found: Mapping[TopicPartition, Any]) -> None:
+    def _refuse_lost(self, group_offsets: Mapping[TopicPartition, Any]) -> None:
         """Offsets expire; a changelog does not. Beginning again beside old state would count twice."""
-        fresh = [task for task, inputs in self._inputs.items() if not any(where in found for where in inputs)]
+        fresh = [
+            task
+            for task, inputs in self._inputs.items()
+            if not any(where in group_offsets for where in inputs)
+        ]
         changelogs = {
             TopicPartition(self._pipeline.changelog(store.name), task.partition): task
             for task in fresh
@@ -183,11 +195,11 @@ class Driver:
                 )
 
     def _purge(self, commits: Mapping[TaskId, Commit]) -> None:
-        """What is read of repartition topics is of no more use."""
+        """Deletes records of repartition topics that every reader has committed."""
         if not self._pipeline.repartitions or time.monotonic() - self._purged < _PURGE_S:
             return
         self._purged = time.monotonic()
-        internal = {self._pipeline.topic(each.name) for each in self._pipeline.repartitions}
+        internal = {self._pipeline.topic(repartition.name) for repartition in self._pipeline.repartitions}
         read = {
             where: offset
             for before in commits.values()

@@ -17,3 +17,7 @@ class StateLost(PipelineError):
 
 class TakenOver(PipelineError):
     """Another driver runs this pipeline now."""
+
+
+class SessionEnded(PipelineError):
+    """The group has not heard of this driver for too long. Nobody has taken over: a new start may go on."""

@@ -1,12 +1,12 @@
 """Topics that every worker holds whole, outside the positions of its stream tasks: for joins by any key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.client.values import TopicPartition
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.pipelines.cluster_log import SharedReader
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class GlobalTable:
     """A topic and the store that holds the latest value of each of its keys."""
 

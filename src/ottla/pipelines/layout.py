@@ -32,18 +32,18 @@ class Layout:
 
 def lay_out(pipeline: Pipeline, admin: Admin) -> Layout:
     """Creates the internal topics that are missing; refuses those that do not fit."""
-    found = {name: len(topic.partitions) for name, topic in admin.list_topics().items()}
+    existing = {name: len(topic.partitions) for name, topic in admin.list_topics().items()}
     for name in _external(pipeline):
-        if name not in found:
+        if name not in existing:
             raise missing_topic(name)
     counts: dict[str, int] = {}
     for stage in upstream_first(pipeline):
-        counts[stage.name] = _count(pipeline, stage, found, counts)
+        counts[stage.name] = _count(pipeline, stage, existing, counts)
         for name in stage.inputs:
             if pipeline.is_internal(name):
-                _ensure(admin, found, pipeline.topic(name), counts[stage.name], REPARTITION)
+                _ensure(admin, existing, pipeline.topic(name), counts[stage.name], REPARTITION)
         for store in stage.stores:
-            _ensure(admin, found, pipeline.changelog(store.name), counts[stage.name], CHANGELOG)
+            _ensure(admin, existing, pipeline.changelog(store.name), counts[stage.name], CHANGELOG)
     return Layout(counts)
 
 
@@ -53,42 +53,50 @@ def _external(pipeline: Pipeline) -> list[str]:
     return [name for name in dict.fromkeys(names) if not pipeline.is_internal(name)]
 
 
-def _count(pipeline: Pipeline, stage: Stage, found: Mapping[str, int], counts: Mapping[str, int]) -> int:
+def _count(
+    pipeline: Pipeline, stage: Stage, partition_counts: Mapping[str, int], counts: Mapping[str, int]
+) -> int:
     """The partitions of the stage's inputs; all must have equally many."""
     wanted: dict[str, int] = {}
     for name in stage.inputs:
-        asked = _asked(pipeline, name) if pipeline.is_internal(name) else found[name]
+        asked = _asked(pipeline, name) if pipeline.is_internal(name) else partition_counts[name]
         if asked is not None:
             wanted[name] = asked
     if len(set(wanted.values())) > 1:
-        told = ", ".join(f"{name} has {count}" for name, count in wanted.items())
+        differences = ", ".join(f"{name} has {count}" for name, count in wanted.items())
         raise BadTopology(
-            f"stage {stage.name}: its inputs need equally many partitions, but {told}; "
+            f"stage {stage.name}: its inputs need equally many partitions, but {differences}; "
             "send one through a repartition topic"
         )
     if wanted:
         return next(iter(wanted.values()))
-    existing = [found[pipeline.topic(name)] for name in stage.inputs if pipeline.topic(name) in found]
+    existing = [
+        partition_counts[pipeline.topic(name)]
+        for name in stage.inputs
+        if pipeline.topic(name) in partition_counts
+    ]
     writers = [counts[writer.name] for name in stage.inputs for writer in pipeline.writers(name)]
     return existing[0] if existing else max(writers)
 
 
 def _asked(pipeline: Pipeline, name: str) -> int | None:
-    return next((each.partitions for each in pipeline.repartitions if each.name == name), None)
+    return next(
+        (repartition.partitions for repartition in pipeline.repartitions if repartition.name == name), None
+    )
 
 
 def _ensure(
-    admin: Admin, found: Mapping[str, int], topic: str, partitions: int, configs: Mapping[str, str]
+    admin: Admin, existing: Mapping[str, int], topic: str, partitions: int, configs: Mapping[str, str]
 ) -> None:
-    if topic not in found:
+    if topic not in existing:
         try:
             admin.create_topics([NewTopic(topic, partitions, configs=configs)])
         except TopicAlreadyExists:
-            found = {topic: len(admin.describe_topics([topic])[topic].partitions)}
+            existing = {topic: len(admin.describe_topics([topic])[topic].partitions)}
         else:
             return
-    if found[topic] != partitions:
+    if existing[topic] != partitions:
         raise BadTopology(
-            f"internal topic {topic} has {found[topic]} partitions, the inputs have {partitions}: keys would be "
+            f"internal topic {topic} has {existing[topic]} partitions, the inputs have {partitions}: keys would be "
             "looked for in the wrong place. Reset the pipeline, or give the inputs their former number of partitions"
         )

@@ -1,5 +1,6 @@
 """What the author of a stage writes: an `Operator`; and the `Step` that it is given."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,12 @@ class Step:
             self.emitted.append((output, rows))
 
 
-class Operator:
-    """Truth is in the stores alone: an operator may be made again at any time, in any process."""
+class Operator(ABC):
+    """Only stores hold state: an operator may be re-created at any time, in any process."""
 
+    @abstractmethod
     def process(self, rows: "pa.RecordBatch", step: Step) -> None:
         """The records of a step: by timestamp if there are several inputs, else in the order of the partition."""
-        raise NotImplementedError
 
     def advance(self, step: Step) -> None:
         """After all records, with the time moved to `step.time_ms`: what is due by now."""

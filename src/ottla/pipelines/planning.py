@@ -12,7 +12,7 @@ from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_fir
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Moment:
     """The cluster at one moment. The time was taken first, then the commits, then the ends: whatever was written by a
     committed step, or came before `now_ms`, lies before the ends."""
 
@@ -42,46 +42,49 @@ class Planner:
             if not self._pipeline.is_internal(name)
         ]
 
-    def plan(self, seen: Seen, frozen: "Seen | None" = None) -> list[Work]:
+    def plan(self, moment: Moment, frozen: "Moment | None" = None) -> list[Work]:
         """Upstream first: so that what a step wrote is read by the next plan."""
         works = []
         for stage in self._stages:
             for task in self._layout.tasks(stage.name):
-                work = self._work(stage, task, seen, frozen)
+                work = self._work(stage, task, moment, frozen)
                 if work is not None:
                     works.append(work)
         return works
 
-    def _work(self, stage: Stage, task: TaskId, seen: Seen, frozen: "Seen | None") -> Work | None:
-        before = seen.commits[task]
+    def _work(self, stage: Stage, task: TaskId, moment: Moment, frozen: "Moment | None") -> Work | None:
+        before = moment.commits[task]
         ends: dict[TopicPartition, int] = {}
+        cut: set[TopicPartition] = set()
         for where in self.inputs(task):
-            at, end = before.offsets[where], seen.stable[where]
-            if seen.highs[where] < at:
+            at, end = before.offsets[where], moment.stable[where]
+            if moment.highs[where] < at:
                 raise StateLost(
-                    f"{where} ends at {seen.highs[where]}, but {task} has read up to {at}: it was deleted and "
+                    f"{where} ends at {moment.highs[where]}, but {task} has read up to {at}: it was deleted and "
                     "re-created, or cut. Reset the pipeline to begin again"
                 )
             if frozen is not None and where in frozen.stable:
                 end = min(end, frozen.stable[where])
             ends[where] = min(max(at, end), at + self._pipeline.records_max)
-        allowed = self._allowed(stage, ends, seen, frozen)
+            if ends[where] < end:
+                cut.add(where)
+        allowed = self._allowed(stage, ends, moment, frozen)
         news = any(end > before.offsets[where] for where, end in ends.items())
         due = allowed is not None and allowed >= before.time_ms + stage.tick_ms
         wall_ms = before.next_wall_ms()
-        due = due or (wall_ms is not None and wall_ms <= (seen if frozen is None else frozen).now_ms)
-        return Work(task, ends, allowed) if news or due else None
+        due = due or (wall_ms is not None and wall_ms <= (moment if frozen is None else frozen).now_ms)
+        return Work(task, ends, allowed, frozenset(cut)) if news or due else None
 
     def _allowed(
-        self, stage: Stage, ends: Mapping[TopicPartition, int], seen: Seen, frozen: "Seen | None"
+        self, stage: Stage, ends: Mapping[TopicPartition, int], moment: Moment, frozen: "Moment | None"
     ) -> int | None:
         """How far the wall clock may move the stage: not past a record that is still to be read, here or upstream."""
-        highs = seen.highs if frozen is None else {**seen.highs, **_known(frozen.stable, ends)}
+        highs = moment.highs if frozen is None else {**moment.highs, **_known(frozen.stable, ends)}
         if stage.clock != WALL or any(end < highs[where] for where, end in ends.items()):
             return None
-        now_ms = seen.now_ms if frozen is None else frozen.now_ms
+        now_ms = moment.now_ms if frozen is None else frozen.now_ms
         bounds = [
-            seen.commits[task].time_ms
+            moment.commits[task].time_ms
             for name in stage.inputs
             for writer in self._pipeline.writers(name)
             for task in self._layout.tasks(writer.name)

@@ -15,7 +15,7 @@ METADATA_MAX = 4_000  # brokers take 4,096 bytes unless told otherwise (offset.m
 
 
 class ChangelogEnd(NamedTuple):
-    """Where a store's changelog ends, in the life of the topic that the id names, and how its values are to be read."""
+    """Where a store's changelog ends, in the topic with this id, and how its values are encoded."""
 
     offset: int
     topic_id: str
@@ -38,7 +38,7 @@ class Figures:
     shown: Mapping[str, int] = field(default_factory=dict)  # what the operator shows
 
 
-FIGURES = tuple(each.name for each in fields(Figures))
+FIGURES = tuple(figure.name for figure in fields(Figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ class Commit:
     figures: Figures = Figures()
     task: str = ""
     marks: Mapping[str, int] = field(default_factory=dict)  # what the operator keeps from step to step
+    # Whether everything that was written behind `ends` is hidden by transactions. False also for the commits of earlier
+    # versions, which do not say.
+    is_exact: bool = False
 
     def next_wall_ms(self) -> int | None:
         """When the stage is to be stepped although nothing came."""
@@ -69,7 +72,7 @@ class Commit:
         return text
 
     def _text(self, figures: Figures) -> str:
-        told: dict[str, Any] = {
+        content: dict[str, Any] = {
             "v": FORMAT,
             "task": self.task,
             "token": self.token.hex(),
@@ -78,8 +81,10 @@ class Commit:
             "shown": [getattr(figures, name) for name in FIGURES],
         }
         if self.marks:
-            told["marks"] = dict(self.marks)
-        return json.dumps(told, separators=(",", ":"))
+            content["marks"] = dict(self.marks)
+        if self.is_exact:
+            content["exact"] = 1
+        return json.dumps(content, separators=(",", ":"))
 
     def to_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """All positions carry the same text."""
@@ -98,31 +103,33 @@ def read_commit(
             "or has expired. Without it nobody knows what the state holds; reset the pipeline to begin again"
         )
     committed = {where: committed[where] for where in inputs}
-    texts = {told.metadata for told in committed.values()}
+    texts = {position.metadata for position in committed.values()}
     if len(texts) != 1:
         raise PipelineError(
             f"the positions of {task} are of different steps: somebody else has committed to the pipeline's group"
         )
-    offsets = {where: told.offset for where, told in committed.items()}
+    offsets = {where: position.offset for where, position in committed.items()}
     return parse(str(task), offsets, texts.pop())
 
 
 def parse(task: str, offsets: Mapping[TopicPartition, int], text: str) -> Commit:
-    """The commit that a position's metadata tells of."""
+    """The commit that a position's metadata describes."""
     if not text:
-        return Commit(offsets, task=task)  # set by a tool, for a pipeline whose internal topics are new
+        # Set by a tool, for a pipeline whose internal topics are new: no step has left anything in them.
+        return Commit(offsets, task=task, is_exact=True)
     try:
-        told = json.loads(text)
-        if told["v"] != FORMAT:
-            raise PipelineError(f"{task} was committed in format {told['v']}; this version reads {FORMAT}")
+        content = json.loads(text)
+        if content["v"] != FORMAT:
+            raise PipelineError(f"{task} was committed in format {content['v']}; this version reads {FORMAT}")
         return Commit(
             offsets,
-            bytes.fromhex(told["token"]),
-            {name: ChangelogEnd(*end) for name, end in told["ends"].items()},
-            told["time"],
-            _figures(told["shown"]),
-            told["task"],
-            told.get("marks", {}),
+            bytes.fromhex(content["token"]),
+            {name: ChangelogEnd(*end) for name, end in content["ends"].items()},
+            content["time"],
+            _figures(content["shown"]),
+            content["task"],
+            content.get("marks", {}),
+            bool(content.get("exact", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(
@@ -130,7 +137,7 @@ def parse(task: str, offsets: Mapping[TopicPartition, int], text: str) -> Commit
         ) from error
 
 
-def _figures(told: list[Any]) -> Figures:
+def _figures(values: list[Any]) -> Figures:
     """A commit of another version may show more or less."""
-    known = dict(zip(FIGURES, told, strict=False))
+    known = dict(zip(FIGURES, values, strict=False))
     return Figures(**{**known, "ages_ms": tuple(known.get("ages_ms", ()))})

@@ -55,9 +55,9 @@ class PipelineReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         works = self._works()
         if not works:
             return start
-        seen = self.driver.seen
-        assert seen is not None
-        self._counts = {str(work.task): records(work, seen.commits) for work in works}
+        moment = self.driver.moment
+        assert moment is not None
+        self._counts = {str(work.task): records(work, moment.commits) for work in works}
         return {"plan": start["plan"] + 1, "works": [_packed(work) for work in works]}
 
     @told_plainly
@@ -75,9 +75,9 @@ class PipelineReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Shown in the query's progress."""
         driver = self._driver
-        if driver is None or driver.seen is None:
+        if driver is None or driver.moment is None:
             return None
-        tasks = {str(task): asdict(commit.figures) for task, commit in driver.seen.commits.items()}
+        tasks = {str(task): asdict(commit.figures) for task, commit in driver.moment.commits.items()}
         return {"@source": f"pipeline[{self._pipeline.name}]", "@behind": driver.behind(), "@tasks": tasks}
 
     def read(self, partition: Any) -> Iterator[Any]:
@@ -145,9 +145,9 @@ class PipelineWriter(DataSourceStreamArrowWriter):
         attempt = _attempt()
         for rows in iterator:
             for content in rows.column("work").to_pylist():
-                told = json.loads(content)
-                works = [_unpacked(work) for work in told["works"]]
-                member = GroupMetadata(*told["member"])
+                task = json.loads(content)
+                works = [_unpacked(work) for work in task["works"]]
+                member = GroupMetadata(*task["member"])
                 worker(self._pipeline, self._run_id).run(works, member, retried=attempt > 0)
         return Stepped()
 
@@ -179,14 +179,17 @@ def format_of(pipeline: Pipeline, run_id: str, tasks: int, stop_file: str) -> ty
 
 
 def _packed(work: Work) -> list[Any]:
-    ends = [[where.topic, where.partition, end] for where, end in work.ends.items()]
-    return [*work.task, ends, work.allowed_ms]
+    ends = [[*where, end] for where, end in work.ends.items()]
+    return [*work.task, ends, work.allowed_ms, [list(where) for where in work.cut]]
 
 
-def _unpacked(told: Sequence[Any]) -> Work:
-    stage, partition, ends, allowed_ms = told
+def _unpacked(packed: Sequence[Any]) -> Work:
+    stage, partition, ends, allowed_ms, *cut = packed  # a plan from a checkpoint may be of an earlier version
     return Work(
-        TaskId(stage, partition), {TopicPartition(topic, p): end for topic, p, end in ends}, allowed_ms
+        TaskId(stage, partition),
+        {TopicPartition(topic, p): end for topic, p, end in ends},
+        allowed_ms,
+        frozenset(TopicPartition(*where) for where in (cut[0] if cut else ())),
     )
 
 

@@ -11,17 +11,18 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.pipelines.errors import BadTopology, StateLost
 from ottla.pipelines.operators import Operator, Step
 from ottla.pipelines.positions import ChangelogEnd, Commit, Figures, read_commit
+from ottla.pipelines.state import compute as pc
+from ottla.pipelines.state.arrays import arrow_column
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import DELETE_RETENTION_MS, EXACTLY_ONCE, Pipeline, Stage, TaskId
 from ottla.wire import columns
@@ -35,11 +36,14 @@ ALWAYS = ("topic", "timestamp")  # time and the order of several inputs need the
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stream task is to do: how far to read, and the time that the wall clock allows (None: as records say)."""
+    """What a stream task is to do: how far to read, and the time that the wall clock allows (None: as records say).
+
+    Inputs that have more records than a step may read are `cut`."""
 
     task: TaskId
     ends: Mapping[TopicPartition, int]
     allowed_ms: int | None = None
+    cut: frozenset[TopicPartition] = frozenset()
 
 
 class Taken(NamedTuple):
@@ -124,9 +128,12 @@ class StreamTask:
             begun = time.monotonic()
             restored = self._restore(before)
             self._ours = None
-            rows, read, whole = self._read(ranges)
+            rows, read, whole = self._read(ranges, work.cut)
             self._files.begin()
             step = self._run(rows, before, work.allowed_ms if whole else None)
+            if before.is_exact and not self._is_exact:
+                # Before the first row that no transaction hides: if this step fails, a later exact one must know.
+                self._log.commit(replace(before, is_exact=False).to_offsets(), member)
             ends = self._write(step, before)
             after = Commit(
                 {**before.offsets, **read},
@@ -136,6 +143,7 @@ class StreamTask:
                 self._figures(before.figures, rows, step, restored, begun),
                 str(self.task),
                 step.marks,
+                self._is_exact,
             )
             self._log.commit(after.to_offsets(), member)
             # Only now: a state that is called clean before its transaction has ended may never have been.
@@ -168,10 +176,16 @@ class StreamTask:
         return read_commit(self.task, self._inputs, self._log.committed(self._inputs))
 
     def _restore(self, before: Commit) -> int:
-        """Brings the stores exactly to the committed ends; the number of changelog records it took."""
+        """Brings the stores exactly to the committed ends; the number of changelog records it took.
+
+        Without transactions the changelogs may hold more than was committed: what a step wrote that failed later. It is
+        read too, because compaction may have removed the rows that it replaced. The first step with transactions does
+        the same, and commits ends behind those rows.
+        """
         files = self._files
         usable = files.is_usable(_now_ms(), DELETE_RETENTION_MS, before.token)
-        if usable and files.token == before.token:
+        is_first_exact = self._is_exact and not before.is_exact
+        if usable and files.token == before.token and not is_first_exact:
             return 0
         if not usable or not before.token:
             files.discard()
@@ -181,39 +195,40 @@ class StreamTask:
             end = before.ends.get(store.name)
             if end is not None:
                 store.check_compatible(end.signature)
+            if end is not None or is_first_exact:
                 known = files.positions.get(store.name, 0)
-                restored, positions[store.name] = self._restore_store(store.name, known, end)
+                restored, positions[store.name] = self._restore_store(
+                    store.name, known, end, to_last=is_first_exact or not self._is_exact
+                )
                 count += restored
         # Good from here on, whatever becomes of this step.
         files.commit(before.token, positions)
         return count
 
-    def _restore_store(self, name: str, known: int, end: ChangelogEnd) -> tuple[int, int]:
-        """The number of records it took, and where it ended.
-
-        Without transactions the changelog may hold more than was committed: what a step wrote that failed later. It is
-        read too, because compaction may have removed the rows that it replaced.
-        """
+    def _restore_store(
+        self, name: str, known: int, end: ChangelogEnd | None, *, to_last: bool
+    ) -> tuple[int, int]:
+        """The number of records it took, and where it ended. `end` is None before the store's first commit."""
         where = TopicPartition(self._pipeline.changelog(name), self.task.partition)
         begin, last, topic_id = self._log.bounds(where)
-        if topic_id != end.topic_id or last < end.offset:
+        if end is not None and (topic_id != end.topic_id or last < end.offset):
             raise StateLost(
                 f"store {name}: its changelog {where} was deleted or cut: {end.offset} were committed, it has {last}. "
                 "The state of this partition is lost; reset the pipeline to begin again"
             )
-        until = end.offset if self._is_exact else last
+        until = last if to_last or end is None else end.offset
         if not begin <= known <= until:
             known = begin
             self._files.clear(name)  # a deletion that is gone from the changelog would never be seen
         store, count = self._files.stores[name], 0
         self._files.begin()
-        told = time.monotonic()
+        reported_at = time.monotonic()
         for rows in self._log.read({where: (known, until)} if known < until else {}):
             stamps = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
             store.apply(rows.column("key"), rows.column("value"), stamps)
             count += rows.num_rows
-            if time.monotonic() - told > _TELL_S:
-                told = time.monotonic()
+            if time.monotonic() - reported_at > _TELL_S:
+                reported_at = time.monotonic()
                 at = rows.column("offset")[-1].as_py() + 1
                 share = (at - known) / (until - known)
                 log.info(
@@ -223,7 +238,9 @@ class StreamTask:
 
     # -- the work ----------------------------------------------------------------------------------
 
-    def _read(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> "Taken":
+    def _read(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], cut: frozenset[TopicPartition]
+    ) -> "Taken":
         """The records of a step; fewer than planned if they take more memory than a step may.
 
         Without the columns that nobody asks for: to put them together costs as much as to fetch them.
@@ -232,27 +249,27 @@ class StreamTask:
         batches: list[pa.RecordBatch] = []
         places: list[pa.RecordBatch] = []
         size = 0
+        ends = {where: end for where, (_, end) in ranges.items()}
         fetched = self._log.read(ranges, headers="headers" in schema.names) if ranges else iter(())
         for batch in fetched:
             batches.append(batch.select(schema.names))
             places.append(batch.select(["topic", "offset"]))
             size += batches[-1].nbytes
             if size > self._pipeline.bytes_max:
+                fetched.close()  # type: ignore[attr-defined]
+                ends = _reached(places, ranges)
+                cut |= {where for where, (_, end) in ranges.items() if ends.get(where, -1) < end}
                 break
-        else:
-            ends = {where: end for where, (_, end) in ranges.items()}
-            return Taken(self._joined(batches, schema), ends, True)
-        fetched.close()  # type: ignore[attr-defined]
-        newest = pa.Table.from_batches(places).group_by("topic").aggregate([("offset", "max")]).to_pylist()
-        reached = {row["topic"]: row["offset_max"] + 1 for row in newest}
-        ends = {where: reached[where.topic] for where in ranges if where.topic in reached}
-        return Taken(self._joined(batches, schema), ends, False)
-
-    def _joined(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+        whole = ends == {where: end for where, (_, end) in ranges.items()}
         rows = pa.Table.from_batches(batches, schema)
+        if cut and len(ranges) > 1 and self._stage.abreast:
+            rows, ends = _abreast(rows, places, ends, {where.topic for where in cut})
+        return Taken(self._joined(rows), ends, whole)
+
+    def _joined(self, rows: pa.Table) -> pa.RecordBatch:
         if len(self._inputs) > 1 and len(pc.unique(rows["topic"])) > 1:
             rows = merged(rows)
-        (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+        (joined,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         return joined
 
     def _run(self, rows: pa.RecordBatch, before: Commit, allowed_ms: int | None) -> Step:
@@ -292,9 +309,11 @@ class StreamTask:
         ends = dict(before.ends)
         for store in self._stage.stores:
             where = TopicPartition(self._pipeline.changelog(store.name), self.task.partition)
-            if where in acknowledged:
+            # A store that this step did not change may have been restored beyond its committed end.
+            end = acknowledged.get(where, self._files.positions.get(store.name))
+            if end is not None:
                 topic_id = self._log.topic_id(where.topic)
-                ends[store.name] = ChangelogEnd(acknowledged[where], topic_id, store.signature())
+                ends[store.name] = ChangelogEnd(end, topic_id, store.signature())
         return ends
 
     def _figures(
@@ -327,16 +346,53 @@ def schema_of(stage: Stage) -> pa.Schema:
     return pa.schema([field for name, field in fields.items() if name in wanted])
 
 
+def _reached(
+    places: list[pa.RecordBatch], ranges: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, int]:
+    """The positions behind what was read."""
+    newest = pa.Table.from_batches(places).group_by("topic").aggregate([("offset", "max")]).to_pylist()
+    reached = {row["topic"]: row["offset_max"] + 1 for row in newest}
+    return {where: reached[where.topic] for where in ranges if where.topic in reached}
+
+
+def _abreast(
+    rows: pa.Table, places: list[pa.RecordBatch], ends: Mapping[TopicPartition, int], cut: set[str]
+) -> tuple[pa.Table, dict[TopicPartition, int]]:
+    """Without records that are newer than where an input ends that was cut, and the positions in front of them.
+
+    They wait for the next step: processed now, they would take stream time past records that are still to come, which
+    would then be late, or find nothing in a join. What a cut input has in this step is processed in any case.
+    """
+    heads, sources = _heads(rows), _sources(rows)
+    names = rows["topic"].combine_chunks().dictionary_encode().dictionary.to_pylist()
+    reached = [heads[sources == number][-1] for number, name in enumerate(names) if name in cut]
+    if not reached:
+        return rows, dict(ends)
+    waits = heads > min(reached)
+    offsets = np.concatenate([batch.column("offset").to_numpy() for batch in places])
+    positions = dict(ends)
+    for where in ends:
+        if where.topic in names:
+            waiting = offsets[waits & (sources == names.index(where.topic))]
+            positions[where] = int(waiting[0]) if len(waiting) else ends[where]
+    return rows.filter(arrow_column(~waits)), positions
+
+
 def merged(rows: pa.Table) -> pa.Table:
     """Records of several partitions by timestamp, those of one partition in their order: as if each time the partition
     whose next record is the oldest gave it."""
+    return rows.take(arrow_column(np.argsort(_heads(rows), kind="stable")))
+
+
+def _heads(rows: pa.Table) -> Any:
+    """For each record the newest timestamp of its partition up to there."""
     times = rows["timestamp"].cast(pa.int64()).to_numpy()
     sources = _sources(rows)
     heads = np.empty_like(times)
     for source in np.unique(sources):
         here = sources == source
         heads[here] = np.maximum.accumulate(times[here])
-    return rows.take(pa.array(np.argsort(heads, kind="stable")))
+    return heads
 
 
 def ages(rows: pa.RecordBatch, now_ms: int) -> tuple[int, ...]:
@@ -344,7 +400,7 @@ def ages(rows: pa.RecordBatch, now_ms: int) -> tuple[int, ...]:
     if not rows.num_rows:
         return ()
     chosen = np.linspace(0, rows.num_rows - 1, min(rows.num_rows, _AGES)).astype(np.int64)
-    times = rows.column("timestamp").take(pa.array(chosen)).cast(pa.int64()).to_numpy() // 1000
+    times = rows.column("timestamp").take(arrow_column(chosen)).cast(pa.int64()).to_numpy() // 1000
     return tuple((now_ms - times).tolist())
 
 

@@ -1,9 +1,10 @@
 """What a pipeline is: stages, stores, internal topics. Plain values: they travel to Spark's workers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.errors import BadTopology
 
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ class TaskId(NamedTuple):
         return f"{self.stage}_{self.partition}"
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Stage:
     """A sub-topology. Partition i of every input belongs to its stream task i, so inputs have equally many.
 
     `operator` is a class or function without arguments that makes the stage's `Operator`. With `clock="wall"` time
     also moves while nothing comes: to the wall clock minus `lateness_ms`, once everything upstream is read. The stage
     is then stepped every `tick_ms`. With `clock="events"` only records move it.
+
+    An input may have more records than a step takes. The others are then read no further in time (`abreast`), so that
+    none of its records is late when it comes.
     """
 
     name: str
@@ -49,9 +53,10 @@ class Stage:
         "key",
         "value",
     )  # of the records that the operator uses; topic and timestamp come too
+    abreast: bool = True
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Repartition:
     """An internal topic between two stages. Its name may begin with INTERNAL, which is no part of the topic's name but
     tells it from a topic of the user's. Without a number it has as many partitions as its reader's other inputs, or
@@ -61,7 +66,7 @@ class Repartition:
     partitions: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Pipeline:
     """`name` is also the group's id and the prefix of transactional ids and internal topics.
 
@@ -94,7 +99,7 @@ class Pipeline:
         return f"{self.name}-{name.removeprefix(INTERNAL)}-repartition" if self.is_internal(name) else name
 
     def is_internal(self, name: str) -> bool:
-        return any(each.name == name for each in self.repartitions)
+        return any(repartition.name == name for repartition in self.repartitions)
 
     def changelog(self, store: str) -> str:
         return f"{self.name}-{store}-changelog"
@@ -114,7 +119,7 @@ def check(pipeline: Pipeline) -> None:
     _refuse_repeated("stage", [stage.name for stage in pipeline.stages])
     stores = [store.name for stage in pipeline.stages for store in stage.stores]
     _refuse_repeated("store", [*stores, *(table.store.name for table in pipeline.globals)])
-    _refuse_repeated("repartition topic", [each.name for each in pipeline.repartitions])
+    _refuse_repeated("repartition topic", [repartition.name for repartition in pipeline.repartitions])
     # A partition's position belongs to one stream task, so no two stages may read it.
     _refuse_repeated("input", [name for stage in pipeline.stages for name in stage.inputs])
     for stage in pipeline.stages:
@@ -122,11 +127,11 @@ def check(pipeline: Pipeline) -> None:
             raise BadTopology(f"stage {stage.name} has no inputs")
         if stage.clock not in (EVENTS, WALL):
             raise BadTopology(f"stage {stage.name}: clock={stage.clock!r}; it is {EVENTS!r} or {WALL!r}")
-    for each in pipeline.repartitions:
-        readers = [stage.name for stage in pipeline.stages if each.name in stage.inputs]
-        if not readers or not pipeline.writers(each.name):
+    for repartition in pipeline.repartitions:
+        readers = [stage.name for stage in pipeline.stages if repartition.name in stage.inputs]
+        if not readers or not pipeline.writers(repartition.name):
             raise BadTopology(
-                f"repartition topic {each.name} needs a stage that writes it and one that reads it"
+                f"repartition topic {repartition.name} needs a stage that writes it and one that reads it"
             )
     upstream_first(pipeline)
 
@@ -134,17 +139,19 @@ def check(pipeline: Pipeline) -> None:
 def upstream_first(pipeline: Pipeline) -> list[Stage]:
     """The stages in an order in which each comes behind those that write to its inputs."""
     ordered: list[Stage] = []
-    left = list(pipeline.stages)
-    while left:
+    unplaced = list(pipeline.stages)
+    while unplaced:
         ready = [
             stage
-            for stage in left
-            if not any(writer in left for name in stage.inputs for writer in pipeline.writers(name))
+            for stage in unplaced
+            if not any(writer in unplaced for name in stage.inputs for writer in pipeline.writers(name))
         ]
         if not ready:
-            raise BadTopology(f"stages {', '.join(stage.name for stage in left)} feed each other in a circle")
+            raise BadTopology(
+                f"stages {', '.join(stage.name for stage in unplaced)} feed each other in a circle"
+            )
         ordered += ready
-        left = [stage for stage in left if stage not in ready]
+        unplaced = [stage for stage in unplaced if stage not in ready]
     return ordered
 
 

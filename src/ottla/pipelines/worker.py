@@ -10,7 +10,7 @@ from ottla.pipelines.globals import GlobalStores
 from ottla.pipelines.positions import Commit
 from ottla.pipelines.state.files import TaskFiles
 from ottla.pipelines.stepping import StreamTask, Work
-from ottla.pipelines.topology import Pipeline, TaskId
+from ottla.pipelines.topology import EXACTLY_ONCE, Pipeline, TaskId
 
 
 class Worker:
@@ -45,7 +45,10 @@ class Worker:
         folder = self._pipeline.state_dir
         path = None if folder is None else Path(folder) / self._pipeline.name / str(task)
         ids = [self._reader.topic_id(self._pipeline.changelog(store.name)) for store in stores]
-        return TaskFiles(path, stores, " ".join([self._reader.cluster_id, *ids]))
+        # Without transactions a worker's files may lack rows of its changelog that another worker left there and never
+        # committed. With transactions all workers must agree, so they do not go on with such files.
+        marker = [] if self._pipeline.guarantee == EXACTLY_ONCE else [self._pipeline.guarantee]
+        return TaskFiles(path, stores, " ".join([self._reader.cluster_id, *ids, *marker]))
 
 
 _workers: dict[tuple[int, str], Worker] = {}
@@ -53,10 +56,10 @@ _workers: dict[tuple[int, str], Worker] = {}
 
 def worker(pipeline: Pipeline, run_id: str) -> Worker:
     """The one of this run; those of earlier runs of the pipeline in this process end. Not inherited by a fork."""
-    found = _workers.get((os.getpid(), run_id))
-    if found is None:
+    running = _workers.get((os.getpid(), run_id))
+    if running is None:
         for key, other in list(_workers.items()):
             if key[0] == os.getpid() and other._pipeline.name == pipeline.name:
                 _workers.pop(key).close()
-        found = _workers[os.getpid(), run_id] = Worker(pipeline)
-    return found
+        running = _workers[os.getpid(), run_id] = Worker(pipeline)
+    return running

@@ -50,9 +50,9 @@ class Archive:
 def archive_for(java: Java, spark_home: Path, folder: Path | None = None) -> Archive | None:
     """None where the cache cannot be written: then Spark just starts as slowly as ever."""
     folder = folder or cache_folder()
-    jars = sorted(f"{each.name} {each.stat().st_size}" for each in (spark_home / "jars").glob("*.jar"))
-    told = "\n".join([java.build(), str(java.home.resolve()), str(spark_home.resolve()), *jars])
-    name = hashlib.sha256(told.encode()).hexdigest()[:20]
+    jars = sorted(f"{path.name} {path.stat().st_size}" for path in (spark_home / "jars").glob("*.jar"))
+    identity = "\n".join([java.build(), str(java.home.resolve()), str(spark_home.resolve()), *jars])
+    name = hashlib.sha256(identity.encode()).hexdigest()[:20]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
@@ -66,10 +66,10 @@ def archive_for(java: Java, spark_home: Path, folder: Path | None = None) -> Arc
 
 def _sweep(folder: Path) -> None:
     """What sessions left that were killed: 150 MB each."""
-    for each in folder.glob("*.part"):
+    for path in folder.glob("*.part"):
         with contextlib.suppress(FileNotFoundError):  # another session sweeps, too
-            if each.stat().st_mtime < time.time() - _STALE_S:
-                each.unlink()
+            if path.stat().st_mtime < time.time() - _STALE_S:
+                path.unlink()
 
 
 def cache_folder() -> Path:

@@ -16,43 +16,43 @@ class _Closable(Protocol):
 
 T = TypeVar("T", bound=_Closable)
 _MAX = 16
-_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_cached: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
 def reader(settings: Mapping[str, Any]) -> "ColumnarReader":
     from ottla.client.columnar import ColumnarReader
 
-    return kept(ColumnarReader, settings)
+    return cached(ColumnarReader, settings)
 
 
 def producer(settings: Mapping[str, Any]) -> "ColumnarProducer":
     from ottla.client.columnar import ColumnarProducer
 
-    return kept(ColumnarProducer, settings)
+    return cached(ColumnarProducer, settings)
 
 
 def transaction_owner(settings: Mapping[str, Any]) -> "TransactionOwner":
     from ottla.client.exactly_once.owner import TransactionOwner
 
-    return kept(TransactionOwner, settings)
+    return cached(TransactionOwner, settings)
 
 
-def kept(make: Callable[[Mapping[str, Any]], T], settings: Mapping[str, Any]) -> T:
+def cached(make: Callable[[Mapping[str, Any]], T], settings: Mapping[str, Any]) -> T:
     """One of these settings; the one that was unused for longest gives way. Not inherited by a fork."""
     key = (os.getpid(), make, *sorted((name, str(value)) for name, value in settings.items()))
-    found: T | None = _kept.pop(key, None)
-    if found is None:
-        found = make(settings)
-    _kept[key] = found
-    while len(_kept) > _MAX:
-        _, oldest = _kept.popitem(last=False)
+    client: T | None = _cached.pop(key, None)
+    if client is None:
+        client = make(settings)
+    _cached[key] = client
+    while len(_cached) > _MAX:
+        _, oldest = _cached.popitem(last=False)
         oldest.close()
-    return found
+    return client
 
 
 def dropped(client: _Closable) -> None:
     """A client that failed in an unknown way is not used again."""
-    for key, each in list(_kept.items()):
-        if each is client:
-            del _kept[key]
+    for key, cached_client in list(_cached.items()):
+        if cached_client is client:
+            del _cached[key]
     client.close()

@@ -25,7 +25,7 @@ class Open(NamedTuple):
     began_ms: int
 
     @property
-    def left(self) -> OpenTransaction:
+    def open_transaction(self) -> OpenTransaction:
         return OpenTransaction(self.transactional_id, self.producer)
 
 
@@ -45,14 +45,16 @@ class Committer:
             self._ensure(marker_topic)
             offsets = marker.offsets(marker_topic)
         try:
-            self._ender.commit([each.left for each in transactions], offsets, group_of=group_of)
+            self._ender.commit(
+                [transaction.open_transaction for transaction in transactions], offsets, group_of=group_of
+            )
         except FENCED as error:
             self._refuse_late(transactions, error)
             raise
 
     def abort(self, transactions: Sequence[Open]) -> None:
         """As far as it works: whatever stays open is aborted by the next attempt, or times out."""
-        self._ender.abort([each.left for each in transactions])
+        self._ender.abort([transaction.open_transaction for transaction in transactions])
 
     def close(self) -> None:
         self._ender.close()
@@ -64,7 +66,7 @@ class Committer:
 
     def _refuse_late(self, transactions: Sequence[Open], cause: Exception | None = None) -> None:
         limit_ms = self._settings.transaction_timeout_ms
-        took_ms = max((time.time() * 1000 - each.began_ms for each in transactions), default=0)
+        took_ms = max((time.time() * 1000 - transaction.began_ms for transaction in transactions), default=0)
         if took_ms >= limit_ms:
             raise timed_out(took_ms, limit_ms) from cause
 

@@ -1,9 +1,11 @@
 """The format `ottla`: which reader or writer serves a query, and how a session learns of it."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from ottla.errors import OttlaError
 from ottla.spark.errors import OptionError
 from ottla.spark.options import ReadOptions, WriteOptions
 from ottla.spark.plain import told_plainly
@@ -28,8 +30,15 @@ class OttlaFormat(DataSource):
 
         return BatchReader(self._read_options(schema, streaming=False), schema)
 
-    @told_plainly
     def streamReader(self, schema: Any) -> Any:
+        from ottla.spark.refused import RefusedReader
+
+        try:
+            return self._stream_reader(schema)
+        except OttlaError as error:
+            return RefusedReader(error)
+
+    def _stream_reader(self, schema: Any) -> Any:
         from ottla.spark.source import StreamReader
 
         return StreamReader(self._read_options(schema, streaming=True), schema)
@@ -56,9 +65,18 @@ class OttlaFormat(DataSource):
 
         options = ReadOptions.parse(self.options, streaming=streaming)
         check_own(schema, options)
+        if options.registered is not None and "value" in schema.fieldNames():
+            from ottla.spark.registry_values import pinned
+
+            kind = schema["value"].dataType.simpleString()
+            return replace(options, registered=pinned(options.registered, kind))
         return options
 
 
 def register(spark: Any) -> None:
-    """For a session that was there before the package was installed; others find the format by themselves."""
+    """For a session that was there before the package was installed; others find the format by themselves.
+    In any session of your own it puts the sentence of our errors first; see `ottla.spark.driver`."""
+    from ottla.spark import driver
+
     spark.dataSource.register(OttlaFormat)
+    driver.install()

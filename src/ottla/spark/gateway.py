@@ -38,7 +38,7 @@ class Gateway:
     ) -> None:
         """Starts it; `wait_ready` before anything else."""
         self._folder = Path(tempfile.mkdtemp(prefix="ottla-spark-"))
-        self._told = self._folder / "connection"
+        self._connection_file = self._folder / "connection"
         paths = [settings.get("spark.driver.extraClassPath", ""), str(spark_home / "jars" / "*")]
         command = [
             str(java.program),
@@ -46,7 +46,7 @@ class Gateway:
             *java_options,
             *settings.get("spark.driver.extraJavaOptions", "").split(),
             "-cp",
-            os.pathsep.join(each for each in paths if each),
+            os.pathsep.join(path for path in paths if path),
             "org.apache.spark.deploy.SparkSubmit",
             # Jars and packages are fetched before the session is there.
             *[part for name, value in settings.items() for part in ("--conf", f"{name}={value}")],
@@ -58,7 +58,7 @@ class Gateway:
             # cluster's workers have a SPARK_HOME of their own.
             **{name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
             "JAVA_HOME": str(java.home),
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection_file),
         }
         if settings.get("spark.master", "local").startswith("local"):
             environment = {**_OF_ONE_MACHINE, **environment}
@@ -103,13 +103,13 @@ class Gateway:
 
     def _read_connection(self, timeout_s: float) -> tuple[int, str]:
         deadline = time.monotonic() + timeout_s
-        while not self._told.exists():
+        while not self._connection_file.exists():
             if self._process.poll() is not None:
                 raise SparkError(f"Spark's JVM ended with {self._process.returncode} before it was ready")
             if time.monotonic() > deadline:
                 raise SparkError(f"Spark's JVM was not ready after {timeout_s} s")
             time.sleep(0.01)
-        data = self._told.read_bytes()
+        data = self._connection_file.read_bytes()
         port, size = struct.unpack_from(">ii", data)
         return port, data[8 : 8 + size].decode()
 
@@ -122,5 +122,5 @@ def module_options(spark_home: Path) -> list[str]:
     (jar,) = (spark_home / "jars").glob("spark-launcher_*.jar")
     with zipfile.ZipFile(jar) as opened:
         constants = opened.read("org/apache/spark/launcher/JavaModuleOptions.class")
-    found = [each.decode() for each in _OPTION.findall(constants)]
-    return ["-XX:+IgnoreUnrecognizedVMOptions", *dict.fromkeys(found)]
+    options = [match.decode() for match in _OPTION.findall(constants)]
+    return ["-XX:+IgnoreUnrecognizedVMOptions", *dict.fromkeys(options)]

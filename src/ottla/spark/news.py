@@ -29,7 +29,10 @@ class News:
             return
         for node, partitions in groups.items():
             if node not in self._polls or self._polls[node].done():
-                exact = {TopicPartition(*each): positions[TopicPartition(*each)] for each in partitions}
+                exact = {
+                    TopicPartition(*partition): positions[TopicPartition(*partition)]
+                    for partition in partitions
+                }
                 self._polls[node] = asyncio.ensure_future(self._poll(node, exact))
         polls = [self._polls[node] for node in groups]
         if polls:
@@ -48,7 +51,7 @@ class News:
             session_epoch=-1,
             topics=[self._fetch_topic(topic, p, positions) for topic, p in by_topic(positions).items()],
         )
-        without_ids = any(each.topic_id == ZERO_ID for each in request.topics)
+        without_ids = any(topic.topic_id == ZERO_ID for topic in request.topics)
         try:
             answer = await self._polling.ask(request, node, at_most=12 if without_ids else 32767)
             failed = answer.error_code or any(p.error_code for t in answer.responses for p in t.partitions)

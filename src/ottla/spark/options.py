@@ -51,11 +51,14 @@ Specified = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Values carry ids of a registry's schemas; `subject` has the one to read them with."""
+    """Values carry ids of a registry's schemas; `subject` has the one to read them with.
+
+    `version` is the one that the query was planned with; None before that is known."""
 
     url: str
     subject: str
     schema_type: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +106,9 @@ class ReadOptions:
         return f"ottla[subscribe: {', '.join(self.subscribe)}]"
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> "ReadOptions":
+    def parse(cls, texts: Mapping[str, str], *, streaming: bool | None) -> "ReadOptions":
         """`streaming` None: for the schema, before it is known how it will be read."""
-        options = _Options(given, _SOURCE, "source")
+        options = _Options(texts, _SOURCE, "source")
         if streaming:
             _refuse_of_batches(options)
         elif streaming is not None:
@@ -150,8 +153,8 @@ class WriteOptions:
     batch: int | None = None  # and which
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, streaming: bool) -> "WriteOptions":
-        options = _Options(given, _SINK, "sink")
+    def parse(cls, texts: Mapping[str, str], *, streaming: bool) -> "WriteOptions":
+        options = _Options(texts, _SINK, "sink")
         query, batch = options.text("queryId"), options.number("batchId")
         if (query is None) != (batch is None) or (streaming and query is not None):
             raise OptionError("queryId and batchId belong together, and into foreachBatch")
@@ -175,26 +178,26 @@ class WriteOptions:
 class _Options:
     """Options by name, whatever their case, as Spark hands them over."""
 
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
+    def __init__(self, texts: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+        self._texts = {name.lower(): value for name, value in texts.items()}
         names = {name.lower(): name for name in known}
-        for name in self._given:
+        for name in self._texts:
             if name not in names and not name.startswith(_CLIENT):
                 near = difflib.get_close_matches(name, names, n=1)
                 hint = f"; did you mean {names[near[0]]}?" if near else ""
                 raise OptionError(f"the {what} has no option {name}{hint}")
 
     def text(self, name: str) -> str | None:
-        return self._given.get(name.lower())
+        return self._texts.get(name.lower())
 
     def has(self, name: str) -> bool:
-        return name.lower() in self._given
+        return name.lower() in self._texts
 
     def number(self, name: str, *, at_least: int = 0) -> int | None:
         value = self.text(name)
         if value is None:
             return None
-        if not value.strip().isdigit() or int(value) < at_least:
+        if not value.strip().isdecimal() or int(value) < at_least:
             raise OptionError(f"{name} is {value!r}; it must be a whole number, at least {at_least}")
         return int(value)
 
@@ -216,7 +219,7 @@ class _Options:
 
     def client(self, kind: type[Settings]) -> dict[str, str]:
         """What follows `kafka.`, for the client; refused here what it would refuse later, in a worker."""
-        client = {n.removeprefix(_CLIENT): v for n, v in self._given.items() if n.startswith(_CLIENT)}
+        client = {n.removeprefix(_CLIENT): v for n, v in self._texts.items() if n.startswith(_CLIENT)}
         if "bootstrap.servers" not in client:
             raise OptionError("kafka.bootstrap.servers is missing; give host:port")
         for name, value in client.items():
@@ -259,27 +262,27 @@ def _warn_of_streams(options: _Options) -> None:
 
 
 def _topics(options: _Options) -> dict[str, Any]:
-    given = {name: options.text(name) for name in ("subscribe", "subscribePattern", "assign")}
-    if sum(each is not None for each in given.values()) != 1:
+    chosen = {name: options.text(name) for name in ("subscribe", "subscribePattern", "assign")}
+    if sum(value is not None for value in chosen.values()) != 1:
         raise OptionError("give exactly one of subscribe, subscribePattern and assign")
-    for name, value in given.items():
+    for name, value in chosen.items():
         if value is not None and not value.strip(", "):
             raise OptionError(f"{name} is empty; name the topics to read")
     return {
-        "subscribe": tuple(sorted({t.strip() for t in (given["subscribe"] or "").split(",") if t.strip()})),
-        "pattern": given["subscribePattern"],
+        "subscribe": tuple(sorted({t.strip() for t in (chosen["subscribe"] or "").split(",") if t.strip()})),
+        "pattern": chosen["subscribePattern"],
         "assign": _assigned(options.json("assign")),
     }
 
 
-def _assigned(given: Any) -> dict[str, tuple[int, ...]]:
+def _assigned(document: Any) -> dict[str, tuple[int, ...]]:
     try:
-        found = {topic: tuple(sorted(map(int, indexes))) for topic, indexes in (given or {}).items()}
+        assigned = {topic: tuple(sorted(map(int, indexes))) for topic, indexes in (document or {}).items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise OptionError(f'assign must look like {{"topic": [0, 1]}}, not {given!r}') from error
-    if given is not None and not any(found.values()):
+        raise OptionError(f'assign must look like {{"topic": [0, 1]}}, not {document!r}') from error
+    if document is not None and not any(assigned.values()):
         raise OptionError("assign names no partition")
-    return found
+    return assigned
 
 
 def _limits(options: _Options) -> dict[str, Any]:
@@ -325,25 +328,25 @@ def _bound(options: _Options, edge: str, fallback: int) -> Bound:
             return Bound(offsets=_specified(options.json(name), name))
 
 
-def _specified(given: Any, name: str) -> Specified:
+def _specified(document: Any, name: str) -> Specified:
     """`{"topic": {"0": 23, "1": -2}}`; -2 is the earliest, -1 the latest."""
     try:
-        return {(t, int(p)): int(at) for t, partitions in given.items() for p, at in partitions.items()}
+        return {(t, int(p)): int(at) for t, partitions in document.items() for p, at in partitions.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise OptionError(f'{name} must look like {{"topic": {{"0": 23}}}}, not {given!r}') from error
+        raise OptionError(f'{name} must look like {{"topic": {{"0": 23}}}}, not {document!r}') from error
 
 
-def _columns(given: str | None, headers: bool) -> tuple[str, ...]:
-    if given is None:
+def _columns(text: str | None, headers: bool) -> tuple[str, ...]:
+    if text is None:
         return COLUMNS if headers else COLUMNS[:-1]
     known = {name.lower(): name for name in COLUMNS}
-    wanted = [each.strip().lower() for each in given.split(",") if each.strip()]
-    for each in wanted:
-        if each not in known:
-            raise OptionError(f"columns: there is no {each}; known are {', '.join(COLUMNS)}")
+    wanted = [part.strip().lower() for part in text.split(",") if part.strip()]
+    for column in wanted:
+        if column not in known:
+            raise OptionError(f"columns: there is no {column}; known are {', '.join(COLUMNS)}")
     if not wanted or len(set(wanted)) != len(wanted):
-        raise OptionError(f"columns is {given!r}; name each column once")
-    return tuple(known[each] for each in wanted)
+        raise OptionError(f"columns is {text!r}; name each column once")
+    return tuple(known[column] for column in wanted)
 
 
 def _registered(options: _Options) -> Registered | None:
@@ -366,8 +369,8 @@ def _registered(options: _Options) -> Registered | None:
 
 def _written_with(options: _Options) -> Registered | None:
     form = options.text("valueFormat")
-    if form is not None and form not in ("avro", "json-schema"):
-        raise OptionError(f"valueFormat is {form!r}; values are written as avro or json-schema")
+    if form is not None and form not in REGISTRY_FORMATS:
+        raise OptionError(f"valueFormat is {form!r}; values are written as {' or '.join(REGISTRY_FORMATS)}")
     return _registered(options)
 
 
@@ -387,6 +390,6 @@ def _duration_ms(text: str) -> int:
     number = text.strip().lower().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text.strip().lower()[len(number) :].strip() or "ms"
     unit = unit if unit in units else unit.rstrip("s").removesuffix("econd").removesuffix("inute") or unit
-    if not number.isdigit() or unit not in units:
+    if not number.isdecimal() or unit not in units:
         raise OptionError(f"maxTriggerDelay is {text!r}; write 30s, 15m or 1h")
     return int(number) * units[unit]

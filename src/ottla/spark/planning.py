@@ -12,12 +12,12 @@ def limited(begin: Positions, end: Positions, rows_max: int) -> Positions:
     total = sum(lags.values())
     if total <= rows_max:
         return end
-    found: Positions = {}
+    ends: Positions = {}
     for partition, lag in lags.items():
         share = rows_max * lag / total
         # Less than one would never get on.
-        found[partition] = end[partition] - lag + min(lag, max(1, int(share)) if lag else 0)
-    return found
+        ends[partition] = end[partition] - lag + min(lag, max(1, int(share)) if lag else 0)
+    return ends
 
 
 def behind(planned: Positions, latest: Positions) -> int:
@@ -45,25 +45,25 @@ def _dealt(wanted: Iterable[Range], tasks: int) -> list[list[Range]]:
     """Whole partitions, so that their order is kept: the largest first, each to the task with the least."""
     bins: list[list[Range]] = [[] for _ in range(tasks)]
     sizes = [0] * tasks
-    for each in sorted(wanted, key=lambda r: (r.start - r.end, r.topic, r.partition)):
+    for piece in sorted(wanted, key=lambda r: (r.start - r.end, r.topic, r.partition)):
         least = sizes.index(min(sizes))
-        bins[least].append(each)
-        sizes[least] += each.end - each.start
+        bins[least].append(piece)
+        sizes[least] += piece.end - piece.start
     return bins
 
 
 def _cut(wanted: list[Range], tasks: int) -> list[list[Range]]:
     """Equal shares of all the offsets, in order; a partition may go over several tasks."""
-    total = sum(each.end - each.start for each in wanted)
+    total = sum(piece.end - piece.start for piece in wanted)
     bins: list[list[Range]] = [[] for _ in range(tasks)]
     before = 0
-    for each in wanted:
-        at = each.start
-        while at < each.end:
+    for piece in wanted:
+        at = piece.start
+        while at < piece.end:
             task = min(tasks - 1, before * tasks // max(total, 1))
-            room = -(-(task + 1) * total // tasks) - before if task < tasks - 1 else each.end - at
-            until = min(each.end, at + max(1, room))
-            bins[task].append(each._replace(start=at, end=until))
+            room = -(-(task + 1) * total // tasks) - before if task < tasks - 1 else piece.end - at
+            until = min(piece.end, at + max(1, room))
+            bins[task].append(piece._replace(start=at, end=until))
             before += until - at
             at = until
     return bins

@@ -30,47 +30,51 @@ class Progress:
 
 def describe(query: Any) -> Progress | None:
     """Of a `StreamingQuery`: its last micro-batch; None before the first."""
-    told = query.lastProgress
-    if told is None:
+    progress = query.lastProgress
+    if progress is None:
         return None
-    told = json.loads(told) if isinstance(told, str) else told
+    progress = json.loads(progress) if isinstance(progress, str) else progress
     return Progress(
-        source=", ".join(_source(each) for each in told["sources"]),
-        batch=told["batchId"],
-        rows=told["numInputRows"],
-        rows_per_s=float(told.get("processedRowsPerSecond") or 0),
-        behind=sum(lag(told).values()),
+        source=", ".join(_source(source) for source in progress["sources"]),
+        batch=progress["batchId"],
+        rows=progress["numInputRows"],
+        rows_per_s=float(progress.get("processedRowsPerSecond") or 0),
+        behind=sum(lag(progress).values()),
         bytes=_bytes(query),
     )
 
 
 def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Records not read yet, by partition, from `query.lastProgress` or an event's `progress.json`."""
-    found: dict[TopicPartition, int] = {}
+    positions: dict[TopicPartition, int] = {}
     for source in progress.get("sources", []):
         end, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
         if end is None or latest is None:
             continue
         for partition, at in latest.positions.items():
-            found[partition] = max(0, at - end.positions.get(partition, 0))
-    return found
+            positions[partition] = max(0, at - end.positions.get(partition, 0))
+    return positions
 
 
-def _source(told: Mapping[str, Any]) -> str:
+def _source(description: Mapping[str, Any]) -> str:
     """The name that the source reports, or Spark's own for sources of other kinds."""
-    latest = _parsed(told.get("latestOffset"))
-    return str(latest.get("@source", told.get("description"))) if latest else str(told.get("description"))
+    latest = _parsed(description.get("latestOffset"))
+    return (
+        str(latest.get("@source", description.get("description")))
+        if latest
+        else str(description.get("description"))
+    )
 
 
-def _offsets(told: Any) -> Offsets | None:
-    parsed = _parsed(told)
+def _offsets(text: Any) -> Offsets | None:
+    parsed = _parsed(text)
     return None if parsed is None else Offsets.from_json(parsed)
 
 
-def _parsed(told: Any) -> Mapping[str, Any] | None:
-    if isinstance(told, str):
-        told = json.loads(told) if told.startswith("{") else None
-    return told if isinstance(told, Mapping) else None
+def _parsed(text: Any) -> Mapping[str, Any] | None:
+    if isinstance(text, str):
+        text = json.loads(text) if text.startswith("{") else None
+    return text if isinstance(text, Mapping) else None
 
 
 def _bytes(query: Any) -> int | None:
@@ -80,7 +84,7 @@ def _bytes(query: Any) -> int | None:
         return None
     leaves = execution.executedPlan().collectLeaves()
     metrics = [leaves.apply(number).metrics() for number in range(leaves.size())]
-    sizes = [each.apply(_BYTES).value() for each in metrics if each.contains(_BYTES)]
+    sizes = [metric.apply(_BYTES).value() for metric in metrics if metric.contains(_BYTES)]
     return sum(sizes) if sizes else None
 
 

@@ -37,8 +37,7 @@ def schema_text(options: ReadOptions) -> str:
     if options.registered is not None:
         from ottla.spark.registry_values import struct_text
 
-        of = options.registered
-        value, _ = struct_text(of.url, of.subject, of.schema_type)
+        value, _ = struct_text(options.registered)
     more = ERROR_COLUMNS if options.tell_errors else {}
     types = {**_TYPES, **({"value": value} if value else {}), **more}
     return ", ".join(f"`{name}` {types[name]}" for name in (*options.columns, *more))
@@ -61,8 +60,8 @@ def check_own(schema: Any, options: ReadOptions) -> None:
 def columns(schema: Any, topic: str | None, *, encoded: bool = False) -> list[str]:
     """Those that a record has; others are left out, as Spark's own sink does. `SchemaError` unless they will do.
     `encoded`: the value is a struct that will be written with a schema."""
-    found = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
-    known = {name: kind for name, kind in found.items() if name in _ALLOWED}
+    types = {field.name: field.dataType.simpleString().split(" collate")[0] for field in schema.fields}
+    known = {name: kind for name, kind in types.items() if name in _ALLOWED}
     for name, kind in known.items():
         if kind not in _ALLOWED[name] and not (encoded and name == "value"):
             wanted = " or ".join(_ALLOWED[name])

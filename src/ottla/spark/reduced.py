@@ -25,7 +25,7 @@ def register_reduced(spark: Any, name: str, schema: str, reduce: "Reduce") -> No
         def schema(self) -> str:
             return schema
 
-        def streamReader(self, schema: Any) -> Any:
+        def _stream_reader(self, schema: Any) -> Any:
             from ottla.spark.source import StreamReader
 
             return StreamReader(ReadOptions.parse(self.options, streaming=True), schema, reduce)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.serialization.framing import with_id
-from ottla.serialization.registry_client import RegistryClient
-from ottla.spark.errors import BadValue, OptionError, SchemaError
+from ottla.serialization.registry_client import RegistryClient, RegistryRefused
+from ottla.spark.errors import BadValue, SchemaError
 from ottla.spark.options import Registered
 
 _AVRO = {
@@ -48,9 +48,29 @@ def registered_id(of: Registered, schema: Any) -> tuple[int, str]:
         raise SchemaError(
             f"column value is {kind.simpleString()}; valueFormat wants a struct: struct(*) as value"
         )
+    registry = RegistryClient(of.url)
+    if of.schema_type == "PROTOBUF":
+        return _protobuf_id(of, kind, registry)
     text = json.dumps(avro_of(kind, "topLevelRecord") if of.schema_type == "AVRO" else json_of(kind))
-    registered = RegistryClient(of.url).register(of.subject, text, of.schema_type)
-    return registered.schema_id, text
+    return registry.register(of.subject, text, of.schema_type).schema_id, text
+
+
+def _protobuf_id(of: Registered, kind: Any, registry: RegistryClient) -> tuple[int, str]:
+    from ottla.spark.protobuf_writing import file_text, is_same
+
+    try:
+        latest = registry.version(of.subject, form="serialized")
+    except RegistryRefused as error:
+        if error.status != 404:
+            raise
+        text = file_text(kind, None)
+        return registry.register(of.subject, text, of.schema_type).schema_id, text
+    if latest.schema_type != "PROTOBUF":
+        raise SchemaError(f"subject {of.subject} has a schema of type {latest.schema_type}, not PROTOBUF")
+    text = file_text(kind, latest.schema)
+    if is_same(text, latest.schema):
+        return latest.schema_id, text
+    return registry.register(of.subject, text, of.schema_type).schema_id, text
 
 
 def avro_of(kind: Any, name: str) -> Any:
@@ -108,10 +128,8 @@ class ValueEncoder:
     """In a worker: batches whose column `value` is a struct become such whose values are bytes."""
 
     def __init__(self, schema_type: str, schema_id: int, schema: str) -> None:
-        if schema_type not in ("AVRO", "JSON"):
-            raise OptionError("values are written with valueFormat=avro or json-schema")
         self._schema_id = schema_id
-        self._encode = _avro_writer(schema) if schema_type == "AVRO" else _json_text
+        self._encode = _writer(schema_type, schema)
 
     def __call__(self, rows: Any) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -125,6 +143,14 @@ class ValueEncoder:
             return with_id(self._schema_id, self._encode(value))
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise BadValue(f"a value does not fit the schema {self._schema_id}: {error}") from error
+
+
+def _writer(schema_type: str, schema: str) -> Callable[[Any], bytes]:
+    if schema_type == "PROTOBUF":
+        from ottla.spark import protobuf_writing
+
+        return protobuf_writing.writer(schema)
+    return _avro_writer(schema) if schema_type == "AVRO" else _json_text
 
 
 def _avro_writer(text: str) -> Callable[[Any], bytes]:
@@ -143,11 +169,11 @@ def _avro_writer(text: str) -> Callable[[Any], bytes]:
 def _with_maps(value: Any) -> Any:
     """Arrow gives a map as a list of pairs."""
     if isinstance(value, dict):
-        return {name: _with_maps(each) for name, each in value.items()}
+        return {name: _with_maps(item) for name, item in value.items()}
     if isinstance(value, list):
-        if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            return {name: _with_maps(each) for name, each in value}
-        return [_with_maps(each) for each in value]
+        if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
+            return {name: _with_maps(item) for name, item in value}
+        return [_with_maps(item) for item in value]
     return value
 
 

@@ -49,7 +49,7 @@ def shape(options: ReadOptions, schema: Any) -> Shape:
 def _registered(of: Registered, kind: Any, fail_fast: bool) -> "RegistryValues":
     from ottla.spark.registry_values import RegistryValues, struct_text
 
-    _, reader = struct_text(of.url, of.subject, of.schema_type)
+    _, reader = struct_text(of)
     return RegistryValues(kind, of.url, of.schema_type, reader, fail_fast=fail_fast, subject=of.subject)
 
 

@@ -15,7 +15,7 @@ from pyspark.taskcontext import TaskContext
 
 from ottla.client.exactly_once import Marker, group_of, is_written
 from ottla.spark.errors import ContinuousTrigger
-from ottla.spark.markers import Found, judge
+from ottla.spark.markers import TaskMarker, judge
 from ottla.spark.options import WriteOptions
 from ottla.spark.plain import told_plainly
 from ottla.spark.record_schema import columns
@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
 
 def client_settings(options: WriteOptions) -> dict[str, Any]:
     asked = options.client.get("max.request.size", "")
-    request_bytes = int(asked) if asked.isdigit() else 0  # the client names what is wrong with it
+    request_bytes = int(asked) if asked.isdecimal() else 0  # the client names what is wrong with it
     return {
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
         "linger.ms": 0,
@@ -106,7 +106,7 @@ class BatchWriter(DataSourceArrowWriter):
         if self._options.batch is not None:
             commit_micro_batch(self._options, messages, self._options.batch)
         elif self._options.exactly_once:
-            end_transactions(self._options, [each for each in messages if each is not None], None)
+            end_transactions(self._options, [message for message in messages if message is not None], None)
 
     @told_plainly
     def abort(self, messages: Sequence[Any]) -> None:
@@ -169,7 +169,7 @@ def write_once(
     garbage.freeze()
     try:
         # First fence the previous attempt: from then on nobody else can change the marker.
-        left = owner.take_over(ended_elsewhere=True)
+        taken_over = owner.take_over(ended_elsewhere=True)
         began_ms = int(time.time() * 1000)
         marker = None if batch is None else owner.marker(group_of(transactional_id), options.marker_topic)
         if batch is not None and batch != options.assume_not_written and is_written(marker, query, batch):
@@ -181,7 +181,7 @@ def write_once(
     except BaseException:
         _give_up(owner)
         raise
-    return Written(task, count, (transactional_id, left.producer, began_ms), query, marker)
+    return Written(task, count, (transactional_id, taken_over.producer, began_ms), query, marker)
 
 
 def _write(producer: Any, rows: Iterator[Any], topic: str | None) -> int:
@@ -220,12 +220,17 @@ def _give_up(producer: Any) -> None:
 
 def commit_micro_batch(options: WriteOptions, messages: Sequence[Written | None], batch: int) -> None:
     """Judges the markers that the tasks found; then ends their transactions with new ones."""
-    written = [each for each in messages if each is not None]
+    written = [message for message in messages if message is not None]
     if not written:
         return
     query = written[0].query
     try:
-        judge([Found(each.task, each.marker) for each in written], query, batch, options.assume_not_written)
+        judge(
+            [TaskMarker(message.task, message.marker) for message in written],
+            query,
+            batch,
+            options.assume_not_written,
+        )
     except Exception:
         abort_transactions(options, messages)
         raise
@@ -235,21 +240,25 @@ def commit_micro_batch(options: WriteOptions, messages: Sequence[Written | None]
 def end_transactions(options: WriteOptions, written: Sequence[Written], marker: Marker | None) -> None:
     from ottla.spark.commits import Open
 
-    left = [Open(*each.transaction) for each in written if each.transaction is not None]
-    if left:
-        _committer(options).commit(left, marker, options.marker_topic)
+    open_transactions = [Open(*message.transaction) for message in written if message.transaction is not None]
+    if open_transactions:
+        _committer(options).commit(open_transactions, marker, options.marker_topic)
 
 
 def abort_transactions(options: WriteOptions, messages: Sequence[Written | None]) -> None:
     from ottla.spark.commits import Open
 
-    left = [Open(*each.transaction) for each in messages if each is not None and each.transaction is not None]
-    if left:
-        _committer(options).abort(left)
+    open_transactions = [
+        Open(*message.transaction)
+        for message in messages
+        if message is not None and message.transaction is not None
+    ]
+    if open_transactions:
+        _committer(options).abort(open_transactions)
 
 
 def _committer(options: WriteOptions) -> Any:
     from ottla.spark import clients
     from ottla.spark.commits import Committer
 
-    return clients.kept(Committer, client_settings(options))
+    return clients.cached(Committer, client_settings(options))

@@ -37,11 +37,11 @@ class Task(InputPartition):
     """The ranges that one task reads, as plain values."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
-        super().__init__([tuple(each) for each in ranges])
+        super().__init__([tuple(range_) for range_ in ranges])
 
     @property
     def ranges(self) -> list[Range]:
-        return [Range(*each) for each in self.value]
+        return [Range(*item) for item in self.value]
 
 
 def client_settings(options: ReadOptions) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def read_task(options: ReadOptions, schema: Any, task: Task) -> Iterator[Any]:
         with plainly():
             for batch in reader.read(
                 task.ranges,
-                headers="headers" in options.columns,
+                headers="headers" in options.columns or options.registered is not None,
                 tolerate_loss=not options.fail_on_data_loss,
                 idle_timeout_ms=options.idle_timeout_ms,
             ):
@@ -93,8 +93,8 @@ class BatchReader(DataSourceReader):
                 raise OptionError(f"{partition} ends at {until}, before the start at {begin[partition]}")
         tasks, split = self._tasks(sum(end[p] - begin[p] for p in end), len(end))
         start = Offsets(begin, topics.ids)
-        found = planning.ranges(start, Offsets(end, topics.ids, tasks=tasks, split=split))
-        return [Task(each) for each in found if each] or [Task([])]
+        tasks_ranges = planning.ranges(start, Offsets(end, topics.ids, tasks=tasks, split=split))
+        return [Task(task_ranges) for task_ranges in tasks_ranges if task_ranges] or [Task([])]
 
     def _tasks(self, records: int, partitions: int) -> tuple[int, bool]:
         """How many, and whether a partition may be cut between them."""
@@ -132,9 +132,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.topics.look(fresh=True)
         self.topics.ensure_all()
         group = options.group or f"{options.group_prefix}-{uuid.uuid4().hex[:12]}"
-        found = Offsets(self.topics.resolve(options.starting), self.topics.ids, group)
-        tasks = planning.tasks_for(len(found.positions), _cores())
-        return self._laid_out(found, tasks).to_json()
+        begun = Offsets(self.topics.resolve(options.starting), self.topics.ids, group)
+        tasks = planning.tasks_for(len(begun.positions), _cores())
+        return self._laid_out(begun, tasks).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.max_offsets
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What was read before and is gone is a loss of data, and `_checked` speaks of that.
         self.topics.look()
         self.topics.ensure_all(begun.positions)
-        end = self._found(begun) if self._until is None else self._bounded(begun, self._until)
+        end = self._up_to_now(begun) if self._until is None else self._bounded(begun, self._until)
         end = self._kept_back(begun, end)
         if isinstance(limit, ReadMaxRows):
             end = end.at(planning.limited(starts(begun, end), end.positions, limit.max_rows))
@@ -156,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._last_batch = time.monotonic()
         fresh = {
-            p: at for p, at in end.begins.items() if p not in begun.positions or _new_life(begun, end, p)
+            p: at for p, at in end.begins.items() if p not in begun.positions or _is_recreated(begun, end, p)
         }
         return replace(self._laid_out(end, begun.tasks), group=begun.group, begins=fresh).to_json()
 
@@ -176,7 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @told_plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Task]:
-        return [Task(each) for each in planning.ranges(Offsets.from_json(start), Offsets.from_json(end))]
+        return [Task(range_) for range_ in planning.ranges(Offsets.from_json(start), Offsets.from_json(end))]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: `latestOffset` is told the same, and earlier."""
@@ -205,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """AvailableNow: the ends as they were at the start of the query, if they still mean the same."""
         return until.at(self._checked(begun, until.positions))
 
-    def _found(self, begun: Offsets) -> Offsets:
+    def _up_to_now(self, begun: Offsets) -> Offsets:
         """The ends as they are now; if there is nothing new, a moment later."""
         self.topics.look()
         ends = self._checked(begun, self.topics.ends())
@@ -218,9 +218,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for p in ends
             if p not in begun.positions or self.topics.ids.get(p.topic) != begun.ids.get(p.topic)
         ]
-        found = Offsets(ends, self.topics.ids, begins=self.topics.begins(new))
+        latest = Offsets(ends, self.topics.ids, begins=self.topics.begins(new))
         self._latest = Offsets(ends, self.topics.ids)
-        return found
+        return latest
 
     def _checked(self, begun: Offsets, ends: Positions) -> Positions:
         """Ends that do not fit what was read mean that records are gone."""
@@ -270,7 +270,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.topics.commit(begun.group, begun.positions, wait=self._until is not None)
 
 
-def _new_life(begun: Offsets, end: Offsets, partition: Any) -> bool:
+def _is_recreated(begun: Offsets, end: Offsets, partition: Any) -> bool:
     return begun.ids.get(partition.topic) != end.ids.get(partition.topic)
 
 

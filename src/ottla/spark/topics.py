@@ -75,8 +75,8 @@ class Topics:
             return self.begins(self.partitions) if bound.everywhere == EARLIEST else self.ends()
         if bound.timestamp is not None:
             return self._at_times(dict.fromkeys(self.partitions, bound.timestamp), bound)
-        given = bound.timestamps or bound.offsets
-        exact = {TopicPartition(*each): at for each, at in given.items()}
+        bounds = bound.timestamps or bound.offsets
+        exact = {TopicPartition(*place): at for place, at in bounds.items()}
         self._check_complete(exact)
         if bound.timestamps:
             return self._at_times(exact, bound)
@@ -127,8 +127,8 @@ class Topics:
         if not wanted:
             return {}
         committed_only = self._settings.read_committed
-        found = await list_offsets(self._cluster, wanted, committed_only=committed_only)
-        return {partition: told.offset for partition, told in found.items()}
+        listed = await list_offsets(self._cluster, wanted, committed_only=committed_only)
+        return {partition: entry.offset for partition, entry in listed.items()}
 
     async def _commit_soon(self, group: str, positions: Positions) -> None:
         if self._committing is not None and not self._committing.done():
@@ -145,16 +145,16 @@ class Topics:
     # -- times and options -------------------------------------------------------------------------
 
     def _at_times(self, wanted: Mapping[TopicPartition, int], bound: Bound) -> Positions:
-        found = self._session.run(self._offsets(wanted))
-        late = [partition for partition, offset in found.items() if offset < 0]
+        offsets = self._session.run(self._offsets(wanted))
+        late = [partition for partition, offset in offsets.items() if offset < 0]
         if late and bound is self._options.starting and not bound.late_is_latest:
             text = f"{late[0]} has no record as young as {wanted[late[0]]}"
             raise OptionError(f"{text}; startingOffsetsByTimestampStrategy=latest begins at its end")
-        return found | self.ends(late)
+        return offsets | self.ends(late)
 
-    def _check_complete(self, given: Mapping[TopicPartition, int]) -> None:
+    def _check_complete(self, offsets: Mapping[TopicPartition, int]) -> None:
         """As Spark has it: all partitions or none, so that nothing is left out by mistake."""
-        missing, unknown = set(self.partitions) - set(given), set(given) - set(self.partitions)
+        missing, unknown = set(self.partitions) - set(offsets), set(offsets) - set(self.partitions)
         if missing:
             raise OptionError(f"no offset is given for {', '.join(map(str, sorted(missing)))}")
         if unknown:

@@ -9,7 +9,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 def settings(cores: int | None = None, *, local: bool = True) -> dict[str, str]:
     """What to give to a session's builder, or to `spark-submit --conf`. `local`: one machine, one disk."""
     cores = cores or os.cpu_count() or 1
-    found = {
+    settings = {
         # A task's Python worker answers without waiting for TCP's delayed acknowledgement: 40 ms each.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -21,7 +21,7 @@ def settings(cores: int | None = None, *, local: bool = True) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
     }
     if local:
-        found |= {
+        settings |= {
             "spark.master": f"local[{cores}]",
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
@@ -31,4 +31,4 @@ def settings(cores: int | None = None, *, local: bool = True) -> dict[str, str]:
             # Plain renames instead of forked commands: right on one local disk, not on shared storage.
             "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         }
-    return found
+    return settings

@@ -23,12 +23,12 @@ def write_update(
 ) -> Any:
     """Starts a query that writes the changed rows of each micro-batch. Takes the options of the sink, among them
     `checkpointLocation`; gives the `StreamingQuery`."""
-    given = {key: str(value) for key, value in options.items()}
-    checkpoint = {key: value for key, value in given.items() if key.lower() in _OF_THE_QUERY}
+    texts = {key: str(value) for key, value in options.items()}
+    checkpoint = {key: value for key, value in texts.items() if key.lower() in _OF_THE_QUERY}
     if not checkpoint:
         raise OptionError("checkpointLocation is missing: without it a restart would write everything again")
-    WriteOptions.parse(given, streaming=True)  # a mistake is told here, not in the first micro-batch
-    sink = {key: value for key, value in given.items() if key not in checkpoint}
+    WriteOptions.parse(texts, streaming=True)  # a mistake is told here, not in the first micro-batch
+    sink = {key: value for key, value in texts.items() if key not in checkpoint}
 
     def write(rows: Any, batch: int) -> None:
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")

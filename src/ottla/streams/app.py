@@ -1,7 +1,5 @@
 """`App`: a program over topics, described by calls and run on Spark."""
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from ottla.pipelines.topology import EXACTLY_ONCE, Pipeline
@@ -122,6 +120,9 @@ class App:
     def _feed(self, state_dir: str | None, *, once: bool) -> list[Any]:
         if not self._feeds:
             return []
+        import tempfile
+        from pathlib import Path
+
         from ottla.streams.dataframes import start_feeds
 
         folder = Path(state_dir or tempfile.mkdtemp(prefix="ottla-streams-")) / self.name / "dataframes"
@@ -134,7 +135,7 @@ class App:
 
         graph = self._builder.graph
         stored(graph, name)  # a name that the app does not have is told before anything is asked for
-        spec = next(each for placed in graph.nodes for each in placed.stores if each.name == name)
+        spec = next(store for placed in graph.nodes for store in placed.stores if store.name == name)
         client = {**self._client, **({"bootstrap.servers": bootstrap} if bootstrap else {})}
         follower = Follower(client, spec, f"{self.name}-{name}-changelog")
         return view(graph, name, follower.look, follower.lock)

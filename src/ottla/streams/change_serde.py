@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.streams.errors import BadValue
 from ottla.streams.serdes import Column, Serde, objects
 
@@ -29,13 +30,13 @@ class ChangeSerde(Serde):
             middle = _HEAD.size + size
             news.append(cell[_HEAD.size : middle] if flags & _NEW else None)
             olds.append(cell[middle:] if flags & _OLD else None)
-        both = (objects(self._inner.decode(pa.array(column, pa.binary()))) for column in (news, olds))
+        both = (objects(self._inner.decode(arrow_cells(column, pa.binary()))) for column in (news, olds))
         return list(zip(*both, strict=True))
 
     def encode(self, column: Column) -> pa.Array:
         sides = ([pair[i] for pair in column] for i in (0, 1))
         news, olds = (self._inner.encode(side).to_pylist() for side in sides)
-        return pa.array([_packed(new, old) for new, old in zip(news, olds, strict=True)], pa.binary())
+        return arrow_cells([_packed(new, old) for new, old in zip(news, olds, strict=True)], pa.binary())
 
 
 def _packed(new: Any, old: Any) -> bytes:

@@ -1,11 +1,11 @@
 """A graph as the stages of a pipeline: one operator for each sub-topology."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.globals import GlobalTable
 from ottla.pipelines.operators import WALL_MARK, Operator, Step
 from ottla.pipelines.state.spec import StoreSpec
@@ -13,7 +13,8 @@ from ottla.pipelines.topology import Stage
 from ottla.streams.frames import EMPTY, Frame, merged
 from ottla.streams.graph import Graph, Placed
 from ottla.streams.guarding import Guard, Policy, shown
-from ottla.streams.nodes import Node, Sink, Source
+from ottla.streams.nodes import Node, SeparateNode, Sink, Source
+from ottla.streams.nodes.foreign import ForeignJoin
 from ottla.streams.nodes.processor import Process
 from ottla.streams.nodes.topics import part_of
 from ottla.streams.serdes import milliseconds
@@ -44,11 +45,13 @@ def _stage(index: int, part: list[Placed], policy: Policy, timing: dict[str, obj
         tuple(store for placed in part for store in placed.stores),
         tuple(dict.fromkeys([*outputs, *policy.outputs])),
         columns=(*COLUMNS, *policy.columns),
+        # There a row must come before the answer to it, whatever their times are.
+        abreast=not any(isinstance(placed.node, ForeignJoin) for placed in part),
         **timing,  # type: ignore[arg-type]
     )
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class _Making:
     part: tuple[Placed, ...]
     policy: Policy
@@ -107,14 +110,16 @@ class Flow(Operator):
 
     def _run(self, placed: Placed, frames: dict[int, Frame], step: Step) -> None:
         node = placed.node
-        given = [frames.get(parent, EMPTY) for parent in placed.parents]
-        if not any(len(frame) for frame in given):
+        inputs = [frames.get(parent, EMPTY) for parent in placed.parents]
+        if node.takes_every:
+            inputs = [_traced(frame) for frame in inputs]
+        if not any(len(frame) for frame in inputs):
             frames[placed.number] = EMPTY
-        elif node.separate:
-            frames[placed.number] = self._guard.run_separate(node, given, step)
+        elif isinstance(node, SeparateNode):
+            frames[placed.number] = self._guard.run_separate(node, inputs, step)
         else:
             sides = [_traced(frames.get(number, EMPTY)) for number in placed.reads]
-            frames[placed.number] = self._guard.run(node, merged(given), step, *sides)
+            frames[placed.number] = self._guard.run(node, merged(inputs), step, *sides)
 
 
 def _traced(frame: Frame) -> Frame:

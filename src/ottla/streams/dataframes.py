@@ -2,19 +2,19 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import TopicAlreadyExists
+from ottla.frozen import frozen_with_dict
 from ottla.streams.serdes import NumberSerde, Serde, StringSerde
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Feed:
     """A DataFrame that is written to a topic while the application runs."""
 

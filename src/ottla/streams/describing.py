@@ -16,8 +16,8 @@ def describe(graph: Graph) -> str:
         lines = [f"  Sub-topology: {index}"]
         sizes = _sizes(part)
         for placed in sorted(part, key=lambda placed: (-sizes[placed.number], placed.name)):
-            kind, told = _told(placed)
-            lines.append(f"    {kind}: {placed.name} ({told})")
+            kind, details = _kind_and_details(placed)
+            lines.append(f"    {kind}: {placed.name} ({details})")
             if kind != "Sink":
                 lines.append(f"      --> {', '.join(sorted(children.get(placed.number, []))) or 'none'}")
             if kind != "Source":
@@ -43,7 +43,7 @@ def topic_name(placed: Placed) -> str | None:
     return f"{topic.removeprefix(INTERNAL)}-repartition" if topic.startswith(INTERNAL) else topic
 
 
-def _told(placed: Placed) -> tuple[str, str]:
+def _kind_and_details(placed: Placed) -> tuple[str, str]:
     if isinstance(placed.node, nodes.Source):
         return "Source", f"topics: [{topic_name(placed)}]"
     if isinstance(placed.node, nodes.Sink):

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from functools import cache, partial
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 
 from ottla.pipelines.globals import take_in
 from ottla.pipelines.operators import Step
-from ottla.pipelines.state.arrays import arrow_column
+from ottla.pipelines.state.arrays import arrow_cells, arrow_column, numpy_column
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.topology import WALL, Pipeline, Stage, TaskId, upstream_first
 from ottla.streams import nodes
@@ -26,9 +26,9 @@ Headers = list[tuple[str, bytes | None]]
 
 
 # The columns of a single record that are always the same: most steps have one.
-_ZERO = pa.array(np.zeros(1, np.int32))
-_FIRST = pa.array(np.zeros(1, np.int64))
-_NO_HEADERS = pa.array([[]], columns.HEADERS)
+_ZERO = arrow_column(np.zeros(1, np.int32))
+_FIRST = arrow_column(np.zeros(1, np.int64))
+_NO_HEADERS = columns.no_headers(1)
 
 
 class Written(NamedTuple):
@@ -182,7 +182,7 @@ class Input:
     def pipe_bytes(self, key: Any, value: Any, at: int | None = None, headers: Headers | None = None) -> None:
         """A record as others may have written it: what no serde would."""
         keys, values = (
-            cell if isinstance(cell, pa.Array) else pa.array([cell], pa.binary()) for cell in (key, value)
+            cell if isinstance(cell, pa.Array) else arrow_cells([cell], pa.binary()) for cell in (key, value)
         )
         stamps = np.array([self._driver.now_ms if at is None else at], np.int64)
         self._driver.feed(self._topic, _fetched(self._topic, keys, values, stamps, [headers]))
@@ -202,7 +202,7 @@ class Output:
     def records(self) -> list[tuple[Any, Any, int]]:
         """Key, value and time of all, in order."""
         keys, values = (
-            objects(serde.decode(pa.array([record[place] for record in self._written], pa.binary())))
+            objects(serde.decode(arrow_cells([record[place] for record in self._written], pa.binary())))
             for place, serde in enumerate((self._key, self._value))
         )
         return list(zip(keys, values, [record.time_ms for record in self._written], strict=True))
@@ -250,7 +250,7 @@ def _read(topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         if "headers" in rows.schema.names
         else None
     )
-    stamps = rows.column("timestamp").to_numpy()
+    stamps = numpy_column(rows.column("timestamp"))
     return _fetched(topic, rows.column("key"), rows.column("value"), stamps, headers)
 
 
@@ -258,16 +258,16 @@ def _fetched(
     topic: str, keys: pa.Array, values: pa.Array, stamps_ms: Any, headers: list[Headers | None] | None
 ) -> pa.RecordBatch:
     count = len(keys)
-    zeros = _ZERO if count == 1 else pa.array(np.zeros(count, np.int32))
-    cells = _NO_HEADERS
-    if count > 1 or (headers and headers[0]):
-        cells = pa.array([_structs(cell or []) for cell in headers or [[]] * count], columns.HEADERS)
+    zeros = _ZERO if count == 1 else arrow_column(np.zeros(count, np.int32))
+    cells = _NO_HEADERS if count == 1 else columns.no_headers(count)
+    if headers and any(headers):
+        cells = pa.array([_structs(cell or []) for cell in headers], columns.HEADERS)
     arrays = [
         keys,
         values,
-        _topic(topic) if count == 1 else pa.repeat(topic, count),
+        _topics(topic, count),
         zeros,
-        _FIRST if count == 1 else pa.array(np.arange(count)),
+        _FIRST if count == 1 else arrow_column(np.arange(count)),
         arrow_column(stamps_ms * 1000, columns.TIMESTAMP),
         zeros,
         cells,
@@ -275,9 +275,9 @@ def _fetched(
     return pa.RecordBatch.from_arrays(arrays, schema=columns.SCHEMA_WITH_HEADERS)
 
 
-@cache
-def _topic(name: str) -> pa.Array:
-    return pa.repeat(name, 1)
+@lru_cache(maxsize=256)
+def _topics(name: str, count: int) -> pa.Array:
+    return arrow_cells([name] * count, pa.string())
 
 
 def _structs(headers: Headers) -> list[dict[str, Any]]:

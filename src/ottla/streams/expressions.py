@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state import compute as pc
 from ottla.streams.errors import BadValue
 from ottla.streams.serdes import Column, arrow
 

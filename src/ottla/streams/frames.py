@@ -68,9 +68,16 @@ class Frame:
     def with_keys(self, keys: Column) -> "Frame":
         return replace(self, keys=keys)
 
-    def repeated(self, counts: Sequence[int]) -> Any:
-        """Places of records that become several."""
-        return np.repeat(np.arange(len(self)), counts)
+    def spread(self, counts: Any, values: Column, keys: Column | None = None) -> "Frame":
+        """Records of a stream that become several: each as often as `counts` says, with other values."""
+        places = np.repeat(np.arange(len(self)), counts)
+        return Frame(
+            pick(self.keys, places) if keys is None else keys,
+            values,
+            self.times[places],
+            self.order[places],
+            headers=None if self.headers is None else pick(self.headers, places),
+        )
 
 
 def frame(
@@ -93,35 +100,35 @@ EMPTY = frame([], [], [])
 
 def merged(frames: Sequence[Frame]) -> Frame:
     """All records of the frames by their order; those of one moment in the order of the frames."""
-    found = [each for each in frames if len(each)]
-    if len(found) < 2:
-        return found[0] if found else EMPTY
-    whole = concatenated(found)
+    filled = [frame for frame in frames if len(frame)]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
+    whole = concatenated(filled)
     return whole.take(np.argsort(whole.order, kind="stable"))
 
 
 def concatenated(frames: Sequence[Frame]) -> Frame:
     """All records, one frame after the other."""
-    found = [each for each in frames if len(each)]
-    if len(found) < 2:
-        return found[0] if found else EMPTY
+    filled = [frame for frame in frames if len(frame)]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
     return Frame(
-        joined([each.keys for each in found]),
-        joined([each.values for each in found]),
-        np.concatenate([each.times for each in found]),
-        np.concatenate([each.order for each in found]),
-        None if any(each.olds is None for each in found) else joined([each.olds for each in found]),
-        _headers(found),
+        joined([frame.keys for frame in filled]),
+        joined([frame.values for frame in filled]),
+        np.concatenate([frame.times for frame in filled]),
+        np.concatenate([frame.order for frame in filled]),
+        None if any(frame.olds is None for frame in filled) else joined([frame.olds for frame in filled]),
+        _headers(filled),
         None
-        if any(each.branch is None for each in found)
-        else np.concatenate([each.branch for each in found]),
+        if any(frame.branch is None for frame in filled)
+        else np.concatenate([frame.branch for frame in filled]),
         old_times=None
-        if any(each.old_times is None for each in found)
-        else np.concatenate([each.old_times for each in found]),
+        if any(frame.old_times is None for frame in filled)
+        else np.concatenate([frame.old_times for frame in filled]),
     )
 
 
 def _headers(frames: Sequence[Frame]) -> list[Any] | None:
-    if all(each.headers is None for each in frames):
+    if all(frame.headers is None for frame in frames):
         return None
-    return [row for each in frames for row in (each.headers or [None] * len(each))]
+    return [row for frame in frames for row in (frame.headers or [None] * len(frame))]

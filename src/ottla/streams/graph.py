@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.topology import Repartition
 from ottla.streams.errors import BadTopology
-from ottla.streams.nodes import Node
+from ottla.streams.nodes import AnyNode
 from ottla.streams.serdes import Serde
 
 
@@ -20,7 +20,7 @@ class Placed:
 
     number: int
     name: str
-    node: Node
+    node: AnyNode
     parents: tuple[int, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
     reads: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class Graph:
     def add(
         self,
         kind: str,
-        node: Node,
+        node: AnyNode,
         parents: Iterable[int] = (),
         stores: Iterable[StoreSpec] = (),
         reads: Iterable[int] = (),

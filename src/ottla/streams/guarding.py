@@ -6,18 +6,20 @@ What a node did before its error stays done, as in Kafka Streams: the record is 
 
 import logging
 import traceback
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.streams.errors import BadTopology
 from ottla.streams.frames import EMPTY, Frame, concatenated
 from ottla.streams.json_serde import json
-from ottla.streams.nodes import Cogroup, Node, Sink, Source
+from ottla.streams.nodes import AnyNode, Node, SeparateNode, Sink, Source
 from ottla.streams.nodes import stateless as stateless_nodes
 from ottla.streams.serdes import objects
 from ottla.wire.columns import HEADERS
@@ -31,7 +33,7 @@ SETTING = "errors.dead.letter.queue.topic.name"
 _USERS = ("function", "test", "tests", "make", "initial", "add", "merger", "select")
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Policy:
     """`dead_letters` is the topic for what is skipped."""
 
@@ -82,13 +84,13 @@ class Guard:
             if rows.num_rows == 1:
                 self._skip(READING, step, error, rows, 0)
                 return EMPTY
-        found = []
+        frames = []
         for at in range(rows.num_rows):
             try:
-                found.append(source.read(rows.slice(at, 1), order[at : at + 1]))
+                frames.append(source.read(rows.slice(at, 1), order[at : at + 1]))
             except Exception as error:
                 self._skip(READING, step, error, rows, at)
-        return concatenated(found)
+        return concatenated(frames)
 
     def run(self, node: Node, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if self._policy.on_error == FAIL:
@@ -102,26 +104,25 @@ class Guard:
         except Exception:
             return self._singly(node, frame, step, *sides)
 
-    def run_separate(self, node: Node, frames: list[Frame], step: Step) -> Frame:
-        """For a node with a frame for each parent."""
+    def run_separate(self, node: SeparateNode, frames: list[Frame], step: Step) -> Frame:
         if self._policy.on_error == FAIL:
             return node.run_separate(frames, step)
         places = sorted(
-            (int(at), side, row) for side, each in enumerate(frames) for row, at in enumerate(each.order)
+            (int(at), side, row) for side, frame in enumerate(frames) for row, at in enumerate(frame.order)
         )
-        found = []
+        outputs = []
         for _, side, row in places:
             single = frames[side].take(np.array([row]))
-            given = [single if place == side else EMPTY for place in range(len(frames))]
+            inputs = [single if place == side else EMPTY for place in range(len(frames))]
             try:
-                found.append(node.run_separate(given, step))
+                outputs.append(node.run_separate(inputs, step))
             except _FATAL:
                 raise
             except Exception as error:
                 self._skip(PROCESSING, step, error, *self._origin(single))
-        return concatenated(found)
+        return _with_trace(outputs)
 
-    def on_time(self, node: Node, step: Step) -> Frame:
+    def on_time(self, node: AnyNode, step: Step) -> Frame:
         try:
             return node.on_time(step)
         except _FATAL:
@@ -135,18 +136,18 @@ class Guard:
     def _singly(self, node: Node, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if len(frame) > 1 and not _is_of_users(node):
             return node.run(frame, step, *sides)  # counts and the like: nothing of a record can fail there
-        found = []
+        outputs = []
         for at in range(len(frame)):
             single = frame.take(np.array([at]))
             try:
-                found.append(node.run(single, step, *sides))
+                outputs.append(node.run(single, step, *sides))
             except _FATAL:
                 raise
             except Exception as error:
                 kind = WRITING if isinstance(node, Sink) else PROCESSING
                 rows, place = self._origin(single)
                 self._skip(kind, step, error, rows, place)
-        return concatenated(found)
+        return _with_trace(outputs)
 
     def _origin(self, single: Frame) -> tuple[pa.RecordBatch, int]:
         """The record as it was read; at scheduled times there is none, but what failed, in JSON."""
@@ -166,6 +167,15 @@ class Guard:
             step.emit(self._policy.dead_letters, _letter(rows, at, error, step))
 
 
+def _with_trace(outputs: list[Frame]) -> Frame:
+    """All records one after the other; a join that reads the table sees its changes as if they had come at once."""
+    whole = concatenated(outputs)
+    if all(frame.trace is None for frame in outputs):
+        return whole
+    traces = [frame if frame.trace is None else frame.trace for frame in outputs]
+    return replace(whole, trace=concatenated(traces))
+
+
 _FATAL = (BadTopology, PipelineError)  # of the program, not of a record
 
 
@@ -182,8 +192,8 @@ def _may_repeat(node: Node) -> bool:
 
 def _is_of_users(node: Node) -> bool:
     keeping = getattr(node, "keeping", None)
-    return isinstance(node, Sink | Cogroup) or any(
-        hasattr(each, name) for each in (node, keeping) for name in _USERS
+    return isinstance(node, Sink) or any(
+        hasattr(holder, name) for holder in (node, keeping) for name in _USERS
     )
 
 
@@ -207,8 +217,8 @@ def _letter(rows: pa.RecordBatch, at: int, error: Exception, step: Step) -> pa.R
         else None
     )
     columns = [
-        pa.array([cells["key"]], pa.binary()),
-        pa.array([cells["value"]], pa.binary()),
+        arrow_cells([cells["key"]], pa.binary()),
+        arrow_cells([cells["value"]], pa.binary()),
         pa.array([max(0, step.time_ms)] if stamps is None else stamps, pa.int64()),
         pa.array([headers], HEADERS),
     ]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state import compute as pc
 from ottla.streams.serdes import is_windowed
 
 _TO_ESCAPE = '["\\\\\\x00-\\x1f]'

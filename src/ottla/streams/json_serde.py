@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.streams.errors import BadTopology, BadValue
 from ottla.streams.json_columns import encoded, is_flat
 from ottla.streams.serdes import Column, Serde, objects
@@ -30,14 +31,14 @@ class JsonSerde(Serde):
 
     name = "json"
 
-    def __init__(self, kind: pa.StructType | None = None, made: Callable[..., Any] | None = None) -> None:
-        self.kind, self._made = kind, made
+    def __init__(self, kind: pa.StructType | None = None, build: Callable[..., Any] | None = None) -> None:
+        self.kind, self._build = kind, build
 
     def __call__(self, schema: Any) -> "JsonSerde":
         if isinstance(schema, str):
             return JsonSerde(_struct(schema))
         if dataclasses.is_dataclass(schema) and isinstance(schema, type):
-            return JsonSerde(made=schema)
+            return JsonSerde(build=schema)
         if isinstance(schema, type) and typing.is_typeddict(schema):
             return JsonSerde(_struct_of(schema))
         raise BadTopology(f"json({schema!r}): a schema is a text, a dataclass or a TypedDict")
@@ -46,13 +47,16 @@ class JsonSerde(Serde):
         if self.kind is not None:
             from ottla.spark.json_values import JsonValues  # its package takes a tenth of a second to import
 
-            return JsonValues(self.kind).decode(pa.RecordBatch.from_arrays([cells], names=["value"]))
+            values = JsonValues(self.kind).decode(pa.RecordBatch.from_arrays([cells], names=["value"]))
+            if values.null_count != cells.null_count:
+                _check_nulls(cells, values, self.kind)
+            return values
         try:
             values = [None if cell is None else json_text.loads(cell) for cell in cells.to_pylist()]
-            made = self._made
-            if made is None:
+            build = self._build
+            if build is None:
                 return values
-            return [None if value is None else made(**value) for value in values]
+            return [None if value is None else build(**value) for value in values]
         except (ValueError, TypeError) as error:
             raise BadValue(f"a value is not JSON as expected: {error}") from error
 
@@ -60,9 +64,24 @@ class JsonSerde(Serde):
         if isinstance(column, pa.Array) and is_flat(column.type):
             return encoded(column)
         try:
-            return pa.array([_dumped(value) for value in objects(column)], pa.binary())
+            return arrow_cells([_dumped(value) for value in objects(column)], pa.binary())
         except TypeError as error:
             raise BadValue(f"a value cannot be written as JSON: {error}") from error
+
+
+def _check_nulls(cells: pa.Array, values: pa.Array, kind: pa.StructType) -> None:
+    """`JsonValues` reads what does not fit as null, which would delete rows: only a null, or JSON's `null`, is one."""
+    for cell in cells.filter(values.is_null()).to_pylist():
+        if cell is not None and cell.strip() != b"null":
+            raise BadValue(f"a value is not JSON as expected: {_misfit(cell, kind)}")
+
+
+def _misfit(cell: bytes, kind: pa.StructType) -> str:
+    try:
+        json_text.loads(cell)
+    except ValueError as error:
+        return str(error)
+    return f"it does not fit {', '.join(f'{field.name} {field.type}' for field in kind)}"
 
 
 def _dumped(value: Any) -> bytes | None:
@@ -86,12 +105,12 @@ def _struct(text: str) -> pa.StructType:
 
 def _field(text: str) -> pa.Field:
     name, _, kind = text.partition(" ")
-    found = _kind(kind.strip())
-    if not name or found is None:
+    arrow_type = _kind(kind.strip())
+    if not name or arrow_type is None:
         raise BadTopology(
             f"json schema {text!r}: a field is a name and one of {', '.join(_TYPES)}, array<...>, struct<...>"
         )
-    return pa.field(name, found)
+    return pa.field(name, arrow_type)
 
 
 def _kind(text: str) -> Any:
@@ -121,7 +140,7 @@ def _struct_of(kind: type) -> pa.StructType:
 
 
 def _arrow_of(name: str, hint: Any) -> Any:
-    arguments = [each for each in typing.get_args(hint) if each is not type(None)]
+    arguments = [argument for argument in typing.get_args(hint) if argument is not type(None)]
     if hint in _PYTHON:
         return _PYTHON[hint]
     if isinstance(hint, type) and typing.is_typeddict(hint):

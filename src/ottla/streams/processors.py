@@ -1,5 +1,6 @@
 """The processor API: a class with `process(record)`, stores of its own, and calls at times."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state import compute as pc
+from ottla.pipelines.state.arrays import arrow_cells, arrow_column
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
@@ -34,7 +38,7 @@ class Record:
         return replace(self, **changes)
 
 
-class Processor:
+class Processor(ABC):
     """One for each stream task and process. What it must not lose is in its stores: the next step may run in another
     process, with another object, so attributes are no more than a cache of what `init` made."""
 
@@ -44,8 +48,8 @@ class Processor:
         """Once, before the first record: stores are there, and what is to be called at times is scheduled here."""
         self.context = context
 
-    def process(self, record: Record) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def process(self, record: Record) -> None: ...
 
 
 class Context:
@@ -60,7 +64,7 @@ class Context:
             tuple[Record, int, int]
         ] = []  # with the output's number and the place in the step
         self.place = 0
-        self._definitions = {each.name: each for each in definitions}
+        self._definitions = {definition.name: definition for definition in definitions}
         self._outputs = outputs
         self._stores: dict[str, RowStore] = {}
         self._step: Step | None = None
@@ -113,7 +117,9 @@ class Context:
         return self.schedules[-1]
 
     def begin(self, step: Step) -> None:
-        self._step = step
+        if step is not self._step:
+            # What a step forwarded before it failed is forwarded again when it is done again.
+            self._step, self.forwarded, self.record, self.place = step, [], None, 0
 
     def keyed(self, name: str) -> KeyedStore:
         if self._step is None:
@@ -133,7 +139,7 @@ class Schedule:
     is_cancelled: bool = False
 
     def cancel(self) -> None:
-        """In this process; a processor that is made again schedules again."""
+        """In this process; a processor that is re-created schedules again."""
         self.is_cancelled = True
 
     def after(self, due_ms: int, now_ms: int) -> int:
@@ -144,7 +150,7 @@ class Schedule:
 # -- stores ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class StoreDefinition:
     """A store of processors. Two that are given the same one share it."""
 
@@ -263,13 +269,13 @@ class WindowedStore(RowStore):
 
     def fetch(self, key: Any, from_ms: int, to_ms: int) -> list[tuple[int, Any]]:
         """Times and values of a key, from and to included, oldest first."""
-        wanted = self._definition.key.encode([key])[0].as_py()
-        return [(at, value) for cell, at, value in self._rows(from_ms, to_ms) if cell == wanted]
+        wanted = self._definition.key.encode([key])[0]
+        return [(at, value) for _, at, value in self._rows(from_ms, to_ms, wanted)]
 
     def items(self, from_ms: int = 0, to_ms: int = 1 << 62) -> list[tuple[Any, int, Any]]:
         """Keys, times and values, oldest first."""
         rows = self._rows(from_ms, to_ms)
-        keys = objects(self._definition.key.decode(pa.array([cell for cell, _, _ in rows], pa.binary())))
+        keys = objects(self._definition.key.decode(arrow_cells([cell for cell, _, _ in rows], pa.binary())))
         return [(key, at, value) for key, (_, at, value) in zip(keys, rows, strict=True)]
 
     def expire(self) -> None:
@@ -282,11 +288,16 @@ class WindowedStore(RowStore):
     def _place(self, key: Any, at: int) -> pa.Array:
         return stored_window_keys(self._definition.key.encode([key]), np.array([at], np.int64))
 
-    def _rows(self, from_ms: int, to_ms: int) -> list[tuple[bytes, int, Any]]:
+    def _rows(self, from_ms: int, to_ms: int, key: Any = None) -> list[tuple[bytes, int, Any]]:
+        """Of all keys or, by an Arrow scalar, of one. A store has no order: all rows are looked at, as whole columns,
+        and only those that are wanted become objects."""
         rows = self._alive()
         starts = self._store.window_starts[rows]
         rows = rows[(starts >= from_ms) & (starts <= to_ms)]
         keys, starts, _ = split_stored_window_keys(self._store.keys(rows))
+        if key is not None:
+            same = pc.equal(keys, key.cast(pa.binary())).fill_null(False).to_numpy(zero_copy_only=False)
+            keys, starts, rows = keys.filter(arrow_column(same)), starts[same], rows[same]
         values = objects(self._definition.value.decode(self._store.values(rows)))
         cells = zip(keys.to_pylist(), starts.tolist(), values, strict=True)
         return sorted(cells, key=lambda cell: (cell[1], cell[0]))

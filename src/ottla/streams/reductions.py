@@ -1,13 +1,13 @@
 """`count()`, `max(col.pulse)`: what `agg` makes of the records of a key. Nulls are left out, as in SQL."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.pipelines.state.arrays import arrow_column
+from ottla.frozen import frozen_with_dict
+from ottla.pipelines.state.arrays import arrow_column, known_cells, numpy_column
 from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.serdes import Column, arrow, objects
@@ -25,7 +25,7 @@ COUNT, SUM, MIN, MAX, AVG, FIRST, LAST, COLLECT = (
 _SEEN = ".seen"  # behind a column's name: how many values went into it
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Reduction:
     """`how` over an expression; without one, over the values themselves (a count: over all records). The values of a
     `partial` count are counts already."""
@@ -43,10 +43,10 @@ class Reduction:
             return "int64"
         if kind is None or self.how == COLLECT:
             return None
-        found = kind if self.expression is None else self.expression.of(pa.array([], kind)).type
-        if pa.types.is_integer(found):
+        input_type = kind if self.expression is None else self.expression.of(pa.nulls(0, kind)).type
+        if pa.types.is_integer(input_type):
             return "float64" if self.how == AVG else "int64"
-        return "float64" if pa.types.is_floating(found) else None
+        return "float64" if pa.types.is_floating(input_type) else None
 
 
 def reduction(how: str) -> Any:
@@ -69,62 +69,62 @@ count, sum, min, max, avg, first, last, collect = (
 
 def columns(reductions: Mapping[str, Reduction], kind: Any) -> tuple[tuple[str, str], ...] | None:
     """The columns of a store, if all can be kept in columns."""
-    found: list[tuple[str, str]] = []
-    for name, each in reductions.items():
-        dtype = each.dtype(kind)
+    layout: list[tuple[str, str]] = []
+    for name, reduction in reductions.items():
+        dtype = reduction.dtype(kind)
         if dtype is None:
             return None
-        found.append((name, dtype))
-        if each.how != COUNT:
-            found.append((name + _SEEN, "int64"))
-    return tuple(found)
+        layout.append((name, dtype))
+        if reduction.how != COUNT:
+            layout.append((name + _SEEN, "int64"))
+    return tuple(layout)
 
 
 def take_in(store: Any, rows: Any, reductions: Mapping[str, Reduction], values: Column) -> None:
     """Records into the rows of their keys, in order; a row may be there several times."""
-    for name, each in reductions.items():
+    for name, reduction in reductions.items():
         column = store[name]
-        if each.how == COUNT and each.expression is None:
-            np.add.at(column, rows, arrow(values).to_numpy() if each.partial else 1)
+        if reduction.how == COUNT and reduction.expression is None:
+            np.add.at(column, rows, numpy_column(arrow(values)) if reduction.partial else 1)
             continue
-        inputs = arrow(each.inputs(values))
-        valid = inputs.is_valid().to_numpy(zero_copy_only=False)
+        inputs = arrow(reduction.inputs(values))
+        valid = known_cells(inputs)
         places = rows if valid.all() else rows[valid]
-        if each.how == COUNT:
+        if reduction.how == COUNT:
             np.add.at(column, places, 1)
             continue
-        cells = inputs.drop_null().to_numpy(zero_copy_only=False).astype(column.dtype, copy=False)
-        _fold(each.how, column, store[name + _SEEN], places, cells)
+        cells = numpy_column(inputs.drop_null()).astype(column.dtype, copy=False)
+        _fold(reduction.how, column, store[name + _SEEN], places, cells)
 
 
-def _fold(how: str, column: Any, seen: Any, places: Any, cells: Any) -> None:
+def _fold(how: str, column: Any, counts: Any, places: Any, cells: Any) -> None:
     if how in (SUM, AVG):
         np.add.at(column, places, cells)
     elif how == LAST:
         column[places] = cells  # of a row that is there twice numpy takes the last
     else:
-        new = seen[places] == 0
+        new = counts[places] == 0
         column[places[new][::-1]] = cells[new][::-1]  # the first one, as what is assigned last stays
         if how == MIN:
             np.minimum.at(column, places, cells)
         elif how == MAX:
             np.maximum.at(column, places, cells)
-    np.add.at(seen, places, 1)
+    np.add.at(counts, places, 1)
 
 
 def results(cells: Mapping[str, Any], reductions: Mapping[str, Reduction]) -> dict[str, pa.Array]:
     """From the cells of some rows: a column for each reduction."""
-    found = {}
-    for name, each in reductions.items():
+    by_name = {}
+    for name, reduction in reductions.items():
         values = cells[name]
-        if each.how == COUNT:
-            found[name] = arrow_column(values)
+        if reduction.how == COUNT:
+            by_name[name] = arrow_column(values)
             continue
-        seen = cells[name + _SEEN]
-        if each.how == AVG:
-            values = values / np.where(seen == 0, 1, seen)
-        found[name] = pa.array(values, mask=seen == 0)
-    return found
+        counts = cells[name + _SEEN]
+        if reduction.how == AVG:
+            values = values / np.where(counts == 0, 1, counts)
+        by_name[name] = arrow_column(values, known=counts != 0)
+    return by_name
 
 
 # -- as Python values ----------------------------------------------------------------------------------------
@@ -132,44 +132,46 @@ def results(cells: Mapping[str, Any], reductions: Mapping[str, Reduction]) -> di
 
 def begin(reductions: Mapping[str, Reduction]) -> list[Any]:
     """What is kept of no records: for each reduction a list, so that JSON can hold it."""
-    return [[0] if each.how == COUNT else [] for each in reductions.values()]
+    return [[0] if reduction.how == COUNT else [] for reduction in reductions.values()]
 
 
 def evaluated(values: Column, reductions: Mapping[str, Reduction]) -> list[tuple[Any, ...]]:
     """The inputs of all reductions, for each record."""
     inputs = [
         [True] * len(values)
-        if each.how == COUNT and each.expression is None
-        else objects(each.inputs(values))
-        for each in reductions.values()
+        if reduction.how == COUNT and reduction.expression is None
+        else objects(reduction.inputs(values))
+        for reduction in reductions.values()
     ]
     return list(zip(*inputs, strict=True))
 
 
 def added(state: list[Any], inputs: tuple[Any, ...], reductions: Mapping[str, Reduction]) -> list[Any]:
     cells = zip(state, inputs, reductions.values(), strict=True)
-    return [kept if value is None else _added(kept, value, each.how) for kept, value, each in cells]
+    return [cell if value is None else _added(cell, value, reduction.how) for cell, value, reduction in cells]
 
 
-def _added(kept: list[Any], value: Any, how: str) -> list[Any]:
+def _added(state: list[Any], value: Any, how: str) -> list[Any]:
     if how == COUNT:
-        return [kept[0] + 1]
+        return [state[0] + 1]
     if how == COLLECT:
-        return [*kept, value]
+        return [*state, value]
     if how == AVG:
-        return [kept[0] + value, kept[1] + 1] if kept else [value, 1]
-    if not kept or how == LAST:
+        return [state[0] + value, state[1] + 1] if state else [value, 1]
+    if not state or how == LAST:
         return [value]
     if how == SUM:
-        return [kept[0] + value]
+        return [state[0] + value]
     if how == FIRST:
-        return kept
-    return [value] if (value < kept[0]) == (how == MIN) and value != kept[0] else kept
+        return state
+    return [value] if (value < state[0]) == (how == MIN) and value != state[0] else state
 
 
 def merged(one: list[Any], other: list[Any], reductions: Mapping[str, Reduction]) -> list[Any]:
     """What is kept of both; the records of `one` come first."""
-    return [_merged(a, b, each.how) for a, b, each in zip(one, other, reductions.values(), strict=True)]
+    return [
+        _merged(a, b, reduction.how) for a, b, reduction in zip(one, other, reductions.values(), strict=True)
+    ]
 
 
 def _merged(one: list[Any], other: list[Any], how: str) -> list[Any]:
@@ -186,13 +188,14 @@ def _merged(one: list[Any], other: list[Any], how: str) -> list[Any]:
 
 def finished(state: list[Any], reductions: Mapping[str, Reduction]) -> dict[str, Any]:
     return {
-        name: _finished(kept, each.how) for (name, each), kept in zip(reductions.items(), state, strict=True)
+        name: _finished(cell, reduction.how)
+        for (name, reduction), cell in zip(reductions.items(), state, strict=True)
     }
 
 
-def _finished(kept: list[Any], how: str) -> Any:
+def _finished(state: list[Any], how: str) -> Any:
     if how == COLLECT:
-        return kept
+        return state
     if how == AVG:
-        return kept[0] / kept[1] if kept else None
-    return kept[0] if kept else None
+        return state[0] / state[1] if state else None
+    return state[0] if state else None

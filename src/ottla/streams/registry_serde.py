@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.serialization.framing import BadValue as BadRecord
 from ottla.serialization.registry_client import RegistryClient
 from ottla.streams.errors import BadValue
@@ -25,7 +26,7 @@ class RegistrySerde(Serde):
         return self._each(self._deserialize, cells.to_pylist())
 
     def encode(self, column: Column) -> pa.Array:
-        return pa.array(self._each(self._serialize, objects(column)), pa.binary())
+        return arrow_cells(self._each(self._serialize, objects(column)), pa.binary())
 
     def _each(self, convert: Callable[[Any], Any], values: list[Any]) -> list[Any]:
         try:

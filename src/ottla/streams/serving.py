@@ -57,8 +57,8 @@ class Stores:
         self._lock = threading.Lock()
 
     def names(self) -> list[dict[str, str]]:
-        found = [spec.name for placed in self._graph.nodes for spec in placed.stores]
-        return [{"name": name, "kind": stored(self._graph, name).kind} for name in found]
+        store_names = [spec.name for placed in self._graph.nodes for spec in placed.stores]
+        return [{"name": name, "kind": stored(self._graph, name).kind} for name in store_names]
 
     def get(self, name: str) -> Any:
         with self._lock:
@@ -72,7 +72,7 @@ class Stores:
             return self.names()
         if len(parts) not in (2, 3) or parts[0] != "stores":
             raise LookupError(f"there is no {path}; see /stores")
-        if parts[1] not in [each["name"] for each in self.names()]:
+        if parts[1] not in [listed["name"] for listed in self.names()]:
             raise LookupError(f"there is no store {parts[1]}; see /stores")
         store = self.get(parts[1])
         if len(parts) == 3 and store.stored.kind == KEYED:
@@ -91,8 +91,8 @@ def rows(store: Any, query: dict[str, str]) -> list[dict[str, Any]]:
         return [{"key": key, "value": value} for key, value in store.range(*bounds)[:limit]]
     key = parsed(serde, query["key"]) if "key" in query else None
     times = [int(query[name]) if name in query else None for name in ("from", "to")]
-    found = [row._asdict() for row in store.rows(key, *times)[:limit]]
-    return [{name: cell for name, cell in row.items() if cell is not None} for row in found]
+    matches = [row._asdict() for row in store.rows(key, *times)[:limit]]
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in matches]
 
 
 def parsed(serde: Serde, text: str) -> Any:

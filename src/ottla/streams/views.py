@@ -41,19 +41,20 @@ def stored(graph: Graph, name: str) -> Stored:
                 for definition in getattr(placed.node, "definitions", ()):
                     if definition.name == name:
                         return Stored(name, definition.kind, definition.key, definition.value)
-                kind = getattr(placed.node, "stored_as", None) or (WINDOW if spec.windowed else KEYED)
-                serde = getattr(placed.node, "value", None)
+                node = getattr(placed.node, "aggregate", placed.node)  # that of a cogroup has its store
+                kind = getattr(node, "stored_as", None) or (WINDOW if spec.windowed else KEYED)
+                serde = getattr(node, "value", None)
                 if serde is None:
                     serde = int64 if spec.columns == (("n", "int64"),) else bytes_
-                return Stored(name, kind, getattr(placed.node, "key", bytes_), serde)
+                return Stored(name, kind, getattr(node, "key", bytes_), serde)
     names = [spec.name for placed in graph.nodes for spec in placed.stores]
     raise BadTopology(f"the app has no store {name}; it has {', '.join(names) or 'none'}")
 
 
 def view(graph: Graph, name: str, source: Callable[[], KeyedStore], lock: Any = None) -> "Store":
     """`source` gives the store as it is now; while it is read, `lock` is held."""
-    found = stored(graph, name)
-    return (Store if found.kind == KEYED else WindowStore)(found, source, lock or nullcontext())
+    definition = stored(graph, name)
+    return (Store if definition.kind == KEYED else WindowStore)(definition, source, lock or nullcontext())
 
 
 class Store(Mapping[Any, Any]):
@@ -124,14 +125,14 @@ class WindowStore(Store):
         that overlap that time."""
         with self._lock:
             cells = self._cells(self._source())
-        found = [
+        matches = [
             Row(*cell)
             for cell in cells
             if (key is None or cell[0] == key)
             and (to_ms is None or cell[1] <= to_ms)
             and (from_ms is None or (cell[1] if cell[2] is None else cell[2]) >= from_ms)
         ]
-        return sorted(found, key=lambda row: (repr(row.key), row.start_ms, row.end_ms or 0))
+        return sorted(matches, key=lambda row: (repr(row.key), row.start_ms, row.end_ms or 0))
 
     def _cells(self, store: KeyedStore) -> list[tuple[Any, int, int | None, Any]]:
         rows = store.alive().nonzero()[0]

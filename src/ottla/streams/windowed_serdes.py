@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import numpy_column
 from ottla.pipelines.state.windows import session_keys, split_session_keys, split_window_keys, window_keys
 from ottla.streams.serdes import Column, Serde, windowed
 
@@ -42,6 +43,6 @@ class SessionSerde(Serde):
 def parts(column: Column) -> tuple[Column, Any, Any]:
     """Keys, starts, ends of a column of windowed keys."""
     if isinstance(column, pa.Array):
-        return column.field(0), column.field(1).to_numpy(), column.field(2).to_numpy()
-    keys, starts, ends = ([each[i] for each in column] for i in range(3))
+        return column.field(0), numpy_column(column.field(1)), numpy_column(column.field(2))
+    keys, starts, ends = ([windowed_key[i] for windowed_key in column] for i in range(3))
     return keys, np.array(starts, np.int64), np.array(ends, np.int64)

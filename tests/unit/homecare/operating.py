@@ -15,7 +15,7 @@ from ottla.pipelines.stepping import merged
 from ottla.pipelines.topology import TaskId
 from ottla.wire import columns
 
-Record = tuple[str, str, int, Any]  # topic, key, time in ms, value
+Record = tuple[str, str | None, int, Any]  # topic, key, time in ms, value
 
 
 class Operating:
@@ -56,7 +56,7 @@ class Operating:
 def batch(*records: Record) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
-            "key": [key.encode() for _, key, _, _ in records],
+            "key": [None if key is None else key.encode() for _, key, _, _ in records],
             "value": [json.dumps(value).encode() for _, _, _, value in records],
             "topic": [topic for topic, _, _, _ in records],
             "partition": [0] * len(records),

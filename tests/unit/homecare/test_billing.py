@@ -41,6 +41,13 @@ def test_services_add_up_by_patient_and_month() -> None:
     assert step(view, service("p", "d", 3, 1)) == [("p/2026-11", 2, 101)]
 
 
+@pytest.mark.parametrize("field", ["device", "number", "cents", "rendered"])
+def test_what_is_no_service_is_not_billed(field: str) -> None:
+    topic, patient, at, value = service("p", "d", 1, 100)
+    broken = topic, patient, at, {name: cell for name, cell in value.items() if name != field}
+    assert step(new(), broken, service("q", "e", 1, 7)) == [("q/2026-11", 1, 7)]
+
+
 def test_what_is_repeated_counts_once_within_a_step_and_across_steps() -> None:
     view = new()
     one = service("p", "d", 1, 100)

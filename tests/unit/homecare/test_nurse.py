@@ -99,6 +99,13 @@ def test_values_that_are_no_reading_say_nothing() -> None:
     assert [a.level for a in step(view, 8_000, *values)] == ["warning"]
 
 
+def test_readings_and_duties_of_nobody_say_nothing() -> None:
+    view = new()
+    nobody = [(topic, None, at, value) for topic, _, at, value in (reading(0, BAD), duty("p", "n", 0))]
+    values = [reading(at, BAD) for at in range(0, 8_000, 1_000)]
+    assert [a.level for a in step(view, 8_000, *nobody, *values)] == ["warning"]
+
+
 def test_a_backlog_longer_than_the_ring_of_windows_is_judged_as_if_it_came_piece_by_piece() -> None:
     backlog = [reading(at * 1_000, BAD if at < 300 else GOOD) for at in range(100, 700)]
     found = step(new(), 700_000, *backlog)

@@ -35,6 +35,10 @@ def test_a_device_that_beats_is_never_mentioned() -> None:
         assert step(view, at - 500, ("a", at)) == []
 
 
+def test_a_heartbeat_of_no_device_says_nothing() -> None:
+    assert new().step(20_000, (topics.HEARTBEAT, None, 1_000, None)) == []
+
+
 def test_silence_longer_than_the_time_out_is_offline_once_and_since_the_last_heartbeat() -> None:
     view = new()
     step(view, 0, ("a", 1_000))

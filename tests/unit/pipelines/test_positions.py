@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -12,6 +14,12 @@ from ottla.pipelines.topology import TaskId
 TASK, A, B = TaskId("count", 0), TopicPartition("a", 0), TopicPartition("b", 0)
 ENDS = {"counts": ChangelogEnd(7, "id", "counts(n int64)")}
 
+# As versions wrote it that did not say how they committed.
+EARLIER = (
+    '{"v":1,"task":"count_0","token":"746f6b656e313233","ends":{"counts":[7,"id","counts(n int64)"]},"time":99,'
+    '"shown":[5,0,0,0,0,0,0,"",[],{}]}'
+)
+
 
 def commit(**figures: object) -> Commit:
     return Commit({A: 3, B: 4}, b"token123", ENDS, 99, Figures(records=5, **figures), str(TASK))  # type: ignore[arg-type]
@@ -20,6 +28,13 @@ def commit(**figures: object) -> Commit:
 def test_a_commit_is_read_as_it_was_written() -> None:
     written = commit(host="h", ages_ms=(1, 2), shown={"offline": 3})
     assert read_commit(TASK, [A, B], written.to_offsets()) == written
+
+
+def test_a_commit_says_whether_it_was_exact_and_one_of_an_earlier_version_was_not() -> None:
+    written = replace(commit(), is_exact=True)
+    assert read_commit(TASK, [A, B], written.to_offsets()) == written
+    earlier = {where: OffsetAndMetadata(at, EARLIER) for where, at in written.offsets.items()}
+    assert read_commit(TASK, [A, B], earlier) == commit()
 
 
 def test_figures_that_do_not_fit_are_left_out_and_nothing_else() -> None:

@@ -4,13 +4,13 @@ import pytest
 
 from ottla.client.exactly_once import Marker, group_of, is_marker, is_written
 from ottla.spark.errors import CheckpointBehind, MarkerError, MarkerMissing, OtherQuery, TasksChanged
-from ottla.spark.markers import Found, judge
+from ottla.spark.markers import TaskMarker, judge
 
 
 def found(*next_batches, query="q", tasks=None):
     count = len(next_batches) if tasks is None else tasks
     return [
-        Found(task, None if batch is None else Marker(batch, query, count))
+        TaskMarker(task, None if batch is None else Marker(batch, query, count))
         for task, batch in enumerate(next_batches)
     ]
 
@@ -51,7 +51,7 @@ def test_another_number_of_tasks_is_an_error_that_says_what_to_do(now):
 
 
 def test_more_tasks_than_before_are_not_taken_for_an_expired_marker():
-    markers = [*found(4, 4), Found(2, None)]
+    markers = [*found(4, 4), TaskMarker(2, None)]
     with pytest.raises(TasksChanged):
         judge(markers, "q", 4)
 

@@ -75,6 +75,7 @@ def test_a_value_schema_becomes_a_struct():
         ({"subscribe": "a", "assign": "{}"}, "exactly one of"),
         ({"subscribe": "a", "subscribePatern": "b"}, "did you mean subscribePattern"),
         ({"subscribe": "a", "maxOffsetsPerTrigger": "many"}, "whole number"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "²"}, "whole number"),
         ({"subscribe": "a", "startingOffsets": "{0"}, "no JSON"),
         ({"subscribe": "a", "startingOffsets": "[1]"}, "must look like"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, "one of true, false"),

@@ -14,7 +14,7 @@ from ottla.spark import java as javas
 from ottla.spark.archive import archive_for
 from ottla.spark.errors import SchemaError
 from ottla.spark.java import Java, find_java
-from ottla.spark.plain import plainly, reason
+from ottla.spark.plain import plainly, reason, sentence_first
 from ottla.spark.progress import describe, lag
 from ottla.spark.tuning import settings
 
@@ -143,8 +143,34 @@ def test_the_reason_is_found_in_what_spark_says():
         "[STREAM_FAILED] terminated: requirement failed: ottla does not support Update mode SQLSTATE: XXKST"
     )
     assert "ottla.spark.write_update" in reason(Exception(update))
+    first = sentence_first(told)
+    assert first.splitlines() == [
+        "orders-0 is gone. Start over",
+        "Spark's words: [STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed "
+        "when Python streaming data source perform latestOffset: ottla.client.columnar.reader.TopicChanged",
+    ]
+    assert sentence_first(first) == first and reason(Exception(first)) == "orders-0 is gone. Start over"
+    mode = (
+        '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "ottla" cannot be written in the "Ignore" mode.'
+    )
+    told = 'topics are only appended to: write with mode("append")'
+    assert sentence_first(mode) == f"{told}\nSpark's words: {mode}" and reason(Exception(mode)) == told
     raised = "[PYTHON_EXCEPTION] An exception:\n  File x\nModuleNotFoundError: No module named 'jobs'\n"
     assert reason(Exception(raised)).endswith("No module named 'jobs'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DIVIDE_BY_ZERO] no\nmore",
+        "parquet does not support Update mode",
+        "[STREAM_FAILED] Query [id = 1] terminated\n=== Streaming Query ===\nottla.errors.A: in the plan",
+        "An exception:\nTraceback (most recent call last):\n  File x\nottla.errors.A: in a function of the user",
+        "ottla.errors.A: why\n\nJVM stacktrace:\njava.lang.Exception",
+    ],
+)
+def test_errors_of_others_and_stacks_stay_as_they_are(text):
+    assert sentence_first(text) == text
 
 
 def test_an_error_of_ours_has_no_stack_and_one_of_pythons_has(monkeypatch):

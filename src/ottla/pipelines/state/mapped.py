@@ -49,7 +49,7 @@ class MappedArrays:
     def is_current(self) -> bool:
         """Whether the files are still the mapped ones, in inode and size."""
         try:
-            return all(_seen((self._folder / name).stat()) == seen for name, seen in self._seen.items())
+            return all(_seen((self._folder / name).stat()) == stamp for name, stamp in self._seen.items())
         except FileNotFoundError:
             return False
 

@@ -1,12 +1,12 @@
 """What a store holds: a plain value that travels to Spark's workers."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ottla.errors import OttlaError
+from ottla.frozen import frozen_with_dict
 
 BYTES = "bytes"
 _FIXED = ("int64", "int32", "float64", "bool")
@@ -23,7 +23,7 @@ class StoreChanged(OttlaError):
     """A store was described differently when its changelog was written."""
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class StoreSpec:
     """`columns` are pairs of a name and a type: "int64", "int32", "float64", "bool", one of these and a number for a
     vector, ("float64", 3), or "bytes" for a value of variable size, once and as the last.

@@ -3,15 +3,14 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.errors import OttlaError
+from ottla.pipelines.state import compute as pc
 from ottla.pipelines.state import kernel
-from ottla.pipelines.state.arrays import Array, Arrays, MemoryArrays, arrow_column
+from ottla.pipelines.state.arrays import Array, Arrays, Ints, MemoryArrays, Truths, arrow_cells, arrow_column
 from ottla.pipelines.state.spec import StoreSpec
-from ottla.pipelines.state.table import Full, Ints, Table, Values, split
+from ottla.pipelines.state.table import Full, Table, Values, split
 from ottla.pipelines.state.windows import split_stored_window_keys
 
 _ROWS_FIRST = 1024
@@ -89,7 +88,7 @@ class KeyedStore:
         picked = self._living(rows)
         return self._table.keys(picked)
 
-    def alive(self) -> npt.NDArray[np.bool_]:
+    def alive(self) -> Truths:
         """Which of the rows below the highest one are in use."""
         return self._table.alive()
 
@@ -198,7 +197,7 @@ class KeyedStore:
                 raise BadChange(f"store {self.spec.name} is timestamped; its records' timestamps are missing")
             self._times[rows[wins]] = times[wins]
         if not wins.all():
-            rows, values = rows[wins], values.filter(pa.array(wins))
+            rows, values = rows[wins], values.filter(arrow_column(wins))
         self._decode(rows, values)
 
     def forget_changes(self) -> None:
@@ -265,7 +264,7 @@ class KeyedStore:
         if not self._deleted:
             return ()
         keys = pc.unique(pa.concat_arrays(self._deleted))
-        return keys.filter(pa.array(self._table.find(keys) < 0))
+        return keys.filter(arrow_column(self._table.find(keys) < 0))
 
     def _encode(self, rows: Ints) -> Any:
         encoded = self._encoded
@@ -348,7 +347,7 @@ def _binary(array: Any) -> Any:
 
 def _nullable(array: Any) -> Any:
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
     elif not isinstance(array, pa.Array):
-        array = pa.array(array, pa.binary())
+        array = arrow_cells(array, pa.binary())
     return array if array.type == pa.binary() else array.cast(pa.binary())

@@ -1,16 +1,13 @@
 """Key bytes to row numbers, and heaps of entries of variable size, over arrays that may be mapped files."""
 
-import secrets
+import os
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.state import kernel
-from ottla.pipelines.state.arrays import Array, Arrays
-
-Ints = npt.NDArray[np.int64]
+from ottla.pipelines.state.arrays import Array, Arrays, Ints, Truths
 
 SLOT = np.dtype([("hash", np.uint32), ("row", np.uint32)])
 _SEED, _ROWS_USED, _LIVE, _FREE_ROW, _KEYS_USED, _KEYS_GARBAGE, _VALUES_USED, _VALUES_GARBAGE = range(8)
@@ -36,7 +33,7 @@ class Table:
         self._offsets: Ints = arrays.open("key-offsets", np.dtype(np.int64), _ROWS_FIRST)
         self._heap = arrays.open("keys", np.dtype(np.uint8), _HEAP_FIRST)
         if not self.counters[_SEED]:  # a secret: nobody can choose keys that collide
-            self.counters[_SEED] = secrets.randbits(62) + 1
+            self.counters[_SEED] = (int.from_bytes(os.urandom(8)) >> 2) + 1
 
     def __len__(self) -> int:
         return int(self.counters[_LIVE])
@@ -46,10 +43,10 @@ class Table:
         """All rows are below this; some of them may be free."""
         return int(self.counters[_ROWS_USED])
 
-    def alive(self) -> npt.NDArray[np.bool_]:
+    def alive(self) -> Truths:
         return self._offsets[: self.rows_used] > 0
 
-    def are_alive(self, rows: Ints) -> npt.NDArray[np.bool_]:
+    def are_alive(self, rows: Ints) -> Truths:
         """Rows beyond all that are used are not."""
         if len(rows) and rows.min() >= 0 and rows.max() < self.rows_used:
             return self._offsets[rows] > 0  # nearly always, and quicker

@@ -83,19 +83,19 @@ def assign(
         some = min(_PIECE, count - done)
         keys = _cells(key_offsets, key_bytes, start + done, some)
         hashes = _hashes(keys, counters[SEED])
-        found = _look_up(slots, offsets, heap, keys, hashes)
-        new = np.flatnonzero(found == MISSING)
-        inserted, ready = _insert(places, keys, hashes, new, found)
+        rows_found = _look_up(slots, offsets, heap, keys, hashes)
+        new = np.flatnonzero(rows_found == MISSING)
+        inserted, ready = _insert(places, keys, hashes, new, rows_found)
         created[creations : creations + len(inserted)] = inserted
         creations += len(inserted)
-        rows[done : done + ready] = found[:ready]
+        rows[done : done + ready] = rows_found[:ready]
         done += ready
         if ready < some:
             break
     return done, creations
 
 
-def _insert(places: "_Places", keys: _Cells, hashes: Words, new: Ints, found: Ints) -> tuple[list[int], int]:
+def _insert(places: "_Places", keys: _Cells, hashes: Words, new: Ints, rows: Ints) -> tuple[list[int], int]:
     """The rows that were created, and how many keys have their rows now."""
     inserted: dict[bytes, int] = {}
     data, starts, lengths = keys.bytes.data, keys.starts[new].tolist(), keys.lengths[new].tolist()
@@ -107,8 +107,8 @@ def _insert(places: "_Places", keys: _Cells, hashes: Words, new: Ints, found: In
             if row == MISSING:
                 return list(inserted.values()), index
             inserted[key] = row
-        found[index] = row
-    return list(inserted.values()), len(found)
+        rows[index] = row
+    return list(inserted.values()), len(rows)
 
 
 def delete(counters: Ints, slots: Any, offsets: Ints, heap: Raw, rows: Any, /) -> int:
@@ -267,19 +267,19 @@ def _fold(a: Words, b: np.uint64) -> Words:
 def _look_up(slots: Any, offsets: Ints, heap: Raw, keys: _Cells, hashes: Words) -> Ints:
     mask = len(slots) - 1
     rows = np.full(len(hashes), MISSING, np.int64)
-    left = np.arange(len(hashes))
+    unresolved = np.arange(len(hashes))
     at = hashes.astype(np.int64) & mask
     for _ in range(len(slots)):
-        seen = slots[at]
-        row = seen["row"].astype(np.int64) - 1
-        maybe = (row >= 0) & (seen["hash"] == hashes[left])
+        slot = slots[at]
+        row = slot["row"].astype(np.int64) - 1
+        maybe = (row >= 0) & (slot["hash"] == hashes[unresolved])
         hit = np.flatnonzero(maybe)
-        hit = hit[_same(offsets, heap, row[hit], keys, left[hit])]
-        rows[left[hit]] = row[hit]
+        hit = hit[_same(offsets, heap, row[hit], keys, unresolved[hit])]
+        rows[unresolved[hit]] = row[hit]
         go_on = row >= 0
         go_on[hit] = False
-        left, at = left[go_on], (at[go_on] + 1) & mask
-        if not len(left):
+        unresolved, at = unresolved[go_on], (at[go_on] + 1) & mask
+        if not len(unresolved):
             return rows
     raise _inconsistent()
 

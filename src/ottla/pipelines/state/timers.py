@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import Ints
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
-from ottla.pipelines.state.table import Ints
 
 _DUE = "due_ms"
 

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ottla.pipelines.state.table import Ints, split
+from ottla.pipelines.state import compute as pc
+from ottla.pipelines.state.arrays import Ints
+from ottla.pipelines.state.table import split
 
 _WINDOW = np.dtype([("start", ">i8")])
 _STORED = np.dtype([("start", ">i8"), ("sequence", ">i4")])
 _SESSION = np.dtype([("end", ">i8"), ("start", ">i8")])
+_FIRST = bytes(4)  # a sequence number
 
 
 def window_keys(keys: Any, starts: Any) -> Any:
@@ -30,6 +32,11 @@ def window_keys(keys: Any, starts: Any) -> Any:
 def stored_window_keys(keys: Any, starts: Any, sequences: Any = 0) -> Any:
     """As a window store's changelog has them; sequence numbers tell apart rows of one key and window."""
     return _joined(keys, _STORED, start=starts, sequence=sequences)
+
+
+def stored_keys(keys: Any) -> Any:
+    """Keys of results as a window store has them."""
+    return pc.binary_join_element_wise(keys.cast(pa.binary()), pa.scalar(_FIRST), b"")
 
 
 def session_keys(keys: Any, starts: Any, ends: Any) -> Any:

@@ -1,9 +1,10 @@
 """What all objects of an application share, and the types of what users pass in."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.topology import INTERNAL, Repartition
 from ottla.streams import nodes
 from ottla.streams.errors import BadTopology
@@ -17,7 +18,7 @@ Function = Callable[..., Any]
 Test = Callable[[Any, Any], bool] | Expression
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Builder:
     """What all objects of an application share."""
 
@@ -65,8 +66,8 @@ class Builder:
         if not name.startswith(_OWN_NAMES):
             sink, test, source = (f"{name}-repartition-{part}" for part in ("sink", "filter", "source"))
         node = before or (nodes.PassThrough() if keeps_null else nodes.HasKey())
-        kept = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
-        self.graph.add("KSTREAM-SINK", nodes.Sink(internal, key, value), [kept], name=sink)
+        filtered = self.graph.add("KSTREAM-FILTER", node, [parent], name=test)
+        self.graph.add("KSTREAM-SINK", nodes.Sink(internal, key, value), [filtered], name=sink)
         return self.source(internal, key, value, f"{self.name}-{name}-repartition", source)
 
 

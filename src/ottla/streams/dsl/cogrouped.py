@@ -1,9 +1,9 @@
 """`Cogrouped`: several streams into one table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import checked_emit
 from ottla.streams.dsl.stream import same_keys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.streams.dsl.grouped import Grouped
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Cogrouped:
     """Each stream with its `function(key, value, aggregate)`."""
 
@@ -58,7 +58,7 @@ class Cogrouped:
             for stream in streams
         ]
         spec = folding.spec(store, windowed=isinstance(inner, nodes.WindowedAggregate))
-        node = nodes.Cogroup(inner)
+        node = nodes.Cogroup(inner, len(streams))
         number = graph.add("COGROUPKSTREAM-MERGE", node, parents, [spec])
         graph.nodes[number].uses = ()
         kind = Table if self.windows is None else WindowedTable

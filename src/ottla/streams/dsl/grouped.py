@@ -1,9 +1,9 @@
 """`Grouped`: a stream by keys that belong together, to be aggregated; `GroupedTable`: the same of a table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.aggregate import Windows
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import nodes, reductions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.streams.dsl.cogrouped import Cogrouped
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Grouped(Reductions[Table]):
     """A stream by keys that belong together. `name` is that of the repartition topic, if one is needed."""
 
@@ -103,7 +103,7 @@ class Grouped(Reductions[Table]):
         return self.stream.aligned(self.name or store) if self.stream.rekeyed else self.stream
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class GroupedTable:
     """The rows of a table by groups: a row that changes leaves its group and comes to another."""
 
@@ -146,7 +146,7 @@ class GroupedTable:
     ) -> Table:
         checked_emit(emit)
         graph = self.builder.graph
-        sink, source, own = (graph.name(each) for each in ("KSTREAM-SINK", "KSTREAM-SOURCE", kind))
+        sink, source, own = (graph.name(prefix) for prefix in ("KSTREAM-SINK", "KSTREAM-SOURCE", kind))
         store = name or graph.name(f"{kind}-STATE-STORE")
         topic, changes = self.name or store, ChangeSerde(self.value)
         internal = self.builder.internal(topic)

@@ -29,11 +29,11 @@ def added_process(
     graph = stream.builder.graph
     owners = {spec.name: placed for placed in graph.nodes for spec in placed.stores}
     definitions = [_definition(graph, store) for store in stores]
-    shared = [owners[each.name].number for each in definitions if each.name in owners]
+    shared = [owners[definition.name].number for definition in definitions if definition.name in owners]
     chosen = name or graph.name("KSTREAM-PROCESSVALUES" if keeps_keys else "KSTREAM-PROCESSOR")
     node = Process(chosen, processor, tuple(definitions), outputs, keeps_keys, one_by_one=bool(shared))
-    own = [each.spec for each in definitions if each.name not in owners]
-    uses = [each.name for each in definitions if each.name in owners]
+    own = [definition.spec for definition in definitions if definition.name not in owners]
+    uses = [definition.name for definition in definitions if definition.name in owners]
     number = graph.add("", node, [stream.number], own, shared, name=chosen, uses=uses)
     after = replace(stream, number=number, key=key, value=value, rekeyed=stream.rekeyed or not keeps_keys)
     if not outputs:
@@ -62,8 +62,8 @@ def _definition(graph: Graph, store: StoreDefinition | str) -> StoreDefinition:
 
 def _known(graph: Graph) -> dict[str, StoreDefinition]:
     return {
-        each.name: each
+        definition.name: definition
         for placed in graph.nodes
         if isinstance(placed.node, Process)
-        for each in placed.node.definitions
+        for definition in placed.node.definitions
     }

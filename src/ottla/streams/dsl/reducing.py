@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ottla.frozen import frozen_with_dict
 from ottla.streams import nodes, reductions
 from ottla.streams.dsl.table import Table
 from ottla.streams.errors import BadTopology
@@ -68,7 +68,7 @@ def reducing(values: Serde, of: dict[str, Reduction], *, single: bool = False) -
 
 
 def checked(of: dict[str, Reduction]) -> dict[str, Reduction]:
-    wrong = [name for name, each in of.items() if not isinstance(each, Reduction)]
+    wrong = [name for name, reduction in of.items() if not isinstance(reduction, Reduction)]
     if wrong or not of:
         raise BadTopology(
             f"agg({', '.join(wrong)}): it takes reductions by name: agg(n=count(), high=max(col.pulse))"
@@ -76,7 +76,7 @@ def checked(of: dict[str, Reduction]) -> dict[str, Reduction]:
     return of
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Reduce:
     """A function of two as one of key, value, aggregate; the first value is the first aggregate."""
 

@@ -1,9 +1,9 @@
 """`Stream`: records, each by itself. Each method adds a node to the topology and returns the next object."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import Builder, Function, Test
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Joiner = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Stream:
     """Records, each by itself. `key` and `value` are the serdes that fit them now."""
 
@@ -85,13 +85,13 @@ class Stream:
         graph = self.builder.graph
         number = graph.add("KSTREAM-BRANCH", nodes.Branch(tuple(test for _, test in tests)), [self.number])
         base = graph.nodes[number].name
-        found: dict[str, Stream] = {}
+        branches: dict[str, Stream] = {}
         for index, name in enumerate([*(name for name, _ in tests), rest]):
             graph.name("")  # Kafka Streams counts here too
             own = name or f"{base}{(index + 1) if index < len(tests) else 0}"
             child = graph.add("", nodes.BranchChild(index), [number], name=own)
-            found[own] = Stream(self.builder, child, self.key, self.value, self.rekeyed)
-        return found
+            branches[own] = Stream(self.builder, child, self.key, self.value, self.rekeyed)
+        return branches
 
     def merge(self, *others: "Stream") -> "Stream":
         parents = [self.number, *(other.number for other in others)]
@@ -275,21 +275,21 @@ class Stream:
         self, how: str, table: "Table", function: Joiner | None, value: Serde, name: str | None
     ) -> "Stream":
         same_keys(self.key, table.key, "a stream and a table")
-        graph, left = self.builder.graph, how == LEFT
+        graph, is_left = self.builder.graph, how == LEFT
         stream = self
         if self.rekeyed:
-            stream = self.aligned(name or graph.nodes[self.number].name, keeps_null=left)
-        node = nodes.TableJoin(self.key, table.lookup(), function, left)
-        kind = "KSTREAM-LEFTJOIN" if left else "KSTREAM-JOIN"
+            stream = self.aligned(name or graph.nodes[self.number].name, keeps_null=is_left)
+        node = nodes.TableJoin(self.key, table.lookup(), function, is_left)
+        kind = "KSTREAM-LEFTJOIN" if is_left else "KSTREAM-JOIN"
         number = graph.add(kind, node, [stream.number], reads=[table.number], uses=table.stores())
         return Stream(self.builder, number, self.key, value)
 
     def _join_global(
         self, how: str, table: "GlobalTable", function: Joiner | None, value: Serde, on: Function | None
     ) -> "Stream":
-        left = how == LEFT
-        node = nodes.TableJoin(table.key, table.lookup(), function, left, on)
-        kind = "KSTREAM-LEFTJOIN" if left else "KSTREAM-JOIN"
+        is_left = how == LEFT
+        node = nodes.TableJoin(table.key, table.lookup(), function, is_left, on)
+        kind = "KSTREAM-LEFTJOIN" if is_left else "KSTREAM-JOIN"
         return self._next(kind, node, value=value)
 
     def _next(

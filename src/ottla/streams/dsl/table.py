@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams import nodes
 from ottla.streams.dsl.builder import Builder, Function, Test
 from ottla.streams.dsl.stream import Joiner, Stream, same_keys
 from ottla.streams.errors import BadTopology
 from ottla.streams.json_serde import json
-from ottla.streams.nodes import INNER, LEFT, OUTER
+from ottla.streams.nodes import BATCH, EVERY, INNER, LEFT, OUTER
 from ottla.streams.nodes.joins import together
 from ottla.streams.nodes.lookups import FilterLookup, JoinLookup, Lookup, MapLookup, StoreLookup
 from ottla.streams.serdes import Serde, string
@@ -30,7 +31,7 @@ class Table:
     number: int
     key: Serde
     value: Serde
-    node: nodes.Node
+    node: nodes.AnyNode
     parents: "tuple[Table, ...]" = ()
     store: str | None = None
     unnamed: str | None = None
@@ -117,10 +118,13 @@ class Table:
             other.enable_olds(force=True)
         sides = []
         for is_left, mine, theirs in ((True, self, other), (False, other, self)):
-            node = nodes.TableTableJoin(self.key, theirs.lookup(), joiner, how, is_left)
+            node = nodes.TableTableJoin(
+                self.key, theirs.lookup(), joiner, how, is_left, takes_every=mine.emit == BATCH
+            )
             kind = "KTABLE-JOINTHIS" if is_left else "KTABLE-JOINOTHER"
             sides.append(graph.add(kind, node, [mine.number], reads=[theirs.number], uses=theirs.stores()))
-        node_ = nodes.TableMerge(self.key, value, name)
+        emit = BATCH if BATCH in (self.emit, other.emit) else EVERY
+        node_ = nodes.TableMerge(self.key, value, name, emit)
         specs = [] if name is None else [_spec(name)]
         number = graph.add("", node_, sides, specs, name=merge)
         return Table(self.builder, number, self.key, value, node_, (self, other), name, how=(how, joiner))
@@ -175,10 +179,18 @@ class Table:
 
     # -- where rows are --------------------------------------------------------------------------------------
 
+    @property
+    def emit(self) -> str:
+        """Whether every change of a step flows on or the last one of each key, as its aggregate or join has it."""
+        if isinstance(self.node, nodes.Derived):
+            return self.parents[0].emit
+        node = self.node.aggregate if isinstance(self.node, nodes.Cogroup) else self.node
+        return getattr(node, "emit", EVERY)
+
     def keep(self, name: str) -> None:
         """Keeps the rows in a store of that name."""
         self.store = name
-        self.node.store = name  # type: ignore[attr-defined]
+        self.node.store = name  # type: ignore[union-attr]
         self.builder.graph.keep(self.number, _spec(name))
 
     def enable_olds(self, *, force: bool) -> bool:
@@ -203,12 +215,14 @@ class Table:
         """How a join finds a row of this table."""
         if self.store is None and isinstance(self.node, nodes.TableSource) and self.unnamed is not None:
             self.keep(self.unnamed)
-        if hasattr(self.node, "traced"):
-            self.node.traced = True
+        node = self.node.aggregate if isinstance(self.node, nodes.Cogroup) else self.node
+        if hasattr(node, "traced"):
+            node.traced = True
         if self.store is not None:
             return StoreLookup(self.store, self.stored or self.value)
         node = self.node
         if isinstance(node, nodes.TableFilter):
+            node.is_looked_up = True
             return FilterLookup(self.parents[0].lookup(), node.test, node.keep)
         if isinstance(node, nodes.TableMapValues):
             return MapLookup(self.parents[0].lookup(), node.function)
@@ -227,7 +241,7 @@ class Table:
         return tuple(name for parent in self.parents for name in parent.stores())
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class GlobalTable:
     """A topic that every worker holds whole, as far as it has read it: joins need no repartitioning."""
 

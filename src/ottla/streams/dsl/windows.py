@@ -1,9 +1,9 @@
 """Windows, and what is aggregated by key and window."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.aggregate import Windows
 from ottla.streams import nodes, reductions
 from ottla.streams.dsl.builder import checked_emit, milliseconds
@@ -30,17 +30,18 @@ class WindowedTable(Table):
         origin = self._origin()
         grace = closing_ms(origin)
         simple = isinstance(self.node, nodes.Closing) and not isinstance(origin, nodes.SlidingAggregate)
-        if not simple or max_records is not None:
+        # Rows can be taken from the window's store once: a second `final()` of the table holds them back itself.
+        if not simple or max_records is not None or not self.node.closes:  # type: ignore[union-attr]
             return self.suppressed(
                 grace, until_closed=True, max_records=max_records, on_full="fail", name=name
             )
-        origin.closes = False  # type: ignore[attr-defined]
+        origin.closes = False  # type: ignore[union-attr]
         graph = self.builder.graph
         node = nodes.Final(origin)  # type: ignore[arg-type]
         number = graph.add("KTABLE-SUPPRESS", node, [self.number], name=name)
         return Table(self.builder, number, self.key, self.value, node, (self,))
 
-    def _origin(self) -> nodes.Node:
+    def _origin(self) -> nodes.AnyNode:
         """The node whose windows these are."""
         table: Table = self
         while table.parents:
@@ -49,10 +50,10 @@ class WindowedTable(Table):
 
     def _derived(self, kind: str, node: nodes.Derived, value: Serde, name: str | None) -> Table:
         plain = super()._derived(kind, node, value, name)
-        return WindowedTable(**{each: getattr(plain, each) for each in plain.__dataclass_fields__})
+        return WindowedTable(**{field: getattr(plain, field) for field in plain.__dataclass_fields__})
 
 
-def closing_ms(node: nodes.Node) -> int:
+def closing_ms(node: nodes.AnyNode) -> int:
     """How long after its end a window takes records."""
     inner = node.aggregate if isinstance(node, nodes.Cogroup) else node
     if isinstance(inner, nodes.SessionAggregate):
@@ -62,7 +63,7 @@ def closing_ms(node: nodes.Node) -> int:
     raise BadTopology("final() needs a table with windows")
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Windowed(Reductions[WindowedTable]):
     """A stream by key and window."""
 
@@ -172,7 +173,7 @@ class SessionWindowed(SlidingWindowed):
         self, kind: str, folding: Folding, merger: Any, value: Serde, name: str | None, emit: str
     ) -> WindowedTable:
         table = self._kept(kind, folding, value, name, emit)
-        table.node.merger = merger  # type: ignore[attr-defined]
+        table.node.merger = merger  # type: ignore[union-attr]
         return table
 
     def node(self, store: str, key: Serde, keeping: Keeping, emit: str) -> nodes.Closing:
@@ -182,7 +183,7 @@ class SessionWindowed(SlidingWindowed):
         return SessionSerde(inner)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class _Merged:
     reduce: Callable[[Any, Any, Any], Any]
 

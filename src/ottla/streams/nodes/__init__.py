@@ -1,7 +1,15 @@
 """What the nodes of a topology do with a frame. Plain values and the user's functions: they travel to workers."""
 
 from ottla.streams.nodes.aggregates import Aggregate, Columns, Folding, Reducing
-from ottla.streams.nodes.base import BATCH, EVERY, Function, Node, PassThrough
+from ottla.streams.nodes.base import (
+    BATCH,
+    EVERY,
+    AnyNode,
+    Function,
+    Node,
+    PassThrough,
+    SeparateNode,
+)
 from ottla.streams.nodes.cogroups import ByStream, Cogroup
 from ottla.streams.nodes.combining import CountByKey
 from ottla.streams.nodes.joins import INNER, LEFT, OUTER, TableJoin, TableMerge, TableTableJoin
@@ -43,6 +51,7 @@ __all__ = [
     "LEFT",
     "OUTER",
     "Aggregate",
+    "AnyNode",
     "Branch",
     "BranchChild",
     "ByStream",
@@ -70,6 +79,7 @@ __all__ = [
     "Reducing",
     "Regroup",
     "SelectKey",
+    "SeparateNode",
     "SessionAggregate",
     "Sessions",
     "Sink",

@@ -1,5 +1,6 @@
 """Tables from the records of a stream: how an aggregate is kept, and one row for each key."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -7,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column, codes_of, taken
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
 from ottla.streams import reductions as reducing
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import BATCH, EVERY, Node, complete
-from ottla.streams.nodes.rows import Rows, last_of_each, own
+from ottla.streams.nodes.rows import Rows, last_of_each, own, own_all
 from ottla.streams.reductions import Reduction
 from ottla.streams.serdes import Column, Serde, objects
 
@@ -28,27 +31,27 @@ class Changes(NamedTuple):
     old_times: Any
 
 
-class Keeping:
+class Keeping(ABC):
     """How an aggregate lies in its store, and how records get into it. `value` reads what the changelog holds."""
 
     value: Serde
 
-    def columns(self) -> tuple[tuple[str, Any], ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def columns(self) -> tuple[tuple[str, Any], ...]: ...
 
     def spec(self, name: str, *, windowed: bool = False) -> StoreSpec:
         return StoreSpec(name, self.columns(), windowed=windowed, timestamped=True)
 
+    @abstractmethod
     def update(self, store: KeyedStore, cells: pa.Array, frame: Frame, *, every: bool) -> Changes:
         """Takes records into the rows that `cells` name. All changes, or the last one of each row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nothing(self) -> Any:
         """What Kafka Streams gives as the value before the first one, if it forwards every change."""
-        raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Folding(Keeping):
     """Python values: `function(key, value, aggregate)` gives the next aggregate. If what comes out is not what is kept,
     `shown` reads it."""
@@ -61,7 +64,7 @@ class Folding(Keeping):
     def results(self, column: list[Any]) -> list[Any]:
         """What comes out for what is kept."""
         shown = self.shown
-        return column if shown is None else [None if kept is None else shown.result(kept) for kept in column]
+        return column if shown is None else [None if cell is None else shown.result(cell) for cell in column]
 
     def columns(self) -> tuple[tuple[str, Any], ...]:
         return (("value", "bytes"),)
@@ -71,37 +74,64 @@ class Folding(Keeping):
 
     def _last(self, store: KeyedStore, cells: pa.Array, frame: Frame) -> Changes:
         """Keys by number instead of by their bytes: the loop is what an aggregate in Python costs."""
-        encoded = cells.dictionary_encode()
-        codes, rows = encoded.indices.to_numpy(), Rows(store, self._stored())
-        places = rows.load(encoded.dictionary)
-        olds, old_times = [rows.get(place) for place in places], [rows.time(place) for place in places]
-        kept, stamps = [own(old) for old in olds], list(old_times)
+        codes, places = codes_of(cells)
+        olds, old_times = self._known(store, places)
+        states, stamps = own_all(olds), old_times.tolist()
         function, initial = self.function, self.initial
         walked = zip(
             codes.tolist(), objects(frame.keys), self._values(frame), frame.times.tolist(), strict=True
         )
         for code, key, value, at in walked:
-            before = kept[code]
+            before = states[code]
             if before is None:
-                kept[code] = function(key, value, initial())
+                states[code] = function(key, value, initial())
                 stamps[code] = at
             else:
-                kept[code] = function(key, value, before)
+                states[code] = function(key, value, before)
                 if at > stamps[code]:
                     stamps[code] = at
-        for place, new, at in zip(places, kept, stamps, strict=True):
-            rows.put(place, new, at)
-        rows.write()
+        times = np.array(stamps, np.int64)
+        self._keep(store, places, states, times)
         _, last = last_of_each(codes)
-        real = [at for at in last.tolist() if olds[codes[at]] is not None or kept[codes[at]] is not None]
-        chosen = codes[real].tolist()
+        chosen = codes[last].tolist()
+        real = [olds[code] is not None or states[code] is not None for code in chosen]
+        if not all(real):
+            last = last[real]
+            chosen = codes[last].tolist()
         return Changes(
-            np.array(real, np.int64),
-            [kept[code] for code in chosen],
+            last,
+            [states[code] for code in chosen],
             [olds[code] for code in chosen],
-            np.array([stamps[code] for code in chosen], np.int64),
-            np.array([old_times[code] for code in chosen], np.int64),
+            times[chosen],
+            old_times[chosen],
         )
+
+    def _known(self, store: KeyedStore, places: pa.Array) -> tuple[list[Any], Any]:
+        """What is stored behind keys, None where nothing is; and its times, -1 there."""
+        rows = store.find(places)
+        times, there = np.full(len(rows), -1, np.int64), np.flatnonzero(rows >= 0)
+        values: list[Any] = [None] * len(rows)
+        if len(there):
+            times[there] = store.times[rows[there]]
+            decoded = objects(self._stored().decode(store.encoded(rows[there])))
+            if len(there) == len(rows):
+                return list(decoded), times
+            for place, value in zip(there.tolist(), decoded, strict=True):
+                values[place] = value
+        return values, times
+
+    def _keep(self, store: KeyedStore, places: pa.Array, values: list[Any], times: Any) -> None:
+        """A value behind each key; None deletes."""
+        is_kept = np.fromiter((value is not None for value in values), bool, len(values))
+        if not is_kept.all():
+            rows = store.find(places.filter(arrow_column(~is_kept)))
+            store.delete(rows[rows >= 0])
+            values = [value for value in values if value is not None]
+            places, times = places.filter(arrow_column(is_kept)), times[is_kept]
+        if values:
+            rows = store.rows(places)
+            store.put_values(rows, self._stored().encode(values))
+            store.times[rows] = times
 
     def _every(self, store: KeyedStore, cells: pa.Array, frame: Frame) -> Changes:
         rows = Rows(store, self._stored())
@@ -146,8 +176,8 @@ class ReducedSerde(Serde):
         return [None if state is None else self.result(state) for state in objects(self._inner.decode(cells))]
 
     def result(self, state: list[Any]) -> Any:
-        found = reducing.finished(state, self._reductions)
-        return next(iter(found.values())) if self._single else found
+        by_name = reducing.finished(state, self._reductions)
+        return next(iter(by_name.values())) if self._single else by_name
 
 
 class Reducing(Folding):
@@ -159,11 +189,11 @@ class Reducing(Folding):
         object.__setattr__(self, "inner", inner)
 
     def update(self, store: KeyedStore, cells: pa.Array, frame: Frame, *, every: bool) -> Changes:
-        found = super().update(store, cells, frame, every=every)
+        changes = super().update(store, cells, frame, every=every)
         news, olds = (
-            [None if s is None else self._result(s) for s in side] for side in (found.news, found.olds)
+            [None if s is None else self._result(s) for s in side] for side in (changes.news, changes.olds)
         )
-        return found._replace(news=news, olds=olds)
+        return changes._replace(news=news, olds=olds)
 
     def nothing(self) -> Any:
         return self._result(self.initial())
@@ -178,7 +208,7 @@ class Reducing(Folding):
         return reducing.evaluated(frame.values, self.reductions)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class _Beginning:
     reductions: Mapping[str, Reduction]
 
@@ -186,7 +216,7 @@ class _Beginning:
         return reducing.begin(self.reductions)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class _Adding:
     reductions: Mapping[str, Reduction]
 
@@ -200,7 +230,7 @@ def reducing_one_by_one(inner: Serde, reductions: Mapping[str, Reduction], singl
     return Folding(inner, _Beginning(reductions), AddingOne(reductions), shown)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class AddingOne:
     reductions: Mapping[str, Reduction]
 
@@ -209,7 +239,7 @@ class AddingOne:
         return reducing.added(state, inputs, self.reductions)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class MergingTwo:
     reductions: Mapping[str, Reduction]
 
@@ -230,7 +260,7 @@ class ColumnsSerde(Serde):
         return together(reducing.results(native, self._reductions), self._single)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Columns(Keeping):
     """Whole arrays at once, in numeric columns of the store."""
 
@@ -294,7 +324,7 @@ def together(results: Mapping[str, pa.Array], single: bool) -> pa.Array:
 
 def _nulled(column: pa.Array, known: Any) -> pa.Array:
     places = np.arange(len(column))
-    return column.take(pa.array(places, pa.int64(), mask=~known))
+    return taken(column, places, known)
 
 
 def _rounds(rows: Any) -> list[Any]:
@@ -310,7 +340,7 @@ def _rounds(rows: Any) -> list[Any]:
 def _last(changes: Changes, cells: pa.Array) -> Changes:
     """One change for each row: from the value before the first to the one after the last; none for one that was not
     there before and is not there now."""
-    codes = cells.dictionary_encode().indices.to_numpy()
+    codes, _ = codes_of(cells)
     first, last = last_of_each(codes)
     news, olds = changes.news, changes.olds
     pairs = zip(first.tolist(), last.tolist(), strict=True)
@@ -330,9 +360,9 @@ def compacted(changes: Frame, cells: pa.Array, emit: str) -> Frame:
     if emit == EVERY or len(changes) < 2:
         return changes
     index, news, olds = np.arange(len(changes)), objects(changes.values), objects(changes.olds)
-    found = _last(Changes(index, news, olds, changes.times, index), cells)
+    last = _last(Changes(index, news, olds, changes.times, index), cells)
     return replace(
-        replace(changes, trace=None).take(found.index), values=found.news, olds=found.olds, trace=changes
+        replace(changes, trace=None).take(last.index), values=last.news, olds=last.olds, trace=changes
     )
 
 
@@ -361,14 +391,14 @@ class Aggregate(Node):
         cells = self.key.encode(frame.keys)
         every = self.emit == EVERY or self.traced
         changes = self.keeping.update(step.stores[self.store], cells, frame, every=every)
-        found = replace(
+        results = replace(
             frame.take(changes.index),
             values=changes.news,
             olds=changes.olds,
             times=changes.times,
             old_times=changes.old_times,
         )
-        return given_out(found, cells, self.emit, self.keeping, traced=self.traced)
+        return given_out(results, cells, self.emit, self.keeping, traced=self.traced)
 
 
 def given_out(changes: Frame, cells: pa.Array, emit: str, keeping: Keeping, *, traced: bool) -> Frame:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state import compute as pc
+from ottla.pipelines.state.arrays import arrow_cells, arrow_column
 from ottla.pipelines.state.store import KeyedStore
 from ottla.streams.serdes import Serde, objects
 
@@ -31,14 +32,14 @@ class ByKey:
             return
         plain, firsts, seconds = split(store.keys(alive))
         mine = pc.is_in(plain, value_set=keys.unique()).to_numpy(zero_copy_only=False)
-        found = alive[mine]
-        if not len(found):
+        rows_of_keys = alive[mine]
+        if not len(rows_of_keys):
             return
-        values = objects(value.decode(store.encoded(found)))
-        times = store.times[found].tolist() if store.spec.timestamped else [0] * len(found)
+        values = objects(value.decode(store.encoded(rows_of_keys)))
+        times = store.times[rows_of_keys].tolist() if store.spec.timestamped else [0] * len(rows_of_keys)
         marks = zip(firsts[mine].tolist(), seconds[mine].tolist(), strict=True)
         for key, mark, *row in zip(
-            plain.filter(pa.array(mine)).to_pylist(), marks, values, times, strict=True
+            plain.filter(arrow_column(mine)).to_pylist(), marks, values, times, strict=True
         ):
             self.rows[key][mark] = (row[0], row[1])
 
@@ -51,20 +52,20 @@ class ByKey:
         self._changed[key, mark] = None
 
     def write(self) -> None:
-        kept = [(key, mark) for key, mark in self._changed if mark in self.rows[key]]
+        present = [(key, mark) for key, mark in self._changed if mark in self.rows[key]]
         gone = [(key, mark) for key, mark in self._changed if mark not in self.rows[key]]
         if gone:
             rows = self._store.find(self._cells(gone))
             self._store.delete(rows[rows >= 0])
-        if kept:
-            rows = self._store.rows(self._cells(kept))
-            cells = [self.rows[key][mark] for key, mark in kept]
+        if present:
+            rows = self._store.rows(self._cells(present))
+            cells = [self.rows[key][mark] for key, mark in present]
             self._store.put_values(rows, self._value.encode([value for value, _ in cells]))
             if self._store.spec.timestamped:
                 self._store.times[rows] = [at for _, at in cells]
         self._changed = {}
 
     def _cells(self, places: list[tuple[bytes, Mark]]) -> pa.Array:
-        keys = pa.array([key for key, _ in places], pa.binary())
+        keys = arrow_cells([key for key, _ in places], pa.binary())
         firsts, seconds = (np.array([mark[i] for _, mark in places], np.int64) for i in (0, 1))
         return self._join(keys, firsts, seconds)

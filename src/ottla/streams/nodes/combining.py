@@ -1,18 +1,19 @@
 """Less to send through an internal topic: the records of a key in a step become one before they are written."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column, codes_of
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node, complete
 from ottla.streams.nodes.rows import last_of_each
 from ottla.streams.serdes import Serde
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class CountByKey(Node):
     """How many records with a value each key has, with the time of the latest. A sum of these counts is the count."""
 
@@ -22,10 +23,10 @@ class CountByKey(Node):
         frame = complete(frame)
         if not len(frame):
             return EMPTY
-        codes = self.key.encode(frame.keys).dictionary_encode().indices.to_numpy()
+        codes, _ = codes_of(self.key.encode(frame.keys))
         _, last = last_of_each(codes)
         distinct = codes[last]
         times = np.full(int(codes.max()) + 1, -1, np.int64)
         np.maximum.at(times, codes, frame.times)
-        counts = pa.array(np.bincount(codes)[distinct])
+        counts = arrow_column(np.bincount(codes)[distinct])
         return replace(frame.take(last), values=counts, times=times[distinct])

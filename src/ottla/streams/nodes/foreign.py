@@ -9,18 +9,20 @@ in a circle, so the left rows are kept a second time.
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.streams.errors import BadValue
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.frames import frame as framed
-from ottla.streams.nodes.base import Node, keyed
+from ottla.streams.nodes.base import Node, SeparateNode, keyed
 from ottla.streams.nodes.lookups import NEVER, Lookup, rows_as_of
 from ottla.streams.nodes.rows import Rows
 from ottla.streams.serdes import Column, Serde, bytes_, objects
@@ -43,7 +45,13 @@ class SubscriptionSerde(Serde):
         return [_subscription(cell) for cell in cells.to_pylist()]
 
     def encode(self, column: Column) -> pa.Array:
-        return pa.array([bytes([each.instruction]) + each.hash + each.key for each in column], pa.binary())
+        return arrow_cells(
+            [
+                bytes([subscription.instruction]) + subscription.hash + subscription.key
+                for subscription in column
+            ],
+            pa.binary(),
+        )
 
 
 def _subscription(cell: bytes | None) -> Subscription:
@@ -74,7 +82,7 @@ class AnswerSerde(Serde):
         ]
 
     def encode(self, column: Column) -> pa.Array:
-        return pa.array([_answer(each) for each in column], pa.binary())
+        return arrow_cells([_answer(response) for response in column], pa.binary())
 
 
 def _answer(answer: Response) -> bytes:
@@ -87,7 +95,7 @@ def hashes(serde: Serde, values: Column) -> list[bytes]:
     return [_NO_HASH if cell is None else hashlib.blake2b(cell, digest_size=_HASH).digest() for cell in cells]
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Subscribe(Node):
     """Changes of the left table as subscriptions under the keys that `on(value)` names."""
 
@@ -109,8 +117,8 @@ class Subscribe(Node):
                 places.append(at)
                 named.append(name)
                 subscriptions.append(Subscription(instruction, marks[at], keys[at]))
-        found = replace(frame, olds=None, trace=None).take(np.array(places, np.int64))
-        return replace(found, keys=named, values=subscriptions)
+        changed = replace(frame, olds=None, trace=None).take(np.array(places, np.int64))
+        return replace(changed, keys=named, values=subscriptions)
 
     def _instructions(self, new: Any, old: Any) -> list[tuple[Any, int]]:
         if new is None and old is None:
@@ -127,11 +135,9 @@ class Subscribe(Node):
         return self.foreign_key.encode([key])[0].as_py()
 
 
-@dataclass(frozen=True)
-class Answer(Node):
+@frozen_with_dict
+class Answer(SeparateNode):
     """Subscriptions and the right table's changes in their order: answers under the left rows' keys."""
-
-    separate = True
 
     store: str
     key: Serde  # of the right table
@@ -203,13 +209,13 @@ class _Answers:
                 self._by_foreign[cell[4:size]][cell[size:]] = mark
 
     def asked(self, foreign: Any, asked: Subscription, row: tuple[Any, int], at: int, order: int) -> None:
-        found, found_at = row
+        stored, found_at = row
         if foreign is not None:
             self._keep(foreign, asked, at)
         if asked.instruction == DELETE:
             return
-        answer = None if asked.instruction == DELETE_AND_ANSWER else found
-        quiet = asked.instruction == IF_FOUND and found is None
+        answer = None if asked.instruction == DELETE_AND_ANSWER else stored
+        quiet = asked.instruction == IF_FOUND and stored is None
         self._out.append((asked.key, Response(asked.hash, answer, quiet), max(at, found_at), order))
 
     def _keep(self, foreign: bytes, asked: Subscription, at: int) -> None:
@@ -236,11 +242,9 @@ class _Answers:
         return framed(keys, values, times, order=order)
 
 
-@dataclass(frozen=True)
-class ForeignJoin(Node):
+@frozen_with_dict
+class ForeignJoin(SeparateNode):
     """Left rows and answers to them. The rows of a step come first: an answer is always younger than its row."""
-
-    separate = True
 
     store: str
     key: Serde
@@ -264,28 +268,28 @@ class ForeignJoin(Node):
         rows, answers = frames
         store = step.stores[self.store]
         if len(rows):
-            kept = Rows(store, self.value)
-            places = kept.load(self.key.encode(rows.keys))
+            stored_rows = Rows(store, self.value)
+            places = stored_rows.load(self.key.encode(rows.keys))
             for place, value, at in zip(places, objects(rows.values), rows.times.tolist(), strict=True):
-                kept.put(place, value, at)
-            kept.write()
+                stored_rows.put(place, value, at)
+            stored_rows.write()
         return self._joined(answers, step) if len(answers) else EMPTY
 
     def _joined(self, answers: Frame, step: Step) -> Frame:
-        kept = Rows(step.stores[self.store], self.value)
-        places = kept.load(self.key.encode(answers.keys))
-        mine = [kept.get(place) for place in places]
+        stored_rows = Rows(step.stores[self.store], self.value)
+        places = stored_rows.load(self.key.encode(answers.keys))
+        mine = [stored_rows.get(place) for place in places]
         marks = hashes(self.value, mine)
-        given: list[Response] = answers.values
-        theirs = objects(self.foreign.decode(pa.array([answer.row for answer in given], pa.binary())))
+        responses: list[Response] = answers.values
+        theirs = objects(self.foreign.decode(arrow_cells([answer.row for answer in responses], pa.binary())))
         results = Rows(step.stores[self.joined], bytes_)
         results.load(self.key.encode(answers.keys))
         index: list[int] = []
         values: list[Any] = []
-        for at, (place, answer) in enumerate(zip(places, given, strict=True)):
+        for at, (place, answer) in enumerate(zip(places, responses, strict=True)):
             if answer.hash != marks[at]:
                 continue  # to a row that is no more
-            value = self._made(mine[at], theirs[at])
+            value = self._joined_value(mine[at], theirs[at])
             if value is None and answer.quiet and results.get(place) is None:
                 continue
             results.put(place, None if value is None else b"1", 0)
@@ -294,7 +298,7 @@ class ForeignJoin(Node):
         results.write()
         return replace(answers.take(np.array(index, np.int64)), values=values)
 
-    def _made(self, mine: Any, other: Any) -> Any:
+    def _joined_value(self, mine: Any, other: Any) -> Any:
         if mine is None or (other is None and not self.left):
             return None
         return self.function(mine, other)

@@ -1,23 +1,25 @@
 """A stream with a table, and two tables, by their keys."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
 from ottla.streams.frames import EMPTY, Frame
-from ottla.streams.nodes.base import Function, Node, keyed, present
+from ottla.streams.nodes.aggregates import compacted
+from ottla.streams.nodes.base import EVERY, Function, Node, keyed, present
 from ottla.streams.nodes.lookups import NEVER, Lookup, rows_as_of
-from ottla.streams.nodes.tables import kept
+from ottla.streams.nodes.tables import put_all
 from ottla.streams.serdes import Column, Serde, objects, pick
 
 INNER, LEFT, OUTER = "inner", "left", "outer"
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class TableJoin(Node):
     """Each record of a stream with its key's row of a table, as the table is at that moment.
 
@@ -43,9 +45,9 @@ class TableJoin(Node):
         rows, times = rows_as_of(self.lookup, self.key, step, asked, sides[0] if sides else EMPTY)
         if self.left:
             return frame.with_values(joined(self.function, frame.values, _spread(rows, there)))
-        found = times != NEVER
-        if not found.all():
-            frame, rows = frame.where(found), pick(rows, np.flatnonzero(found))
+        is_matched = times != NEVER
+        if not is_matched.all():
+            frame, rows = frame.where(is_matched), pick(rows, np.flatnonzero(is_matched))
         return frame.with_values(joined(self.function, frame.values, rows)) if len(frame) else EMPTY
 
 
@@ -53,8 +55,8 @@ def _spread(rows: Column, there: Any) -> Column:
     """Rows for those records that have a key, nulls for the others."""
     if there.all():
         return rows
-    found = iter(objects(rows))
-    return [next(found) if known else None for known in there]
+    remaining = iter(objects(rows))
+    return [next(remaining) if known else None for known in there]
 
 
 def joined(function: Callable[[Any, Any], Any] | None, values: Column, rows: Column) -> Column:
@@ -64,7 +66,7 @@ def joined(function: Callable[[Any, Any], Any] | None, values: Column, rows: Col
             if all(pa.types.is_struct(kind) for kind in kinds):
                 return _structs(values, rows)
         function = together
-    return [function(value, row) for value, row in zip(objects(values), objects(rows), strict=True)]
+    return list(map(function, objects(values), objects(rows)))
 
 
 def together(value: Any, row: Any) -> Any:
@@ -82,16 +84,18 @@ def _structs(values: pa.StructArray, rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class TableTableJoin(Node):
     """Changes of one of two tables with the row of the other. `how` is that of the join as a whole; `is_left` tells
-    whose changes come here."""
+    whose changes come here. Both sides see each other change by change: if one of them skipped some, the old values of
+    their results would not be what the other gave before."""
 
     key: Serde
     lookup: Lookup  # of the other table
     function: Callable[[Any, Any], Any]
     how: str
     is_left: bool
+    takes_every: bool = False  # the table gives the last changes of a step
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         frame = keyed(frame)
@@ -99,9 +103,9 @@ class TableTableJoin(Node):
             return EMPTY
         others, times = rows_as_of(self.lookup, self.key, step, frame, sides[0])
         cells = zip(objects(frame.values), objects(frame.olds), objects(others), strict=True)
-        found = [self._joined(*each) for each in cells]
-        places = np.array([at for at, change in enumerate(found) if change is not None], np.int64)
-        changes = [change for change in found if change is not None]
+        results = [self._joined(*change) for change in cells]
+        places = np.array([at for at, change in enumerate(results) if change is not None], np.int64)
+        changes = [change for change in results if change is not None]
         stamps = np.maximum(frame.times, times)[places]
         news, olds = ([change[i] for change in changes] for i in (0, 1))
         return replace(replace(frame, trace=None).take(places), values=news, olds=olds, times=stamps)
@@ -112,30 +116,38 @@ class TableTableJoin(Node):
         if other is None:
             if not mine_is_enough or (new is None and old is None):
                 return None
-            return self._made(new, other, new is not None), self._made(old, other, old is not None)
+            return self._joined_value(new, other, new is not None), self._joined_value(
+                old, other, old is not None
+            )
         other_is_enough = self.how == OUTER or (self.how == LEFT and not self.is_left)
         return (
-            self._made(new, other, new is not None or other_is_enough),
-            self._made(old, other, old is not None or other_is_enough),
+            self._joined_value(new, other, new is not None or other_is_enough),
+            self._joined_value(old, other, old is not None or other_is_enough),
         )
 
-    def _made(self, mine: Any, other: Any, is_there: bool) -> Any:
+    def _joined_value(self, mine: Any, other: Any, is_there: bool) -> Any:
         if not is_there:
             return None
         return self.function(mine, other) if self.is_left else self.function(other, mine)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class TableMerge(Node):
-    """The changes of both sides of a join of tables; kept if the result has a name."""
+    """The changes of both sides of a join of tables; kept if the result has a name. With `emit="batch"` (one of the
+    tables has it) the last one of each key."""
 
     key: Serde
     value: Serde
     store: str | None = None
+    emit: str = EVERY
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
+        changes = self._kept(frame, step)
+        return changes if self.emit == EVERY else compacted(changes, self.key.encode(changes.keys), self.emit)
+
+    def _kept(self, frame: Frame, step: Step) -> Frame:
         if self.store is None:
             return frame
-        given = frame.olds
-        found = kept(frame, step, self.store, self.key, self.value)
-        return found if given is None else replace(found, olds=given)
+        olds = frame.olds
+        stored = put_all(frame, step, self.store, self.key, self.value)
+        return stored if olds is None else replace(stored, olds=olds)

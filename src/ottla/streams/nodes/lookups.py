@@ -1,13 +1,16 @@
 """A table's row of a key, as joins look it up: in a store, or in the stores of the tables that it is derived from."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import numpy_column, taken
+from ottla.pipelines.state.windows import stored_keys
 from ottla.streams.expressions import Expression
 from ottla.streams.frames import Frame
 from ottla.streams.serdes import Column, Serde, objects
@@ -15,20 +18,20 @@ from ottla.streams.serdes import Column, Serde, objects
 NEVER = -1  # the time of a row that is not there
 
 
-class Lookup:
+class Lookup(ABC):
+    @abstractmethod
     def get(self, step: Step, cells: pa.Array, keys: Column) -> tuple[Column, Any]:
         """Values and times for keys and their bytes; None and NEVER for a key without a row."""
-        raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class StoreLookup(Lookup):
     store: str
     value: Serde
 
     def get(self, step: Step, cells: pa.Array, keys: Column) -> tuple[Column, Any]:
         store = step.stores[self.store]
-        rows = store.find(cells)
+        rows = store.find(stored_keys(cells) if store.spec.windowed else cells)
         there = rows >= 0
         if there.all():
             return self.value.decode(store.encoded(rows)), self._times(store, rows)
@@ -37,14 +40,14 @@ class StoreLookup(Lookup):
         times[there] = self._times(store, rows[there])
         places = np.cumsum(there) - 1
         if isinstance(decoded, pa.Array):
-            return decoded.take(pa.array(places, pa.int64(), mask=~there)), times
+            return taken(decoded, places, there), times
         return [decoded[place] if known else None for place, known in zip(places, there, strict=True)], times
 
     def _times(self, store: Any, rows: Any) -> Any:
         return store.times[rows] if store.spec.timestamped else np.zeros(len(rows), np.int64)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class FilterLookup(Lookup):
     parent: Lookup
     test: Callable[[Any, Any], bool] | Expression
@@ -57,22 +60,23 @@ class FilterLookup(Lookup):
         else:
             pairs = zip(objects(keys), objects(values), strict=True)
             truth = [v is not None and bool(self.test(k, v)) for k, v in pairs]
-        kept = [v is not None and t == self.keep for v, t in zip(objects(values), truth, strict=True)]
-        found = [v if keep else None for v, keep in zip(objects(values), kept, strict=True)]
-        return found, np.where(kept, times, NEVER)
+        passes = [v is not None and t == self.keep for v, t in zip(objects(values), truth, strict=True)]
+        passed = [v if keep else None for v, keep in zip(objects(values), passes, strict=True)]
+        return passed, np.where(passes, times, NEVER)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class MapLookup(Lookup):
     parent: Lookup
     function: Callable[[Any], Any]
 
     def get(self, step: Step, cells: pa.Array, keys: Column) -> tuple[Column, Any]:
         values, times = self.parent.get(step, cells, keys)
-        return [None if value is None else self.function(value) for value in objects(values)], times
+        mapped = [None if value is None else self.function(value) for value in objects(values)]
+        return mapped, np.where([value is not None for value in mapped], times, NEVER)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class JoinLookup(Lookup):
     """Of a table that is joined from two others; `needs` tells which sides must be there."""
 
@@ -104,7 +108,8 @@ def rows_as_of(lookup: Lookup, key: Serde, step: Step, frame: Frame, changes: Fr
     if not len(changes):
         return values, times
     changed = key.encode(changes.keys)
-    codes = pa.concat_arrays([cells, changed]).dictionary_encode().indices.to_numpy()
+    encoded = pa.concat_arrays([cells, changed]).dictionary_encode()
+    codes = numpy_column(encoded.indices).astype(np.int64)
     mine, theirs = codes[: len(frame)], codes[len(frame) :]
     touched = np.isin(mine, theirs)
     if not touched.any():

@@ -1,11 +1,12 @@
 """A user's processor in the topology."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import WALL_MARK, Step
 from ottla.pipelines.topology import WALL, TaskId
 from ottla.streams.errors import BadTopology
@@ -15,7 +16,7 @@ from ottla.streams.processors import ALL, Context, Processor, Record, Schedule, 
 from ottla.streams.serdes import objects
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Process(Node):
     """`make()` gives the processor. `keeps_keys`: what is forwarded has the key of the record at hand."""
 
@@ -81,7 +82,7 @@ class Process(Node):
         return processor, context
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Child(Node):
     """Of a processor: what was forwarded to the output with this number, or to all."""
 
@@ -96,14 +97,14 @@ def _taken(context: Context) -> Frame:
     if not forwarded:
         return EMPTY
     records = [record for record, _, _ in forwarded]
-    made = frame(
+    forwarded_frame = frame(
         [record.key for record in records],
         [record.value for record in records],
         [record.time_ms for record in records],
         order=[place for _, _, place in forwarded],
         headers=[_cells(record) for record in records] if any(r.headers for r in records) else None,
     )
-    return replace(made, branch=np.array([output for _, output, _ in forwarded]))
+    return replace(forwarded_frame, branch=np.array([output for _, output, _ in forwarded]))
 
 
 def _cells(record: Record) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.pipelines.state.arrays import arrow_cells, arrow_column
 from ottla.pipelines.state.store import KeyedStore
 from ottla.streams.serdes import Serde, objects
 
@@ -26,7 +27,7 @@ class Rows:
         distinct = cells.unique()
         rows = self._store.find(distinct)
         there = rows >= 0
-        known = distinct.filter(pa.array(there)).to_pylist()
+        known = distinct.filter(arrow_column(there)).to_pylist()
         if known:
             values = objects(self._value.decode(self._store.encoded(rows[there])))
             self._known.update(zip(known, values, strict=True))
@@ -48,22 +49,29 @@ class Rows:
 
     def write(self) -> None:
         """Puts what changed into the store."""
-        kept = [place for place in self._changed if self._known[place] is not None]
+        present = [place for place in self._changed if self._known[place] is not None]
         gone = [place for place in self._changed if self._known[place] is None]
         if gone:
-            rows = self._store.find(pa.array(gone, pa.binary()))
+            rows = self._store.find(arrow_cells(gone, pa.binary()))
             self._store.delete(rows[rows >= 0])
-        if kept:
-            rows = self._store.rows(pa.array(kept, pa.binary()))
-            self._store.put_values(rows, self._value.encode([self._known[place] for place in kept]))
+        if present:
+            rows = self._store.rows(arrow_cells(present, pa.binary()))
+            self._store.put_values(rows, self._value.encode([self._known[place] for place in present]))
             if self._store.spec.timestamped:
-                self._store.times[rows] = [self._times[place] for place in kept]
+                self._store.times[rows] = [self._times[place] for place in present]
         self._changed = {}
 
 
 def own(value: Any) -> Any:
     """A value that a user's function may change in place without changing what others see."""
     return value if isinstance(value, _PLAIN) else copy.deepcopy(value)
+
+
+def own_all(values: list[Any]) -> list[Any]:
+    """`own` for each; plain values, the usual case, are known by their types at once."""
+    if all(issubclass(kind, _PLAIN) for kind in set(map(type, values))):
+        return values.copy()
+    return list(map(own, values))
 
 
 def last_of_each(places: Any) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
 from ottla.streams.errors import BadTopology
@@ -23,7 +24,7 @@ from ottla.streams.serdes import Windowed
 from ottla.streams.windowed_serdes import WindowedSerde
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Sliding:
     difference_ms: int
     grace_ms: int = 0
@@ -65,8 +66,8 @@ class SlidingAggregate(WindowedAggregate):
         """A sliding window's end is part of it. The windows before one that is open must stay: a record may look back
         over two of them."""
         store = step.stores[self.store]
-        kept = step.marks[self.store] - self.windows.grace_ms - 3 * self.windows.difference_ms
-        return store.expired(kept)
+        oldest_ms = step.marks[self.store] - self.windows.grace_ms - 3 * self.windows.difference_ms
+        return store.expired(oldest_ms)
 
 
 class _Changes:
@@ -95,9 +96,9 @@ class _Changes:
         if not self._keys:
             return EMPTY
         news, olds = node.keeping.results(self._news), node.keeping.results(self._olds)
-        found = framed(list(self._keys), news, self._times, order=self._order, olds=olds)
+        changed = framed(list(self._keys), news, self._times, order=self._order, olds=olds)
         cells = WindowedSerde(node.key, self._size).encode(self._keys)
-        return found if node.emit == EVERY else compacted(found, cells, BATCH)
+        return changed if node.emit == EVERY else compacted(changed, cells, BATCH)
 
     def _usual(self, place: bytes, at: int) -> None:
         """From the newest window backwards."""

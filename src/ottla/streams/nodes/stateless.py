@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column
 from ottla.streams.errors import BadTopology
 from ottla.streams.expressions import Expression
 from ottla.streams.frames import Frame
@@ -16,7 +18,7 @@ from ottla.streams.nodes.base import Function, Node, keyed
 from ottla.streams.serdes import arrow, objects
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Filter(Node):
     test: Function | Expression
     keep: bool = True
@@ -36,44 +38,53 @@ def truth(test: Function | Expression, frame: Frame) -> Any:
     """For each record; null counts as false."""
     if isinstance(test, Expression):
         return test.of(frame.values).fill_null(False).to_numpy(zero_copy_only=False)
-    return np.fromiter((bool(test(key, value)) for key, value in frame.zipped()), bool, len(frame))
+    answers = map(test, objects(frame.keys), objects(frame.values))
+    return np.fromiter(map(bool, answers), bool, len(frame))
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class MapValues(Node):
     function: Function | Expression
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if isinstance(self.function, Expression):
             return frame.with_values(self.function.of(frame.values))
-        function = self.function
-        return frame.with_values([function(value) for value in objects(frame.values)])
+        return frame.with_values(list(map(self.function, objects(frame.values))))
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class FlatMapValues(Node):
     function: Function
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
-        lists = [list(self.function(value)) for value in objects(frame.values)]
-        found = frame.take(frame.repeated([len(values) for values in lists]))
-        return found.with_values([value for values in lists for value in values])
+        counts, values = _flattened(map(self.function, objects(frame.values)))
+        return frame.spread(counts, values)
 
 
-@dataclass(frozen=True)
+def _flattened(results: Iterable[Iterable[Any]]) -> tuple[Any, list[Any]]:
+    """How many each gave, and all that they gave. No result outlives its turn: with hundreds of thousands of small
+    lists, Python's garbage collector would be the larger part of the work."""
+    counts: list[int] = []
+    flat: list[Any] = []
+    for some in results:
+        before = len(flat)
+        flat.extend(some)
+        counts.append(len(flat) - before)
+    return np.array(counts, np.int64), flat
+
+
+@frozen_with_dict
 class FlatMap(Node):
     """`function(key, value)` gives pairs."""
 
     function: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
-        lists = [list(self.function(*pair)) for pair in frame.pairs()]
-        found = frame.take(frame.repeated([len(pairs) for pairs in lists]))
-        pairs = [pair for pairs in lists for pair in pairs]
-        return found.with_keys([key for key, _ in pairs]).with_values([value for _, value in pairs])
+        counts, pairs = _flattened(map(self.function, objects(frame.keys), objects(frame.values)))
+        return frame.spread(counts, [value for _, value in pairs], [key for key, _ in pairs])
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Map(Node):
     """`function(key, value)` gives a pair."""
 
@@ -84,7 +95,7 @@ class Map(Node):
         return frame.with_keys([key for key, _ in pairs]).with_values([value for _, value in pairs])
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class SelectKey(Node):
     """By `function(key, value)`, or an expression over the value."""
 
@@ -93,11 +104,10 @@ class SelectKey(Node):
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         if isinstance(self.function, Expression):
             return frame.with_keys(self.function.of(frame.values))
-        function = self.function
-        return frame.with_keys([function(key, value) for key, value in frame.zipped()])
+        return frame.with_keys(list(map(self.function, objects(frame.keys), objects(frame.values))))
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Peek(Node):
     function: Function
 
@@ -107,7 +117,7 @@ class Peek(Node):
         return frame
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Print(Node):
     """In the words of Kafka's `Printed`: [label]: key, value."""
 
@@ -119,7 +129,7 @@ class Print(Node):
         return frame
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class MapBatches(Node):
     """`function` takes and gives an Arrow batch with the columns key, value and timestamp (milliseconds).
 
@@ -129,30 +139,30 @@ class MapBatches(Node):
     function: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
-        columns = [arrow(frame.keys), arrow(frame.values), pa.array(frame.times, pa.int64())]
-        found = self.function(pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
-        missing = {"key", "value", "timestamp"} - set(found.schema.names)
+        columns = [arrow(frame.keys), arrow(frame.values), arrow_column(frame.times)]
+        batch = self.function(pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
+        missing = {"key", "value", "timestamp"} - set(batch.schema.names)
         if missing:
             raise BadTopology(f"map_batches: the batch has no column {', '.join(sorted(missing))}")
-        times = found.column("timestamp").to_numpy()
-        same = found.num_rows == len(frame)
+        times = batch.column("timestamp").to_numpy()
+        same = batch.num_rows == len(frame)
         last = np.full(len(times), frame.order[-1] if len(frame) else 0, np.int64)
         return Frame(
-            found.column("key"),
-            found.column("value"),
+            batch.column("key"),
+            batch.column("value"),
             times,
             frame.order if same else last,
             headers=frame.headers if same else None,
         )
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Merge(Node):
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         return frame
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Branch(Node):
     """Numbers the first test that holds; records that none takes have the number behind the last."""
 
@@ -161,15 +171,15 @@ class Branch(Node):
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
         branch = np.full(len(frame), len(self.tests), np.int64)
         for number, test in enumerate(self.tests):
-            left = np.flatnonzero(branch == len(self.tests))
-            if not len(left):
+            undecided = np.flatnonzero(branch == len(self.tests))
+            if not len(undecided):
                 break
-            holds = truth(test, frame.take(left))
-            branch[left[holds]] = number
+            holds = truth(test, frame.take(undecided))
+            branch[undecided[holds]] = number
         return replace(frame, branch=branch)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class BranchChild(Node):
     number: int
 

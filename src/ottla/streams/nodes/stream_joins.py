@@ -1,29 +1,32 @@
 """Two streams by key and time: records that are near each other."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
 from ottla.streams.errors import BadTopology
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.frames import frame as framed
-from ottla.streams.nodes.base import Node
+from ottla.streams.nodes.base import SeparateNode
 from ottla.streams.nodes.by_key import ByKey
 from ottla.streams.nodes.joins import INNER, LEFT, OUTER
+from ottla.streams.nodes.pairing import PUT, Pairing
 from ottla.streams.serdes import Serde, objects
 
-_MIN, _PUT = ".min", ".put"  # behind a store's name: marks that are kept from step to step
+_MIN = ".min"  # behind a store's name: a mark that is kept from step to step
+ARRAYS_FROM = 8  # records in a step
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class JoinWindows:
     """A record of the left stream meets those of the right one from `before_ms` before it to `after_ms` behind it."""
 
@@ -40,12 +43,10 @@ class JoinWindows:
         return self.before_ms + self.after_ms
 
 
-@dataclass(frozen=True)
-class StreamJoin(Node):
+@frozen_with_dict
+class StreamJoin(SeparateNode):
     """Left is the first parent. What found nothing comes out when it can find nothing more: its time, the window and
     the grace have passed; at once if that is so when it comes."""
-
-    separate = True
 
     key: Serde
     left: Serde
@@ -64,12 +65,28 @@ class StreamJoin(Node):
         return tuple(sides) if self.how == INNER else (*sides, waiting)
 
     def run_separate(self, frames: list[Frame], step: Step) -> Frame:
+        # A single record is quicker by itself than in arrays: TestDriver has nothing else.
+        pairing = Pairing(self, step, frames) if sum(map(len, frames)) >= ARRAYS_FROM else None
+        if pairing is None or not pairing.fits:
+            return self.record_by_record(frames, step)
+        return self.in_arrays(pairing, frames, step)
+
+    def in_arrays(self, pairing: Pairing, frames: list[Frame], step: Step) -> Frame:
+        """Who waits for a partner changes with every record; what a record meets does not depend on it."""
+        if self.how == INNER:
+            out = pairing.inner()
+        else:
+            joining = _Joining(self, step, frames, pairing.near())
+            joining.take_all(frames)
+            joining.write()
+            out = joining.out.frame()
+        pairing.write()
+        self._expire(step)
+        return out
+
+    def record_by_record(self, frames: list[Frame], step: Step) -> Frame:
         joining = _Joining(self, step, frames)
-        sides = [side for side, frame in enumerate(frames) for _ in range(len(frame))]
-        order = np.concatenate([frame.order for frame in frames])
-        records = [record for frame in frames for record in _records(frame)]
-        for at in np.argsort(order, kind="stable").tolist():
-            joining.take(sides[at], records[at], int(order[at]))
+        joining.take_all(frames)
         joining.write()
         self._expire(step)
         return joining.out.frame()
@@ -89,7 +106,7 @@ class StreamJoin(Node):
     def _expire(self, step: Step) -> None:
         """Each stream's records by its own time: the other one may be ahead."""
         for name in self.stores:
-            store, newest = step.stores[name], step.marks.get(name + _PUT, -1)
+            store, newest = step.stores[name], step.marks.get(name + PUT, -1)
             rows = store.expired(newest - self.windows.size_ms - self.windows.grace_ms + 1)
             if len(rows):
                 store.delete(rows)
@@ -127,40 +144,63 @@ class _Side:
 
     def near(self, key: bytes, from_ms: int, to_ms: int) -> list[tuple[int, Any]]:
         """Times and values; what is older than the window and its grace is as if it were gone."""
-        oldest = self._marks.get(self.name + _PUT, -1) - self._retention + 1
-        first = max(0, from_ms, oldest)
-        return [
-            (at, self.rows.rows[key][at, number][0])
-            for at, number in self._times[key]
-            if first <= at <= to_ms
-        ]
+        oldest = self._marks.get(self.name + PUT, -1) - self._retention + 1
+        times, rows = self._times[key], self.rows.rows[key]
+        begin = bisect_left(times, (max(0, from_ms, oldest), 0))
+        return [(mark[0], rows[mark][0]) for mark in times[begin : bisect_left(times, (to_ms + 1, 0))]]
 
     def put(self, key: bytes, value: Any, at: int) -> None:
-        newest = self._marks[self.name + _PUT] = max(at, self._marks.get(self.name + _PUT, -1))
+        newest = self._marks[self.name + PUT] = max(at, self._marks.get(self.name + PUT, -1))
         if at <= newest - self._retention:
             return
-        number = sum(1 for when, _ in self._times[key] if when == at)
+        times = self._times[key]
+        place = bisect_left(times, (at + 1, 0))
+        number = place - bisect_left(times, (at, 0))
         self.rows.put(key, (at, number), value, at)
-        insort(self._times[key], (at, number))
+        times.insert(place, (at, number))
 
 
 class _Joining:
     """One record after the other. In the store of those that wait a key is: time, side, number, key."""
 
-    def __init__(self, node: StreamJoin, step: Step, frames: list[Frame]) -> None:
-        self._node, self._step, self.out = node, step, _Out()
-        self._cells = [node.key.encode(frame.keys) for frame in frames]
-        whole = pa.concat_arrays([cells.cast(pa.binary()) for cells in self._cells]).drop_null()
-        self._sides = [_Side(node, step, side, whole) for side in (0, 1)]
+    def __init__(
+        self,
+        node: StreamJoin,
+        step: Step,
+        frames: list[Frame],
+        near: list[list[tuple[int, Any]]] | None = None,
+    ) -> None:
+        """`near` is what records meet if that is known; else the stores are looked at and written here."""
+        self._node, self._step, self.out, self._near = node, step, _Out(), near
+        self._cells = [node.key.encode(frame.keys).cast(pa.binary()) for frame in frames]
+        whole = pa.concat_arrays(self._cells).drop_null()
+        self._sides = [_Side(node, step, side, whole) for side in (0, 1)] if near is None else []
         self._waiting = _Waiting(node, step.stores[node.waiting]) if node.how != INNER else None
 
-    def take(self, side: int, record: tuple[Any, Any, int, Any], moment: int) -> None:
+    def take_all(self, frames: list[Frame]) -> None:
+        sides = [side for side, frame in enumerate(frames) for _ in range(len(frame))]
+        order = np.concatenate([frame.order for frame in frames])
+        records = [record for frame in frames for record in _records(frame)]
+        places = [cell for cells in self._cells for cell in cells.to_pylist()]
+        for at in np.argsort(order, kind="stable").tolist():
+            near = None if self._near is None else self._near[at]
+            self._take(sides[at], places[at], records[at], int(order[at]), near)
+
+    def _take(
+        self,
+        side: int,
+        place: bytes,
+        record: tuple[Any, Any, int, Any],
+        moment: int,
+        near: list[tuple[int, Any]] | None,
+    ) -> None:
+        """`place` are the bytes of its key."""
         node, marks, clock = self._node, self._step.marks, self._node.stores[0]
         key, value, at, headers = record
         marks[clock] = max(at, marks.get(clock, -1))
         outer = node.how == OUTER or (node.how == LEFT and side == 0)
         if key is None and value is not None and outer:
-            self.out.add(key, self._made(side, value, None), at, moment, headers)
+            self.out.add(key, self._joined_value(side, value, None), at, moment, headers)
             return
         if key is None or value is None:
             return
@@ -169,21 +209,23 @@ class _Joining:
         before, after = node.windows.before_ms, node.windows.after_ms
         if side == 1:
             before, after = after, before
-        place = node.key.encode([key])[0].as_py()
-        near = self._sides[1 - side].near(place, at - before, max(0, at + after))
+        if self._sides:
+            near = self._sides[1 - side].near(place, at - before, max(0, at + after))
+        assert near is not None
         for when, other in near:
             if self._waiting is not None:
                 self._waiting.remove(when, 1 - side, place)
-            self.out.add(key, self._made(side, value, other), max(at, when), moment, headers)
+            self.out.add(key, self._joined_value(side, value, other), max(at, when), moment, headers)
         if outer and not near:
             if max(0, at + after) < marks[clock]:
-                self.out.add(key, self._made(side, value, None), at, moment, headers)
+                self.out.add(key, self._joined_value(side, value, None), at, moment, headers)
             else:
                 assert self._waiting is not None
                 low = marks.get(clock + _MIN)
                 marks[clock + _MIN] = at if low is None else min(low, at)
                 self._waiting.add(at, side, place, value)
-        self._sides[side].put(place, value, at)
+        if self._sides:
+            self._sides[side].put(place, value, at)
 
     def let_go(self, side: int, headers: Any, moment: int, *, all_sides: bool = False) -> None:
         """Of those that wait: what can find nothing more at this time."""
@@ -203,8 +245,8 @@ class _Joining:
             if at + look_ahead + grace >= now:
                 is_open[from_side] = True
                 continue
-            key = objects(node.key.decode(pa.array([place], pa.binary())))[0]
-            self.out.add(key, self._made(from_side, value, None), at, moment, headers)
+            key = objects(node.key.decode(arrow_cells([place], pa.binary())))[0]
+            self.out.add(key, self._joined_value(from_side, value, None), at, moment, headers)
             waiting.remove(at, from_side, place)
 
     def write(self) -> None:
@@ -213,7 +255,7 @@ class _Joining:
         if self._waiting is not None:
             self._waiting.write()
 
-    def _made(self, side: int, mine: Any, other: Any) -> Any:
+    def _joined_value(self, side: int, mine: Any, other: Any) -> Any:
         return self._node.function(mine, other) if side == 0 else self._node.function(other, mine)
 
 
@@ -237,8 +279,8 @@ class _Waiting:
         cells = store.keys(rows).to_pylist()
         for flag, serde in ((1, node.left), (0, node.right)):
             mine = sorted((cell, at) for at, cell in enumerate(cells) if cell[8] == flag)
-            kept = store.values(rows[np.array([at for _, at in mine], np.int64)])
-            for (cell, _), value in zip(mine, objects(serde.decode(kept)), strict=True):
+            encoded = store.values(rows[np.array([at for _, at in mine], np.int64)])
+            for (cell, _), value in zip(mine, objects(serde.decode(encoded)), strict=True):
                 place = (int.from_bytes(cell[:8]), flag, cell[_HEAD:])
                 self._values.setdefault(place, []).append(value)
                 self._stored[place] = self._stored.get(place, 0) + 1
@@ -270,12 +312,14 @@ class _Waiting:
             values = self._values.get(place, [])
             stored = self._stored.get(place, 0)
             if stored > len(values):
-                gone = pa.array([_cell(place, number) for number in range(len(values), stored)], pa.binary())
+                gone = arrow_cells(
+                    [_cell(place, number) for number in range(len(values), stored)], pa.binary()
+                )
                 rows = self._store.find(gone)
                 self._store.delete(rows[rows >= 0])
             if values:
                 serde = self._node.left if place[1] else self._node.right
-                cells = pa.array([_cell(place, number) for number in range(len(values))], pa.binary())
+                cells = arrow_cells([_cell(place, number) for number in range(len(values))], pa.binary())
                 self._store.put_values(self._store.rows(cells), serde.encode(values))
 
 

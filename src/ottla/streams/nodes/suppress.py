@@ -1,14 +1,15 @@
 """Changes of a table that are held back: until their window closes, or for a time."""
 
 import heapq
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.errors import OttlaError
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_cells
 from ottla.pipelines.state.spec import StoreSpec
 from ottla.pipelines.state.store import KeyedStore
 from ottla.streams.change_serde import ChangeSerde
@@ -31,7 +32,7 @@ class Held(NamedTuple):
     change: tuple[Any, Any]
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Suppress(Node):
     """The last change of each key, `limit_ms` after the time of the first one that was held back; of a table with
     windows (`until_closed`), that long after the window's end. Time is that of the changes that come here.
@@ -68,15 +69,15 @@ class Suppress(Node):
         for place, when, change, at, now, moment in walked:
             buffer.hold(place, when, at, change)
             buffer.let_go(int(now), int(moment))
-        return buffer.given(self.key)
+        return buffer.released(self.key)
 
     def on_time(self, step: Step) -> Frame:
         if step.moved_ms is None or self.store not in step.marks:
             return EMPTY
         now = step.marks[self.store] = max(step.moved_ms, step.marks[self.store])
-        buffer = _Buffer(self, step.stores[self.store], pa.array([], pa.binary()), now)
+        buffer = _Buffer(self, step.stores[self.store], arrow_cells([], pa.binary()), now)
         buffer.let_go(now, 0)
-        return buffer.given(self.key)
+        return buffer.released(self.key)
 
     def _since(self, frame: Frame) -> list[int]:
         if not self.until_closed:
@@ -119,12 +120,12 @@ class _Buffer:
         while self._count > node.max_records:
             self._pop(moment)
 
-    def given(self, key: Serde) -> Frame:
+    def released(self, key: Serde) -> Frame:
         self._write()
-        out = [each for each in self._out if not (self._node.until_closed and each[1].change[0] is None)]
+        out = [entry for entry in self._out if not (self._node.until_closed and entry[1].change[0] is None)]
         if not out:
             return EMPTY
-        keys: Column = key.decode(pa.array([place for place, _, _ in out], pa.binary()))
+        keys: Column = key.decode(arrow_cells([place for place, _, _ in out], pa.binary()))
         news, olds = ([held.change[i] for _, held, _ in out] for i in (0, 1))
         times, order = [held.at for _, held, _ in out], [moment for _, _, moment in out]
         return framed(keys, news, times, order=order, olds=olds)
@@ -140,8 +141,8 @@ class _Buffer:
         due = store.expired(now - node.limit_ms + 1)
         if node.max_records is not None:
             due = np.flatnonzero(store.alive())
-        found = store.find(cells.unique())
-        rows = np.unique(np.concatenate([due, found[found >= 0]]))
+        present_rows = store.find(cells.unique())
+        rows = np.unique(np.concatenate([due, present_rows[present_rows >= 0]]))
         if not len(rows):
             return
         changes = node.value.decode(store.values(rows))
@@ -151,14 +152,14 @@ class _Buffer:
             heapq.heappush(self._queue, (since, place))
 
     def _write(self) -> None:
-        kept = [place for place in self._changed if place in self._held]
+        present = [place for place in self._changed if place in self._held]
         gone = [place for place in self._changed if place not in self._held]
         if gone:
-            rows = self._store.find(pa.array(gone, pa.binary()))
+            rows = self._store.find(arrow_cells(gone, pa.binary()))
             self._store.delete(rows[rows >= 0])
-        if kept:
-            held = [self._held[place] for place in kept]
-            rows = self._store.rows(pa.array(kept, pa.binary()))
-            self._store["since"][rows] = [each.since for each in held]
-            self._store["stamp"][rows] = [each.at for each in held]
-            self._store.put_values(rows, self._node.value.encode([each.change for each in held]))
+        if present:
+            held = [self._held[place] for place in present]
+            rows = self._store.rows(arrow_cells(present, pa.binary()))
+            self._store["since"][rows] = [change.since for change in held]
+            self._store["stamp"][rows] = [change.at for change in held]
+            self._store.put_values(rows, self._node.value.encode([change.change for change in held]))

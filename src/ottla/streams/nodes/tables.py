@@ -1,17 +1,20 @@
 """Topics as tables, and nodes that turn changes of a table into other changes."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state.arrays import arrow_column, known_cells
 from ottla.streams.expressions import Expression
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Function, Node, keyed
 from ottla.streams.nodes.lookups import StoreLookup
-from ottla.streams.nodes.rows import Rows
+from ottla.streams.nodes.rows import Rows, own
 from ottla.streams.serdes import Serde, objects
 
 
@@ -32,14 +35,14 @@ class TableSource(Node):
             return EMPTY
         if self.store is None:
             return replace(frame, olds=[None] * len(frame))
-        return kept(frame, step, self.store, self.key, self.value)
+        return put_all(frame, step, self.store, self.key, self.value)
 
 
-def kept(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame:
+def put_all(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame:
     """Puts each value into a store; the changes, from what was stored before."""
     cells = key.encode(frame.keys)
     if len(cells.unique()) == len(cells):
-        return _kept_at_once(frame, step, name, cells, value)
+        return _put_at_once(frame, step, name, cells, value)
     rows = Rows(step.stores[name], value)
     places = rows.load(cells)
     olds: list[Any] = []
@@ -52,16 +55,16 @@ def kept(frame: Frame, step: Step, name: str, key: Serde, value: Serde) -> Frame
     return replace(frame, olds=olds, old_times=np.array(old_times, np.int64))
 
 
-def _kept_at_once(frame: Frame, step: Step, name: str, cells: pa.Array, value: Serde) -> Frame:
+def _put_at_once(frame: Frame, step: Step, name: str, cells: pa.Array, value: Serde) -> Frame:
     """No key is there twice."""
     store = step.stores[name]
     olds, old_times = StoreLookup(name, value).get(step, cells, frame.keys)
     values = value.encode(frame.values)
-    there = values.is_valid().to_numpy(zero_copy_only=False)
+    there = known_cells(values)
     if not there.all():
-        gone = store.find(cells.filter(pa.array(~there)))
+        gone = store.find(cells.filter(arrow_column(~there)))
         store.delete(gone[gone >= 0])
-        cells, values = cells.filter(pa.array(there)), values.drop_null()
+        cells, values = cells.filter(arrow_column(there)), values.drop_null()
     if len(cells):
         rows = store.rows(cells)
         store.put_values(rows, values)
@@ -69,20 +72,20 @@ def _kept_at_once(frame: Frame, step: Step, name: str, cells: pa.Array, value: S
     return replace(frame, olds=olds, old_times=old_times)
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class ToStream(Node):
     """`function(key, value)`, if there is one, gives the keys of the stream."""
 
     function: Function | None = None
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
-        found = replace(frame, olds=None, trace=None)
+        records = replace(frame, olds=None, trace=None)
         if self.function is None:
-            return found
-        return found.with_keys([self.function(*pair) for pair in found.pairs()])
+            return records
+        return records.with_keys([self.function(*pair) for pair in records.pairs()])
 
 
-class Derived(Node):
+class Derived(Node, ABC):
     """A table from another one, change by change; kept in a store of its own if that has a name."""
 
     key: Serde
@@ -90,15 +93,15 @@ class Derived(Node):
     store: str | None
 
     def run(self, frame: Frame, step: Step, *sides: Frame) -> Frame:
-        found = self._derived(frame, step)
-        return found if frame.trace is None else replace(found, trace=self.changed(frame.trace))
+        derived = self._derived(frame, step)
+        return derived if frame.trace is None else replace(derived, trace=self.changed(frame.trace))
 
     def _derived(self, frame: Frame, step: Step) -> Frame:
-        found = self.changed(replace(frame, trace=None))
-        return found if self.store is None else kept(found, step, self.store, self.key, self.value)
+        changes = self.changed(replace(frame, trace=None))
+        return changes if self.store is None else put_all(changes, step, self.store, self.key, self.value)
 
-    def changed(self, frame: Frame) -> Frame:
-        raise NotImplementedError
+    @abstractmethod
+    def changed(self, frame: Frame) -> Frame: ...
 
 
 @dataclass
@@ -111,17 +114,19 @@ class TableFilter(Derived):
     value: Serde
     sends_olds: bool
     store: str | None = None
+    is_looked_up: bool = False  # a join asks for the row before a change, whether olds are sent or not
 
     def changed(self, frame: Frame) -> Frame:
         keys = objects(frame.keys)
-        news = self._kept(keys, frame.values)
-        olds = self._kept(keys, frame.olds) if self.sends_olds else [None] * len(frame)
-        found = replace(frame, values=news, olds=olds)
+        news = self._passing(keys, frame.values)
+        has_olds = self.sends_olds or self.is_looked_up
+        olds = self._passing(keys, frame.olds) if has_olds else [None] * len(frame)
+        changes = replace(frame, values=news, olds=olds)
         if not self.sends_olds:
-            return found
-        return found.where([n is not None or o is not None for n, o in zip(news, olds, strict=True)])
+            return changes
+        return changes.where([n is not None or o is not None for n, o in zip(news, olds, strict=True)])
 
-    def _kept(self, keys: list[Any], column: Any) -> list[Any]:
+    def _passing(self, keys: list[Any], column: Any) -> list[Any]:
         values = objects(column)
         if isinstance(self.test, Expression):
             truth = self.test.of(column).fill_null(False).to_pylist() if len(values) else []
@@ -148,7 +153,7 @@ class TableMapValues(Derived):
         return [None if value is None else self.function(value) for value in objects(column)]
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Regroup(Node):
     """Changes of a table under other keys: `function(key, value)` gives a pair. What flows on are changes, as rows of
     a change's two sides: (key, (new, old)); they travel through an internal topic."""
@@ -165,8 +170,8 @@ class Regroup(Node):
                 places.append(at)
                 keys.append(to)
                 changes.append(change)
-        found = replace(frame, olds=None, trace=None).take(np.array(places, np.int64))
-        return replace(found, keys=keys, values=changes)
+        records = replace(frame, olds=None, trace=None).take(np.array(places, np.int64))
+        return replace(records, keys=keys, values=changes)
 
     def _pair(self, key: Any, value: Any) -> tuple[Any, Any] | None:
         if value is None:
@@ -177,11 +182,11 @@ class Regroup(Node):
     def _split(self, new: Any, old: Any) -> list[tuple[Any, tuple[Any, Any]]]:
         if new is not None and old is not None and new[0] == old[0]:
             return [(new[0], (new[1], old[1]))]
-        found = [(old[0], (None, old[1]))] if old is not None else []
-        return [*found, (new[0], (new[1], None))] if new is not None else found
+        removals = [(old[0], (None, old[1]))] if old is not None else []
+        return [*removals, (new[0], (new[1], None))] if new is not None else removals
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class TableAggregate(Node):
     """Adds the new side of a change and subtracts the old one."""
 
@@ -209,7 +214,9 @@ class TableAggregate(Node):
             old = rows.get(place)
             known = old is not None
             old_times.append(rows.time(place))
-            aggregate = self.subtract(key, removed, old) if removed is not None and known else old
+            aggregate = own(old)
+            if removed is not None and known:
+                aggregate = self.subtract(key, removed, aggregate)
             if added is not None:
                 aggregate = self.add(key, added, self.initial() if aggregate is None else aggregate)
             if known and (added is not None or removed is not None):
@@ -219,11 +226,11 @@ class TableAggregate(Node):
             news.append(aggregate)
             times.append(at)
         rows.write()
-        found = replace(
+        changes = replace(
             frame,
             values=news,
             olds=olds,
             times=np.array(times, np.int64),
             old_times=np.array(old_times, np.int64),
         )
-        return compacted(found, cells, self.emit)
+        return compacted(changes, cells, self.emit)

@@ -1,20 +1,20 @@
 """Where records come from and go to."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from ottla.frozen import frozen_with_dict
 from ottla.pipelines.operators import Step
-from ottla.pipelines.state.arrays import arrow_column
+from ottla.pipelines.state.arrays import arrow_column, numpy_column
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.nodes.base import Node, present
 from ottla.streams.serdes import Serde, milliseconds
 from ottla.wire.columns import HEADERS
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Source(Node):
     topic: str  # as the pipeline's stage calls it
     name: str  # as the cluster calls it
@@ -30,7 +30,7 @@ class Source(Node):
         return frame
 
 
-@dataclass(frozen=True)
+@frozen_with_dict
 class Sink(Node):
     """`only_keyed`: an internal topic by key has no place for records without one."""
 
@@ -74,5 +74,5 @@ def part_of(rows: pa.RecordBatch, topic: str) -> tuple[pa.RecordBatch, Any]:
         return rows, np.arange(rows.num_rows)
     if topic not in names:
         return rows.slice(0, 0), np.empty(0, np.int64)
-    places = np.flatnonzero(encoded.indices.to_numpy() == names.index(topic))
-    return rows.take(pa.array(places)), places
+    places = np.flatnonzero(numpy_column(encoded.indices) == names.index(topic))
+    return rows.take(arrow_column(places)), places

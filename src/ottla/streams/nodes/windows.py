@@ -1,14 +1,15 @@
 """Tables from the records of a stream: one row for each key and window of fixed size, and windows that close."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
-import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.pipelines.aggregate import Windows
 from ottla.pipelines.operators import Step
+from ottla.pipelines.state import compute as pc
 from ottla.pipelines.state.windows import split_stored_window_keys, stored_window_keys
 from ottla.streams.frames import EMPTY, Frame
 from ottla.streams.frames import frame as framed
@@ -19,7 +20,7 @@ from ottla.streams.serdes import Serde, pick, windowed
 SESSION = "session"
 
 
-class Closing(Node):
+class Closing(Node, ABC):
     """What all nodes with windows share: rows leave the store when their window takes no more records.
 
     A node that gives each window once when it closes (`Final`) takes the rows out itself: then `closes` is False.
@@ -35,13 +36,13 @@ class Closing(Node):
     def value(self) -> Serde:
         return getattr(self.keeping, "shown", None) or self.keeping.value
 
+    @abstractmethod
     def closed(self, step: Step) -> Any:
         """The rows of windows that take no more records, by end and key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def windows_of(self, cells: pa.Array) -> tuple[pa.Array, Any, Any]:
         """Keys, starts and ends from the store's keys."""
-        raise NotImplementedError
 
     def on_time(self, step: Step) -> Frame:
         if step.moved_ms is not None:
@@ -87,14 +88,14 @@ class WindowedAggregate(Closing):
         changes = self.keeping.update(step.stores[self.store], cells, expanded, every=every)
         starts = starts[changes.index]
         keys = windowed(pick(expanded.keys, changes.index), starts, starts + self.windows.size_ms)
-        found = replace(
+        results = replace(
             expanded.take(changes.index),
             keys=keys,
             values=changes.news,
             olds=changes.olds,
             times=changes.times,
         )
-        return given_out(found, cells, self.emit, self.keeping, traced=self.traced)
+        return given_out(results, cells, self.emit, self.keeping, traced=self.traced)
 
     def closed(self, step: Step) -> Any:
         store = step.stores[self.store]
@@ -133,6 +134,6 @@ class Final(Node):
         keys, starts, ends = node.windows_of(store.keys(rows))
         values, times = node.value.decode(store.encoded(rows)), store.times[rows]
         store.delete(rows)
-        found = windowed(node.key.decode(keys), starts, ends)
+        window_keys = windowed(node.key.decode(keys), starts, ends)
         at = ends if node.stored_as == SESSION else times
-        return framed(found, values, at, order=np.full(len(rows), moment), olds=[None] * len(rows))
+        return framed(window_keys, values, at, order=np.full(len(rows), moment), olds=[None] * len(rows))
