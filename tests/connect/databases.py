@@ -32,6 +32,7 @@ _POSTGRES_SETTINGS = {
     "max_connections": "60",
     "timezone": "UTC",
     "jit": "off",
+    "autovacuum": "off",  # its transactions come at any time, and a snapshot waits for those that it cannot see
 }
 
 
@@ -254,8 +255,8 @@ class MariaDb:
             return list(cursor.fetchall()) if cursor.description else []
 
     def new_database(self, name: str) -> str:
-        self.execute(f"DROP DATABASE IF EXISTS {name}")
-        self.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+        self.execute(f"DROP DATABASE IF EXISTS `{name}`")
+        self.execute(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         return name
 
     def start(self) -> None:

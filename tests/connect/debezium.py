@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
-from ottla.client import Consumer
-from ottla.client.values import ConsumerRecord
+from ottla.client import Admin, Consumer
+from ottla.client.values import ConsumerRecord, TopicPartition
 from ottla.connect.converters.headers import SimpleHeaderConverter
 from ottla.connect.converters.json import JsonConverter
 from ottla.connect.spi import SourceRecord
@@ -80,6 +80,7 @@ def plugin(database: str = "postgres", version: str = VERSION, jars: Sequence[st
     """The folder with Debezium's jars, and more `jars` beside them; Maven brings them once."""
     folder = _CACHE / (f"debezium-{version}" if database == "postgres" else f"debezium-{database}-{version}")
     if not folder.exists():
+        _CACHE.mkdir(parents=True, exist_ok=True)
         copied = Path(tempfile.mkdtemp(dir=_CACHE))
         _from_maven(f"io.debezium:debezium-connector-{database}:{version}:tar.gz:plugin", copied)
         (archive,) = copied.glob("*.tar.gz")
@@ -169,24 +170,51 @@ def change(server: Postgres, database: str) -> None:
 
 
 def read_until_last(
-    bootstrap: str, name: str, tables: Sequence[str] = clinic.TABLES, timeout_s: float = _WAIT_S
+    bootstrap: str, name: str, config: Mapping[str, str], tables: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """All events of a connector's topics, when the last change is there and 3 s have brought nothing more."""
+    """All events of a connector's topics, when the last change is there and 3 s have brought nothing more.
+
+    The topics are assigned, not subscribed: that of the transactions is created by the first change, and a member of
+    a group may learn of it after the 3 s.
+    """
+    deadline = time.monotonic() + _WAIT_S
     topics = [f"{name}.{clinic.SCHEMA}.{table}" for table in tables]
-    deadline = time.monotonic() + timeout_s
+    if config.get("provide.transaction.metadata") == "true":
+        topics.append(f"{name}.transaction")
+    _until_created(bootstrap, topics, deadline)
     events: list[dict[str, Any]] = []
-    last_seen_at = 0.0
-    consumer = Consumer(bootstrap_servers=bootstrap, group_id=f"reader-{name}", auto_offset_reset="earliest")
-    with consumer:
-        consumer.subscribe([*topics, f"{name}.transaction"])
+    complete_at = 0.0
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0) for topic in topics])
         while time.monotonic() < deadline:
-            records = consumer.poll(0.5)
-            events += [_event(record) for record in records]
-            if any(clinic.LAST_NOTE.encode() in (record.value or b"") for record in records):
-                last_seen_at = time.monotonic()
-            if last_seen_at and time.monotonic() - last_seen_at > 3:
+            events += [_event(record) for record in consumer.poll(0.5)]
+            complete_at = complete_at or (time.monotonic() if _complete(events) else 0.0)
+            if complete_at and time.monotonic() - complete_at > 3:
                 return sorted(events, key=lambda event: (event["topic"], event["offset"]))
     raise AssertionError(f"{len(events)} events of {name}, but not the last change")
+
+
+def _until_created(bootstrap: str, topics: Sequence[str], deadline: float) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        while missing := set(topics) - set(admin.list_topics()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"topics that were not created: {sorted(missing)}")
+            time.sleep(0.2)
+
+
+def _complete(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether the last change is there, and the end of its transaction, if there is one."""
+    payloads = [event["value"]["payload"] for event in events if event["value"]]
+    last = [row for row in payloads if (row.get("after") or {}).get("note") == clinic.LAST_NOTE]
+    if not last or not last[0]["transaction"]:
+        return bool(last)
+    transaction = _number(last[0]["transaction"]["id"])
+    return any(row.get("status") == "END" and _number(row["id"]) == transaction for row in payloads)
+
+
+def _number(transaction_id: str) -> str:
+    """PostgreSQL's ids are "xid:lsn", and the end has another position than the beginning."""
+    return transaction_id.partition(":")[0]
 
 
 def _event(record: ConsumerRecord) -> dict[str, Any]:
@@ -208,14 +236,21 @@ def record(name_of_database: str = "clinic") -> dict[str, list[dict[str, Any]]]:
             for name in CONNECTORS:
                 _until_streaming(server, f"slot_{name}", Path(folder) / "connect.log")
             change(server, name_of_database)
-            return {name: read_until_last(broker.bootstrap, name) for name in CONNECTORS}
+            return {
+                name: read_until_last(broker.bootstrap, name, config, clinic.TABLES)
+                for name, config in CONNECTORS.items()
+            }
 
 
 def _until_streaming(server: Postgres, slot: str, log: Path) -> None:
-    """The slot is in use for streaming only behind the snapshot."""
+    """A slot is streamed from only behind the snapshot; it is active, but not streamed from, while it is created."""
+    streaming: LiteralString = """
+        SELECT 1 FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid
+        WHERE s.slot_name = %s AND r.state = 'streaming'
+    """
     deadline = time.monotonic() + _WAIT_S
     while time.monotonic() < deadline:
-        if server.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", slot):
+        if server.execute(streaming, slot):
             return
         time.sleep(0.2)
     raise AssertionError(f"Debezium does not stream from {slot}:\n{log.read_text()[-4000:]}")

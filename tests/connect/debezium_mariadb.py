@@ -92,7 +92,10 @@ def record() -> dict[str, list[dict[str, Any]]]:
                 start_connector(address, name, {**settings(name, server, clinic.SCHEMA), **more})
             _until_streaming(server, Path(folder) / "connect.log")
             change(server, clinic.SCHEMA)
-            return {name: read_until_last(broker.bootstrap, name, clinic.TABLES) for name in CONNECTORS}
+            return {
+                name: read_until_last(broker.bootstrap, name, config, clinic.TABLES)
+                for name, config in CONNECTORS.items()
+            }
 
 
 def _until_streaming(server: MariaDb, log: Path) -> None:

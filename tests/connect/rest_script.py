@@ -327,7 +327,7 @@ def java_worker(bootstrap: str, port: int, folder: Path, **more: str) -> Iterato
         yield url
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 def _answers(url: str) -> bool:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from ottla.connect.postgres import pgoutput
 from ottla.connect.postgres.catalog import Table, TableColumn
 from ottla.connect.postgres.changes import Capture, Translator
+from ottla.connect.postgres.codecs import Modes
 from ottla.connect.postgres.progress import Progress, Visible
 from ottla.connect.postgres.tables import CapturedTable
-from ottla.connect.postgres.values import Modes, Type
+from ottla.connect.postgres.values import Type
 from ottla.connect.spi import SourceRecord
 
 INT = 23

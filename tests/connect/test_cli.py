@@ -26,6 +26,8 @@ def test_a_connector_is_created_seen_changed_paused_and_deleted(
     file.write_text(f"name=lines\nconnector.class=FileStreamSource\nfile={lines}\ntopic=lines\n")
     assert say("create", str(file), "tasks.max=1") == "created source lines\n"
     assert say("validate", str(file)) == "SETTING  PROBLEM\n"
+    assert main(["connectors", "validate", url, str(file), "tasks.max=many"]) == 1
+    assert "tasks.max" in capsys.readouterr().out
     wait_for(lambda: '"position": 14' in say("offsets", "lines"))
     assert say("list").splitlines()[1].split() == [
         "lines",

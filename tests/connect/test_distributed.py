@@ -166,7 +166,7 @@ def test_java_and_ours_take_connectors_over_from_each_other(tmp_path: Path) -> N
                 ask(f"{java}/connectors", "POST", {"name": name, "config": config})
             wait_for(lambda: out(tmp_path) == ["one", "two"])
             wait_for(lambda: _position(java) == 8)
-            assert ask(f"{java}/connectors/sink/topics") == {"sink": {"topics": ["lines"]}}
+            wait_for(lambda: ask(f"{java}/connectors/sink/topics") == {"sink": {"topics": ["lines"]}})
         with worker(broker.bootstrap) as ours:
             wait_for(lambda: ours.is_active)
             assert sorted(ask(f"{ours.url}/connectors")) == ["sink", "source"]

@@ -11,8 +11,11 @@ import pytest
 
 from ottla.connect.converters.headers import SimpleHeaderConverter
 from ottla.connect.converters.json import JsonConverter
+from ottla.connect.definitions import SOURCE_SETTINGS
+from ottla.connect.errors import DataError
 from ottla.connect.postgres.source import PostgresSource
 from ottla.connect.spi import Config, Limit
+from ottla.connect.tasks.conversion import SourceConversion
 from tests.connect import debezium
 from tests.connect.databases import Postgres
 
@@ -97,3 +100,31 @@ def test_what_needs_the_other_way_takes_it():
     assert PostgresSource(Config(base, PostgresSource.settings))._converters is not None
     for more in ({"value.converter": other}, {"provide.transaction.metadata": "true"}):
         assert PostgresSource(Config({**base, **more}, PostgresSource.settings))._converters is None
+
+
+@pytest.mark.parametrize(
+    "created",
+    [
+        "CREATE TABLE price (id integer PRIMARY KEY, amount numeric NOT NULL)",
+        "CREATE TABLE price (id integer PRIMARY KEY, amount numeric(5, 2) NOT NULL)",
+    ],
+)
+def test_a_value_that_cannot_be_converted_is_left_to_the_framework(postgres: Postgres, created):
+    name = postgres.new_database(f"encoding_{random.randrange(10**9)}")
+    postgres.execute(created, database=name)
+    settings = {
+        **debezium.settings("usual", postgres, name),
+        "slot.name": name,
+        "table.include.list": "public.price",
+    }
+    source, _ = _sources({**settings, "snapshot.mode": "never"}, {})
+    offset = source.read({}, None, Limit()).offset
+    postgres.execute("INSERT INTO price VALUES (1, 1), (2, 'NaN'), (3, 3)", database=name)
+    batch = source.read({}, offset, Limit())
+    source.close()
+    named = {"name": "prices", "connector.class": "postgres"}
+    conversion = SourceConversion(Config({**named, "errors.tolerance": "all"}, SOURCE_SETTINGS))
+    keys = [row["key"] for _, rows in conversion.rows(batch) for row in rows.to_pylist()]
+    assert [json.loads(key)["payload"]["id"] for key in keys] == [1, 3]
+    with pytest.raises(DataError, match="Tolerance exceeded"):
+        SourceConversion(Config(named, SOURCE_SETTINGS)).rows(batch)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from ottla.client import Admin
 from ottla.connect.errors import ConfigError, DataError, RetriableError
 from ottla.connect.secrets import resolve
 from ottla.connect.settings import Setting
 from ottla.connect.spi import Batch, Json, Limit, Sink, SinkBatch, Source, SourceRecord
 from ottla.connect.tasks.handling import Handling
+from ottla.connect.transforms.times import TimestampConverter
 from ottla.connect.worker.standalone import Standalone
 from ottla.testing import Broker
 from tests.connect.waiting import wait_for
@@ -57,6 +61,22 @@ class Flaky(Source):
         return Batch([SourceRecord("counted", at)], {"n": at + 1}) if at < 3 else None
 
 
+class Stumbling(Source):
+    """Counts to four, and fails once before each number but the first."""
+
+    failed_at: ClassVar[set[int]] = set()
+
+    def partitions(self) -> Iterable[Json]:
+        return [{"counter": 1}]
+
+    def read(self, partition: Json, offset: Json | None, limit: Limit) -> Batch | None:
+        at = (offset or {"n": 0})["n"]
+        if at not in {0, 4, *self.failed_at}:
+            self.failed_at.add(at)
+            raise RuntimeError("the other side has a bad moment")
+        return Batch([SourceRecord("counted", at)], {"n": at + 1}) if at < 4 else None
+
+
 class Secret(Sink):
     seen: ClassVar[list[str]] = []
     settings = (Setting("login", "PASSWORD"),)
@@ -68,6 +88,7 @@ class Secret(Sink):
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     Collecting.written, Collecting.away, Flaky.failures, Secret.seen = [], 0, 0, []
+    Stumbling.failed_at = set()
 
 
 def sink(made: str, **more: str) -> dict[str, dict[str, str]]:
@@ -106,6 +127,53 @@ def test_bad_records_go_to_the_dead_letters_with_connects_headers(
     assert refused["__connect.errors.stage"] == "TASK_PUT"
     assert refused["__connect.errors.exception.message"] == "refused by the other side"
     assert len(unparsable) == 10
+
+
+def test_rows_that_a_database_refuses_go_to_the_dead_letters(
+    broker: Broker, standalone: Callable[..., Standalone], tmp_path: Path
+) -> None:
+    broker.create_topic("in", partitions=1)
+    fields = [{"type": "int64", "field": "id"}]
+    schema = {"type": "struct", "fields": fields, "optional": False}
+    texts = [json.dumps({"schema": schema, "payload": {"id": number}}) for number in (1, 2, 1, 3)]
+    send(broker, *texts[:3], "{not json", texts[3])
+    more = {
+        "connector.class": "JdbcSinkConnector", "connection.url": f"jdbc:sqlite:{tmp_path / 'rows'}",
+        "value.converter.schemas.enable": "true", "auto.create": "true", "pk.mode": "record_value", "pk.fields": "id",
+        "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }  # fmt: skip
+    standalone(sink("", **more))
+    found = wait_for(lambda: len(told := list(broker.records("letters"))) == 2 and told)
+    assert [letter.value.decode() for letter in found] == [texts[2], "{not json"]
+    refused = {name: value.decode() for name, value in found[0].headers}
+    assert refused["__connect.errors.stage"] == "TASK_PUT" and refused["__connect.errors.offset"] == "2"
+    assert "UNIQUE constraint failed: in.id" in refused["__connect.errors.exception.message"]
+    with closing(sqlite3.connect(tmp_path / "rows")) as database:
+        assert database.execute('SELECT id FROM "in" ORDER BY id').fetchall() == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("dd MMM yyyy", "01 Foo 2026"),
+        ("yyyy-MM-dd", "0000-01-01"),
+        ("yyyy-MM-dd", "99999-01-01"),
+        ("yyyy-MM-dd", "9999-13-01"),
+        ("yyyy-MM-dd", "2026-01-99999999999999"),
+        ("yyyy-MM-dd Z", "2026-01-01 +9900"),
+        ("yyyy-MM-dd Z", "0001-01-01 +0100"),
+    ],
+)
+def test_a_date_that_does_not_exist_is_an_error_of_its_record(pattern: str, text: str) -> None:
+    """Any other exception would fail the task, whatever `errors.tolerance` says."""
+    config: Any = {
+        "field": "", "target.type": "Timestamp", "format": pattern, "unix.precision": "milliseconds",
+        "replace.null.with.default": True,
+    }  # fmt: skip
+    converter = TimestampConverter(config, "Value")
+    with pytest.raises(DataError, match="Could not parse timestamp"):
+        converter.apply(SourceRecord("t", text))
 
 
 def test_without_tolerance_a_bad_record_fails_the_task_and_the_reason_is_told(
@@ -148,6 +216,30 @@ def test_a_sink_that_is_away_for_a_while_loses_nothing(
     assert Collecting.written == [{"n": 1}, {"n": 2}]
 
 
+def test_a_sink_that_its_group_has_forgotten_joins_again_and_goes_on(
+    broker: Broker, standalone: Callable[..., Standalone]
+) -> None:
+    """A broker that was away for longer than the session has no member left. Nobody else has taken over."""
+    broker.create_topic("in", partitions=1)
+    standalone(sink("Collecting", **{"consumer.override.fetch.min.bytes": "1"}))  # means nothing to a sink
+    send(broker, '{"n":1}')
+    wait_for(lambda: Collecting.written == [{"n": 1}])
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        # Before that, the record would rightly be written again.
+        wait_for(
+            lambda: [position.offset for position in admin.group_offsets("connect-sink").values()] == [1]
+        )
+        (member,) = admin.describe_group("connect-sink").members
+        admin.remove_members("connect-sink", [member])
+        wait_for(
+            lambda: (
+                [each.id for each in admin.describe_group("connect-sink").members] not in ([], [member.id])
+            )
+        )
+    send(broker, '{"n":2}')
+    wait_for(lambda: Collecting.written == [{"n": 1}, {"n": 2}])
+
+
 def test_a_task_that_fails_starts_again_by_itself(
     broker: Broker, standalone: Callable[..., Standalone]
 ) -> None:
@@ -158,7 +250,18 @@ def test_a_task_that_fails_starts_again_by_itself(
     status = wait_for(lambda: _failed(worker, "flaky"))
     assert "the other side has a bad day" in status["tasks"][0]["trace"]
     wait_for(lambda: "counted" in broker.topics() and len(list(broker.records("counted"))) == 3)
-    assert worker.herder.status("flaky")["tasks"][0]["state"] == "RUNNING"
+    wait_for(lambda: worker.herder.status("flaky")["tasks"][0]["state"] == "RUNNING")
+
+
+def test_a_task_that_had_made_a_step_before_it_failed_starts_again_after_the_shortest_pause(
+    broker: Broker, standalone: Callable[..., Standalone], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pauses that grow from one bad moment to the next would leave a busy connector ever further behind."""
+    config = {"name": "stumbling", "connector.class": f"{HERE}:Stumbling", "value.converter": STRING}
+    standalone({"stumbling": config})
+    wait_for(lambda: "counted" in broker.topics() and len(list(broker.records("counted"))) == 4)
+    told = [record.getMessage() for record in caplog.records if "starts again in" in record.getMessage()]
+    assert len(told) == 3 and all("starts again in 1.0 s" in text for text in told)
 
 
 def _failed(worker: Standalone, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -77,6 +78,19 @@ class Iceberg:
         return catalog.load_table("default.visits").scan().to_arrow().to_pylist()
 
 
+EMPTY = schemas.struct("Empty", {})
+HOLLOW = schemas.struct(
+    "Hollow",
+    {
+        "id": schemas.integer(64),
+        "empty": EMPTY,
+        "inner": schemas.struct("Inner", {"empty": EMPTY, "x": schemas.integer()}),
+        "listed": schemas.array(EMPTY),
+        "mapped": Schema(schemas.MAP, keys=schemas.string(), values=EMPTY),
+    },
+)
+
+
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
@@ -138,6 +152,31 @@ def test_partitions_have_positions_of_their_own(lake):
     assert len(lake.rows()) == 7
 
 
+def test_positions_know_the_topic_that_they_are_of(lake):
+    first, third = TopicPartition("visits", 0), TopicPartition("visits", 3)
+    this, other = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+
+    def replaced(topic_id: str) -> list[TopicPartition]:
+        sink = lake.sink()
+        sink.topic_ids = {"visits": topic_id}
+        sink.positions([first, third])
+        found = sorted(sink.replaced([first, third]))
+        sink.rollback()
+        return found
+
+    assert replaced(this) == []
+    step(lake.sink(), [a_record(0, {"id": 0, "name": "before ids"})])
+    assert replaced(this) == replaced(other) == []  # of any topic
+    for offset, where in ((1, first), (0, third)):
+        sink = lake.sink()
+        sink.topic_ids = {"visits": this}
+        step(sink, [a_record(offset, {"id": 1, "name": "a"}, where.partition)], where.partition)
+    step(lake.sink(), [a_record(2, {"id": 2, "name": "by a worker that has no ids"})])
+    assert replaced(this) == []
+    assert replaced(other) == [first, third]
+    assert len(lake.rows()) == 4
+
+
 def test_every_record_is_there_once_after_random_failures(lake):
     chance = random.Random(3)
     log = [a_record(i, {"id": i, "name": f"n{i}"}) for i in range(300)]
@@ -161,6 +200,22 @@ def test_new_fields_become_columns(lake):
     step(lake.sink(), [a_record(0, {"id": 0, "name": "a"}), a_record(1, {"id": 1, "age": 4}, schema=wider)])
     rows = sorted(lake.rows(), key=lambda row: row["id"])
     assert rows == [{"id": 0, "name": "a", "age": None}, {"id": 1, "name": None, "age": 4}]
+
+
+def test_fields_that_the_first_record_without_a_schema_does_not_have_are_written(lake):
+    records = [SinkRecord("visits", 0, i, value) for i, value in enumerate([{"id": 0}, {"id": 1, "age": 4}])]
+    step(lake.sink(), records)
+    rows = sorted(lake.rows(), key=lambda row: row["id"])
+    assert rows == [{"id": 0, "age": None}, {"id": 1, "age": 4}]
+
+
+def test_a_field_without_a_schema_may_be_null_before_it_has_a_value(tmp_path):
+    pytest.importorskip("pyiceberg")
+    lake = Iceberg(tmp_path)
+    for offset, age in enumerate((None, 4, None)):
+        step(lake.sink(), [SinkRecord("visits", 0, offset, {"id": offset, "age": age})])
+    rows = sorted(lake.rows(), key=lambda row: row["id"])
+    assert [row["age"] for row in rows] == [None, 4, None]
 
 
 def test_positions_stand_beside_the_values_on_request(lake):
@@ -225,6 +280,24 @@ def test_schemas_that_do_not_fit_together_are_refused():
         one_table([a_record(0, {"id": 1}), a_record(1, {"id": "x"}, schema=other)], with_position=False)
 
 
+def test_a_time_that_no_column_can_hold_is_an_error_of_its_record():
+    odd = schemas.struct(None, {"at": schemas.string(name="io.debezium.time.ZonedTimestamp", version=1)})
+    with pytest.raises(DataError, match="do not fit into columns"):
+        one_table([a_record(0, {"at": "infinity"}, schema=odd)], with_position=False)
+
+
+def test_a_file_is_on_the_disk_before_its_name_says_so(tmp_path, monkeypatch):
+    synced = []
+
+    def names() -> list[Path]:
+        return list(tmp_path.glob("visits/*/visits+*"))
+
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((os.fstat(file).st_ino, len(names()))))
+    step(Files(str(tmp_path), {}, None).sink(), [a_record(0, {"id": 0, "name": "a"})])
+    (file,) = names()
+    assert synced == [(file.stat().st_ino, 0), (file.parent.stat().st_ino, 1)]  # the rows, then the name
+
+
 def test_two_writers_of_a_folder_do_not_write_at_once(tmp_path):
     """A worker that was thought dead: it holds the lock, or finds what its successor has written."""
     lake = Files(str(tmp_path), {}, None)
@@ -239,3 +312,52 @@ def test_two_writers_of_a_folder_do_not_write_at_once(tmp_path):
     successor.write(SinkBatch(where, lambda: [a_record(0, {"id": 1, "name": "a"})], 0, 1, None))
     successor.commit({where: 1})
     assert lake.sink().positions([where]) == {where: 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ({"id": 1, "empty": {}, "listed": []}, None),
+        ({"id": 1, "inner": {"empty": {}, "x": 2}, "listed": [{}]}, None),
+        ({"id": 1, "inner": {"empty": None, "listed": [[]], "x": 2}}, None),
+        ({"id": 1, "empty": {}, "inner": {"empty": {}, "x": 2}, "listed": [{}], "mapped": {"k": {}}}, HOLLOW),
+    ],
+)
+def test_values_that_parquet_or_iceberg_has_no_type_for_are_null(lake, value, schema):
+    """The step would fail for ever."""
+    where = TopicPartition("visits", 0)
+    for offset in range(2):
+        sink = lake.sink()
+        sink.positions([where])
+        record = SinkRecord("visits", 0, offset, value, schema)
+        sink.write(SinkBatch(where, partial(list, [record]), offset, offset + 1, None))
+        sink.commit({where: offset + 1})
+        sink.close()
+    rows = lake.rows()
+    assert [row["id"] for row in rows] == [1, 1]
+    assert all(row.get("empty") is None for row in rows)
+    if "inner" in value:
+        assert [(row["inner"]["x"], row["inner"].get("empty")) for row in rows] == [(2, None), (2, None)]
+
+
+def test_an_empty_object_stays_one_in_lines_of_json(tmp_path):
+    sink = Files(str(tmp_path), {"format": "json"}, None).sink()
+    where = TopicPartition("visits", 0)
+    sink.positions([where])
+    record = SinkRecord("visits", 0, 0, {"id": 1, "empty": {}})
+    sink.write(SinkBatch(where, partial(list, [record]), 0, 1, None))
+    sink.commit({where: 1})
+    sink.close()
+    (file,) = tmp_path.glob("visits/partition=0/*.json")
+    assert file.read_text() == '{"id": 1, "empty": {}}\n'
+
+
+def test_records_without_any_typed_value_are_an_error_of_theirs_in_iceberg(tmp_path):
+    pytest.importorskip("pyiceberg")
+    sink = Iceberg(tmp_path).sink()
+    where = TopicPartition("visits", 0)
+    sink.positions([where])
+    record = SinkRecord("visits", 0, 0, {"a": None, "b": [], "c": {}})
+    with pytest.raises(DataError, match="nulls and empty values alone"):
+        sink.write(SinkBatch(where, partial(list, [record]), 0, 1, None))
+    sink.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.connect.errors import ConfigError, RetriableError
+from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.mysql.source import MariaDbSource
 from ottla.connect.spi import Config, Limit, SourceRecord
 from tests.connect.databases import MariaDb
@@ -129,6 +129,26 @@ def test_the_snapshot_modes_take_rows_or_changes_alone(clinic, mode, expected):
     assert events(capture.records) == expected
 
 
+def test_a_chunk_of_the_snapshot_is_bounded_by_bytes_too(clinic):
+    """Each row is a megabyte: the rest of the answer must not be read before the next chunk."""
+    clinic.run(
+        "ALTER TABLE visit MODIFY note LONGTEXT",
+        "INSERT INTO visit VALUES " + ", ".join(f"({i}, repeat('x', 1000000))" for i in range(1, 25)),
+    )
+    capture = clinic.capture()
+    sizes, empty = [], 0
+    while empty < 2:  # chunks and log take turns
+        before = len(capture.records)
+        is_read = capture.step(Limit(bytes=4_500_000))
+        empty = 0 if is_read else empty + 1
+        sizes.append(len(capture.records) - before)
+    assert [size for size in sizes if size] == [5, 5, 5, 5, 4]
+    assert [(op, key) for op, key, _ in events(capture.records)] == [("r", key) for key in range(1, 25)]
+    clinic.run("INSERT INTO visit VALUES (25, 'y')")
+    capture.until_quiet()
+    assert events(capture.records)[24:] == [("c", 25, "y")]
+
+
 def test_a_long_transaction_is_cut_and_goes_on_at_its_place(clinic):
     capture = clinic.capture(provide_transaction_metadata="true")
     capture.until_quiet()
@@ -146,6 +166,16 @@ def test_a_long_transaction_is_cut_and_goes_on_at_its_place(clinic):
     assert blocks == [*range(1, 51), 1]
     ends = [record.value for record in capture.records if record.value.get("status") == "END"]
     assert [end["event_count"] for end in ends] == [50, 1]
+
+
+def test_changes_behind_a_cut_xa_transaction_are_not_lost(clinic):
+    capture = clinic.capture()
+    capture.until_quiet()
+    inserts = [f"INSERT INTO visit VALUES ({i}, 'x')" for i in (1, 2)]
+    clinic.run("XA START 'x'", *inserts, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")
+    clinic.run("INSERT INTO visit VALUES (3, 'y'), (4, 'y')", "INSERT INTO visit VALUES (5, 'z')")
+    capture.until_quiet(Limit(records=1))
+    assert [key for _, key, _ in events(capture.records)] == [1, 2, 3, 4, 5]
 
 
 def test_the_same_changes_come_again_until_they_are_committed(clinic):
@@ -190,6 +220,47 @@ def test_keys_of_texts_are_compared_as_the_database_does(clinic):
         )
     capture.until_quiet()
     assert applied(capture.records) == clinic.rows("word")
+
+
+def test_labels_are_read_in_the_character_set_of_their_column(clinic):
+    words = "('é', 'ü')"
+    clinic.run(
+        f"CREATE TABLE kinds (id int PRIMARY KEY, one ENUM{words} CHARACTER SET latin1, many SET{words} CHARACTER SET"
+        f" latin2, plain ENUM('é', 'ж') CHARACTER SET utf8mb4)",
+        "INSERT INTO kinds VALUES (1, 'é', 'é,ü', 'ж')",
+    )
+    capture = clinic.capture("kinds")
+    capture.until_quiet()
+    clinic.run("INSERT INTO kinds VALUES (2, 'é', 'é,ü', 'ж')")
+    capture.until_quiet()
+    rows = [record.value["after"] for record in capture.records]
+    assert [row | {"id": 0} for row in rows] == [{"id": 0, "one": "é", "many": "é,ü", "plain": "ж"}] * 2
+    shown = {field.name: field.schema for field in capture.records[1].value_schema.fields[0].schema.fields}
+    assert shown["one"].parameters == {"allowed": "é,ü"}
+
+
+def test_texts_that_are_not_valid_do_not_stop_the_capture(clinic):
+    clinic.run(
+        "CREATE TABLE texts (id int PRIMARY KEY, half varchar(9) CHARACTER SET utf8mb4,"
+        " odd varchar(9) CHARACTER SET cp1251)",
+        "INSERT INTO texts VALUES (1, CONVERT(X'61EDA08062' USING utf8mb4), 'x')",
+    )
+    capture = clinic.capture("texts")
+    capture.until_quiet()
+    clinic.run("INSERT INTO texts VALUES (2, CONVERT(X'61EDA08062' USING utf8mb4), X'98')")
+    capture.until_quiet()
+    rows = [record.value["after"] for record in capture.records]
+    replaced = "a\ufffd\ufffd\ufffdb"
+    assert [(row["half"], row["odd"]) for row in rows] == [(replaced, "x"), (replaced, "\ufffd")]
+
+
+def test_a_key_of_a_snapshot_that_is_not_valid_text_is_refused(clinic):
+    clinic.run(
+        "CREATE TABLE texts (id varchar(9) CHARACTER SET utf8mb4 PRIMARY KEY)",
+        "INSERT INTO texts VALUES (CONVERT(X'EDA080' USING utf8mb4))",
+    )
+    with pytest.raises(ConnectError, match=r"the key id of .*texts has a value that is not UTF-8"):
+        clinic.capture("texts").until_quiet()
 
 
 def test_a_snapshot_goes_on_where_it_was_killed(clinic):
@@ -277,6 +348,38 @@ def _leave_half_an_event(server: MariaDb) -> None:
     with file.open("ab") as log:
         log.write(bytes(moved))
     server.start()
+
+
+def test_names_that_no_topic_may_have_become_names_of_topics(clinic):
+    clinic.run("CREATE TABLE `order``s items` (id int PRIMARY KEY, note text)")
+    capture = clinic.capture("order`s items")
+    clinic.run("INSERT INTO `order``s items` VALUES (1, 'a')")
+    capture.until_quiet()
+    clinic.run("INSERT INTO `order``s items` VALUES (2, 'b')")
+    capture.until_quiet()
+    assert events(capture.records) == [("r", 1, "a"), ("c", 2, "b")]
+    assert {record.topic for record in capture.records} == {f"p.{clinic.name}.order_s_items"}
+
+
+def test_a_database_whose_name_has_a_dot_is_captured(mariadb):
+    name = mariadb.new_database(f"clinic.{uuid.uuid4().hex[:12]}")
+    with mariadb.connect(name) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE visit (id varchar(9) PRIMARY KEY, note text)")
+        cursor.execute("INSERT INTO visit VALUES ('1', 'x'), ('2', 'x')")
+        settings = {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(mariadb.port),
+            "topic.prefix": "p",
+            "table.include.list": f"{name}.visit",
+        }
+        capture = Capturing(settings)
+        for _ in range(2):
+            capture.step(Limit(records=1))
+        cursor.execute("UPDATE visit SET note = 'y'")  # beside the snapshot
+        capture.until_quiet(Limit(records=1))
+        capture.source.close()
+    shown = sorted((op, str(key), note) for op, key, note in events(capture.records))
+    assert shown == [("r", "1", "x"), ("r", "2", "y"), ("u", "1", "y")]
 
 
 def test_emptied_tables_are_told_on_request(clinic):

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ottla.connect.mysql import binlog
-from ottla.connect.mysql.binlog import Begin, Column, Commit, Event, Header, Rotate, Rows, TableMap
+from ottla.connect.mysql.binlog import Begin, Column, Commit, Event, Header, Query, Rotate, Rows, TableMap
 from ottla.connect.mysql.catalog import described_by
 from ottla.connect.mysql.cells import RowReader
 from ottla.connect.mysql.changes import Capture, Known, Translator
@@ -268,3 +268,23 @@ def test_a_planted_bug_is_caught(bug):
 
     with pytest.raises((AssertionError, ExceptionGroup)):
         planted()
+
+
+def test_an_xa_transaction_of_mysql_lasts_from_its_start_to_its_prepare():
+    """MySQL begins it with a statement, and ends it with an event of its own."""
+    taken = Transactions(Place(1, 4, "log.000001"), 0, Limit())
+    rows = Rows(binlog.INSERT, 1, b"\xff", b"\xff", _row(1, 10), True)
+    logged: list[tuple[int, Event | None]] = [
+        (binlog.GTID, Begin("source:1", False)),
+        (binlog.QUERY, Query(7, "db", "XA START X'78',X'',1")),
+        (binlog.TABLE_MAP, MAPS["left"]),
+        (min(binlog.ROWS), rows),
+        (binlog.QUERY, Query(7, "db", "XA END X'78',X'',1")),
+        (binlog.XA_PREPARE, None),
+    ]
+    for number, (kind, event) in enumerate(logged, 1):
+        taken.take(Header(0, kind, 1, 10, 4 + 10 * number, 0), event)
+    taken.end()
+    assert [type(item).__name__ for item in taken.items] == ["RowsChanged", "Committed"]
+    assert taken.items[0].transaction == ("source:1", 7)
+    assert taken.place.pos == 4 + 10 * len(logged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import psycopg
 import pytest
 
-from ottla.connect.errors import ConfigError, RetriableError
+from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.postgres.source import PostgresSource
 from ottla.connect.spi import Config, Limit, SourceRecord
 from tests.connect.databases import Postgres
@@ -49,7 +50,7 @@ class Clinic:
 def clinic(postgres: Postgres) -> Iterator[Clinic]:
     made = Clinic(postgres)
     yield made
-    for slot in (made.name,):
+    for slot in (made.name, f"{made.name}_2"):
         postgres.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active",
             slot,
@@ -88,6 +89,30 @@ def test_the_snapshot_modes_take_rows_or_changes_alone(clinic, mode, expected):
     clinic.run("INSERT INTO visit VALUES (2, 'b')")
     capture.until_quiet()
     assert events(capture.records) == expected
+
+
+def test_a_chunk_of_the_snapshot_is_bounded_by_bytes_too(clinic):
+    """Each row is a megabyte: the rest of the answer must not be read before the next chunk."""
+    clinic.run(
+        "ALTER TABLE visit ALTER note TYPE text",
+        "INSERT INTO visit VALUES " + ", ".join(f"({i}, repeat('x', 1000000))" for i in range(1, 25)),
+    )
+    capture = clinic.capture()
+    sizes, empty = [], 0
+    while empty < 2:  # chunks and log take turns
+        before = len(capture.records)
+        batch = capture.source.read({}, capture.offset, Limit(bytes=4_500_000))
+        is_read = batch is not None
+        if batch is not None:
+            capture.records += batch.records
+            capture.offset = batch.offset
+        empty = 0 if is_read else empty + 1
+        sizes.append(len(capture.records) - before)
+    assert [size for size in sizes if size] == [5, 5, 5, 5, 4]
+    assert [(op, key) for op, key, _ in events(capture.records)] == [("r", key) for key in range(1, 25)]
+    clinic.run("INSERT INTO visit VALUES (25, 'y')")
+    capture.until_quiet()
+    assert events(capture.records)[24:] == [("c", 25, "y")]
 
 
 def test_a_long_transaction_is_cut_and_goes_on_at_its_place(clinic):
@@ -183,6 +208,44 @@ def test_columns_that_come_and_go_while_the_snapshot_is_read_do_no_harm(clinic):
             clinic.run(statements.pop(0))
     rows = {key: note for _, key, note in events(capture.records)}
     assert rows == dict(clinic.server.execute("SELECT id, note FROM visit", database=clinic.name))
+
+
+@pytest.mark.parametrize("more", [{}, {"transforms": ""}], ids=["records", "straight to JSON"])
+def test_a_null_is_null_after_a_column_has_come_to_allow_it(clinic, more):
+    clinic.run("ALTER TABLE visit ADD age integer NOT NULL")
+    capture = clinic.capture(**more)
+    capture.until_quiet()
+    ages = []
+    for statement in ("INSERT INTO visit VALUES (1, 'a', 7)", "INSERT INTO visit VALUES (2, 'b', NULL)"):
+        clinic.run(statement)
+        batch = capture.source.read({}, capture.offset, Limit())
+        capture.offset = batch.offset
+        ages += [record.value["after"]["age"] for record in batch.records]
+        for _, rows in batch.encoded:
+            ages += [
+                json.loads(value)["payload"]["after"]["age"] for value in rows.column("value").to_pylist()
+            ]
+        clinic.run("ALTER TABLE visit ALTER age DROP NOT NULL")
+    assert ages == [7, None]
+
+
+def test_a_long_key_that_an_update_does_not_touch_stays_the_key(clinic):
+    clinic.run(
+        "CREATE TABLE page (id text PRIMARY KEY, note text)", "ALTER TABLE page ALTER id SET STORAGE EXTERNAL"
+    )
+    capture = clinic.capture(table_include_list="public.page")
+    clinic.run("INSERT INTO page SELECT repeat(letter, 2600), 'a' FROM unnest(ARRAY['b', 'c']) letter")
+    for _ in range(3):
+        capture.offset = capture.source.read({}, capture.offset, Limit(records=1)).offset
+    clinic.run("UPDATE page SET note = 'x'")  # beside the snapshot
+    capture.until_quiet(Limit(records=1))
+    capture.records.clear()
+    clinic.run(
+        "UPDATE page SET note = 'y'", "ALTER TABLE page REPLICA IDENTITY FULL", "UPDATE page SET note = 'z'"
+    )
+    capture.until_quiet()
+    shown = [(op, str(key), note) for op, key, note in events(capture.records)]
+    assert shown == [("u", letter * 2600, note) for note in "yz" for letter in "bc"]
 
 
 def test_a_commit_that_readers_do_not_see_yet_is_not_lost(postgres, clinic):
@@ -287,6 +350,90 @@ def test_a_table_without_a_key_is_refused(clinic):
         clinic.capture(table_include_list="public.loose").until_quiet()
 
 
+INDEXED = (
+    "ALTER TABLE visit ADD code text NOT NULL",
+    "CREATE UNIQUE INDEX by_code ON visit (code)",
+    "ALTER TABLE visit REPLICA IDENTITY USING INDEX by_code",
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"transforms": ""}], ids=["records", "straight to JSON"])
+@pytest.mark.parametrize("change", ["UPDATE visit SET id = 8", "DELETE FROM visit"])
+def test_changes_whose_key_is_not_in_the_log_are_refused(clinic, change, more):
+    capture = clinic.capture(**more)
+    capture.until_quiet()
+    clinic.run(*INDEXED, "INSERT INTO visit VALUES (7, 'a', 'x')")
+    capture.until_quiet()
+    clinic.run(change)
+    with pytest.raises(ConnectError, match=r"public\.visit has an index without its key as REPLICA IDENTITY"):
+        capture.until_quiet()
+
+
+def test_a_table_whose_key_will_not_be_in_the_log_is_refused(clinic):
+    clinic.run(*INDEXED)
+    with pytest.raises(ConfigError, match=r"public\.visit has an index without its key as REPLICA IDENTITY"):
+        clinic.capture().until_quiet()
+    clinic.run(
+        "CREATE UNIQUE INDEX by_both ON visit (code, id)",
+        "ALTER TABLE visit REPLICA IDENTITY USING INDEX by_both",
+    )
+    capture = clinic.capture()
+    capture.until_quiet()
+    clinic.run("INSERT INTO visit VALUES (7, 'a', 'x')", "UPDATE visit SET code = 'y'", "DELETE FROM visit")
+    capture.until_quiet()
+    assert events(capture.records) == [("c", 7, "a"), ("u", 7, "a"), ("d", 7, None)]
+
+
+def test_a_table_that_the_settings_take_later_is_captured_after_a_restart(clinic):
+    capture = clinic.capture()
+    capture.until_quiet()
+    capture.source.close()
+    clinic.run("CREATE TABLE later (id integer PRIMARY KEY, note text)", "CREATE TABLE loose (a integer)")
+    restarted = clinic.capture(table_include_list=r"public\.(visit|later|loose)")
+    restarted.offset = capture.offset
+    restarted.until_quiet()
+    clinic.run("INSERT INTO later VALUES (1, 'a')", "INSERT INTO visit VALUES (2, 'b')")
+    restarted.until_quiet()
+    assert events(restarted.records) == [("c", 1, "a"), ("c", 2, "b")]
+
+
+def test_a_second_connector_does_not_take_tables_out_of_the_publication_of_both(clinic):
+    clinic.run("CREATE TABLE other (id integer PRIMARY KEY, note text)")
+    first = clinic.capture()
+    first.until_quiet()
+    second = clinic.capture(table_include_list="public.other", slot_name=f"{clinic.name}_2")
+    second.until_quiet()
+    clinic.run("INSERT INTO visit VALUES (1, 'a')", "INSERT INTO other VALUES (2, 'b')")
+    first.until_quiet()
+    second.until_quiet()
+    assert (events(first.records), events(second.records)) == ([("c", 1, "a")], [("c", 2, "b")])
+
+
+def test_names_that_no_topic_may_have_become_names_of_topics(clinic):
+    clinic.run("""CREATE TABLE "Größe 'x'" (id integer PRIMARY KEY, note text)""")
+    capture = clinic.capture(table_include_list=r"public\.Gr.*")
+    clinic.run("""INSERT INTO "Größe 'x'" VALUES (1, 'a')""")
+    capture.until_quiet()
+    clinic.run("""INSERT INTO "Größe 'x'" VALUES (2, 'b')""")
+    capture.until_quiet()
+    assert events(capture.records) == [("r", 1, "a"), ("c", 2, "b")]
+    assert {record.topic for record in capture.records} == {"p.public.Gr__e__x_"}
+    assert {record.value["source"]["table"] for record in capture.records} == {"Größe 'x'"}
+
+
+def test_a_schema_whose_name_has_a_dot_is_captured(clinic):
+    clinic.run('CREATE SCHEMA "a.b"', 'CREATE TABLE "a.b".visit (id text PRIMARY KEY, note text)')
+    clinic.run("""INSERT INTO "a.b".visit SELECT i, 'x' FROM generate_series(1, 3) i""")
+    capture = clinic.capture(table_include_list=r"a\.b\.visit")
+    for _ in range(2):
+        capture.offset = capture.source.read({}, capture.offset, Limit(records=1)).offset
+    clinic.run("""UPDATE "a.b".visit SET note = 'y'""")  # beside the snapshot
+    capture.until_quiet(Limit(records=1))
+    assert sorted((str(key), note) for _, key, note in events(capture.records)) == [
+        ("1", "y"), ("2", "y"), ("3", "y"),
+    ]  # fmt: skip
+
+
 def test_settings_that_capture_nothing_are_refused(clinic):
     with pytest.raises(ConfigError, match="no table is captured"):
         clinic.capture(table_include_list="nothing.at.all").until_quiet()
@@ -302,12 +449,14 @@ def test_a_server_that_is_away_may_come_back(clinic):
         capture.until_quiet()
 
 
-def test_a_table_that_is_dropped_while_its_snapshot_waits_is_passed_over(clinic):
-    clinic.run("CREATE TABLE gone (id integer PRIMARY KEY)", "INSERT INTO visit VALUES (1, 'a')")
-    capture = clinic.capture(table_include_list="public.gone,public.visit")
+@pytest.mark.parametrize("dropped", ["TABLE s.gone", "SCHEMA s CASCADE"])
+def test_a_table_that_is_dropped_while_its_snapshot_waits_is_passed_over(clinic, dropped):
+    clinic.run("CREATE SCHEMA s", "CREATE TABLE s.gone (id integer PRIMARY KEY)")
+    clinic.run("INSERT INTO visit VALUES (1, 'a')")
+    capture = clinic.capture(table_include_list="s.gone,public.visit")
     batch = capture.source.read({}, None, Limit())
     capture.offset = batch.offset
-    clinic.run("DROP TABLE gone")
+    clinic.run(f"DROP {dropped}")
     capture.until_quiet()
     assert events(capture.records) == [("r", 1, "a")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -11,15 +12,20 @@ from typing import Any
 import pytest
 
 from ottla.client import Admin
+from ottla.client.values import TopicPartition
+from ottla.connect.errors import ConnectError
+from ottla.connect.rest.bodies import offset_changes
 from ottla.connect.running.threads import SinkRun, ThreadRunner
 from ottla.connect.sinks.file import FileSink
 from ottla.connect.store.table import ensure_compacted
+from ottla.connect.tasks.sink import SharedSink
 from ottla.connect.tasks.spec import Spec
 from ottla.connect.worker.standalone import Standalone
 from ottla.testing import Broker
 from tests.connect.waiting import wait_for
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
+IN = TopicPartition("in", 0)
 
 
 class Death(BaseException):
@@ -110,6 +116,131 @@ def test_a_file_that_was_restored_from_a_backup_is_filled_up_again(
     broker.send("in", "three")
     drain(spec)
     assert out.read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_topic_that_was_created_again_is_refused_until_the_position_is_removed(
+    broker: Broker, spec_of: Callable[..., Spec], standalone: Callable[..., Standalone], tmp_path: Path
+) -> None:
+    """Records of the new topic below the old topic's position were left out silently."""
+    broker.create_topic("in", partitions=1)
+    spec, out = spec_of(topics="in"), tmp_path / "out.txt"
+    for value in ("a", "b", "c"):
+        broker.send("in", value)
+    drain(spec)
+    broker.delete_topic("in")
+    broker.create_topic("in", partitions=1)
+    broker.send("in", "first of the new topic")
+    with pytest.raises(
+        ConnectError, match=r"the sink has in-0 up to offset 3, and the topic ends at 1: .*created again"
+    ) as refused:
+        drain(spec)
+    removal = '{"offsets": [{"partition": {"kafka_topic": "in", "kafka_partition": 0}, "offset": null}]}'
+    assert f"PATCH /connectors/sink/offsets with {removal}" in str(refused.value)
+    herder = standalone({"sink": {"name": "sink", **spec.config}}).herder
+    herder.stop("sink")
+    herder.alter_offsets("sink", offset_changes(removal.encode()))
+    herder.resume("sink")
+    wait_for(lambda: out.read_text() == "a\nb\nc\nfirst of the new topic\n")
+
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+REPLACED = r"the sink's position of in-0 .* is of another topic of that name: .*created again"
+
+
+def a_row(number: int) -> str:
+    schema = {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+    return json.dumps({"schema": schema, "payload": {"id": number}})
+
+
+@pytest.fixture(params=["file", "sql", "files", "delta", "iceberg"])
+def exact(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The settings of a sink that keeps its positions itself."""
+    match request.param:
+        case "file":
+            return {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt")}
+        case "sql":
+            url = f"jdbc:sqlite:{tmp_path}/rows.db"
+            return {"connector.class": "sql-sink", "connection.url": url, "auto.create": "true"}
+        case "files":
+            return {"connector.class": "files", "path": str(tmp_path / "lake")}
+        case "delta":
+            pytest.importorskip("deltalake")
+            return {"connector.class": "delta", "table.uri.format": f"{tmp_path}/${{topic}}"}
+        case _:
+            pytest.importorskip("pyiceberg")
+            catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}
+            named = {f"catalog.{name}": value for name, value in catalog.items()}
+            return {"connector.class": "iceberg", **named}
+
+
+def test_a_topic_that_was_created_again_is_refused_though_it_has_grown_past_the_position(
+    broker: Broker, spec_of: Callable[..., Spec], exact: dict[str, str]
+) -> None:
+    """Its first records were left out silently, up to the position of the deleted topic."""
+    broker.create_topic("in", partitions=1)
+    spec = spec_of(**{"topics": "in", **exact, "value.converter": JSON})
+    for number in range(3):
+        broker.send("in", a_row(number))
+    drain(spec)
+    drain(spec)  # of the same topic, it begins behind what is there
+    broker.delete_topic("in")
+    broker.create_topic("in", partitions=1)
+    for number in range(5):
+        broker.send("in", a_row(number))
+    with pytest.raises(ConnectError, match=REPLACED) as refused:
+        drain(spec)
+    assert "PATCH /connectors/sink/offsets" in str(refused.value)
+
+
+def test_a_position_from_before_topic_ids_were_stored_counts_and_gets_one(
+    broker: Broker, spec_of: Callable[..., Spec], exact: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("in", partitions=1)
+    spec = spec_of(**{"topics": "in", **exact, "value.converter": JSON})
+    broker.send("in", a_row(0))
+    with monkeypatch.context() as before:
+        before.setattr(SharedSink, "know_topic", lambda *_: None)
+        drain(spec)
+    broker.send("in", a_row(1))
+    drain(spec)
+    sink = spec.sink()
+    assert sink.positions([IN]) == {IN: 2}
+    sink.rollback()
+    sink.close()
+    broker.delete_topic("in")
+    broker.create_topic("in", partitions=1)
+    for number in range(5):
+        broker.send("in", a_row(number))
+    with pytest.raises(ConnectError, match=REPLACED):
+        drain(spec)
+
+
+@pytest.mark.parametrize("forgotten", [[IN], None])
+@pytest.mark.parametrize("exact", ["file", "sql"], indirect=True)
+def test_a_position_that_was_removed_takes_its_topic_id_along(
+    broker: Broker,
+    spec_of: Callable[..., Spec],
+    exact: dict[str, str],
+    forgotten: list[TopicPartition] | None,
+) -> None:
+    broker.create_topic("in", partitions=1)
+    spec = spec_of(**{"topics": "in", **exact, "value.converter": JSON})
+    for number in range(3):
+        broker.send("in", a_row(number))
+    drain(spec)
+    broker.delete_topic("in")
+    broker.create_topic("in", partitions=1)
+    for number in range(5):
+        broker.send("in", a_row(number))
+    sink = spec.sink()
+    sink.forget(forgotten)
+    sink.close()
+    drain(spec)
+    drain(spec)
+    sink = spec.sink()
+    assert sink.positions([IN]) == {IN: 5}
+    sink.rollback()
+    sink.close()
 
 
 def test_a_regular_expression_takes_up_topics_that_come_later(

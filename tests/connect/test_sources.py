@@ -102,6 +102,24 @@ def test_lines_are_split_as_javas_reader_splits_them() -> None:
     assert split_lines(b"old mac\rline\r", 9)[0].to_pylist() == ["old mac"]  # a \n may follow the last \r
 
 
+class Searched(bytes):
+    """Counts the bytes that `find` looks at."""
+
+    looked = 0
+
+    def find(self, byte: bytes, begin: int = 0) -> int:  # type: ignore[override]
+        place = super().find(byte, begin)
+        self.looked += (place if place >= 0 else len(self)) - begin + 1
+        return place
+
+
+def test_one_carriage_return_does_not_make_every_line_a_search_of_the_whole_chunk() -> None:
+    data = Searched(b"progress\r\n" + b"line\n" * 1_000)
+    lines, used = split_lines(data, 10_000)
+    assert len(lines) == 1_001 and used == len(data)
+    assert data.looked < 4 * len(data)
+
+
 def test_a_file_that_does_not_exist_yet_is_waited_for(
     broker: Broker, spec_of: Callable[..., Spec], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,20 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from ottla.client.values import TopicPartition
 from ottla.connect import schema as schemas
-from ottla.connect.errors import ConfigError, ConnectError, DataError
+from ottla.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from ottla.connect.schema import Schema
 from ottla.connect.spi import Config, SinkBatch, SinkRecord
+from ottla.connect.sql.columns import column
 from ottla.connect.sql.dialects import Dialect, dialect
+from ottla.connect.sql.mariadb import MariaDialect
+from ottla.connect.sql.rows import Group, KeyRule, grouped
 from ottla.connect.sql.sink import SqlSink
 
 KEY = schemas.struct("Key", {"id": schemas.integer()})
 VALUE = schemas.struct("Value", {"id": schemas.integer(), "name": schemas.string(optional=True)})
 UPSERT = {"insert.mode": "upsert", "pk.mode": "record_key", "delete.enabled": "true", "auto.create": "true"}
 DATABASES = ("sqlite", "duckdb", "postgresql", "mariadb")
+SAVEPOINTS = ("sqlite", "postgresql", "mariadb")  # DuckDB has none
 
 
 @dataclass
@@ -117,6 +123,51 @@ def test_a_step_that_is_repeated_changes_nothing(store):
         step(sink, [record for record in records if record.value is not None])
         sink.close()
     assert len(store.rows("SELECT * FROM people")) == 2
+
+
+def replaced(sink: SqlSink, topic_id: str) -> list[TopicPartition]:
+    sink.topic_ids = {"people": topic_id}
+    known = list(sink.positions([TopicPartition("people", part) for part in (0, 1)]))
+    found = sorted(sink.replaced(known))
+    sink.rollback()
+    sink.close()
+    return found
+
+
+def test_positions_know_the_topic_that_they_are_of(store):
+    this, other, where = "0123456789abcdef" * 2, "fedcba9876543210" * 2, TopicPartition("people", 0)
+    step(store.upserting(), [a_record(0, 1, {"id": 1, "name": "before ids"})])
+    assert replaced(store.upserting(), other) == []  # of any topic
+    for topic_id in (other, this):  # the last one that was written counts
+        sink = store.upserting()
+        sink.topic_ids = {"people": topic_id}
+        for offset in (1, 2):
+            step(sink, [a_record(offset, 1, {"id": 1, "name": "x"})])
+        sink.close()
+    assert replaced(store.upserting(), this) == []
+    assert replaced(store.upserting(), other) == [where]
+    sink = store.upserting()
+    sink.forget([where])
+    sink.close()
+    assert replaced(store.upserting(), other) == []
+    assert store.rows("SELECT * FROM ottla_connect_topic_ids") == []
+
+
+def test_a_user_who_may_not_create_the_table_of_topic_ids_works_on_without(tmp_path, monkeypatch):
+    def refuse(self: Dialect) -> None:
+        raise sqlite3.OperationalError("permission denied")
+
+    monkeypatch.setattr(Dialect, "create_topic_ids", refuse)
+    store = Store(f"jdbc:sqlite:{tmp_path}/rows")
+    sink = store.upserting()
+    sink.topic_ids = {"people": "a" * 32}
+    step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"})])
+    sink.close()
+    assert replaced(store.upserting(), "b" * 32) == []
+    sink = store.upserting()
+    sink.forget(None)
+    sink.close()
+    assert store.rows("SELECT name FROM people") == [("Eva",)]
 
 
 def test_a_step_that_fails_leaves_nothing_behind(store):
@@ -306,6 +357,136 @@ def test_update_mode_changes_rows_that_are_there_alone(store):
     assert store.rows("SELECT id, name FROM people") == [(1, "Ida")]
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Eva", None], []),
+        (["Eva", None, "Ida"], [(1, "Ida")]),
+        ([None, "Eva"], [(1, "Eva")]),
+        (["Eva", None, None, "Ida", None], []),
+    ],
+)
+def test_insert_mode_keeps_the_order_of_inserts_and_deletes_within_a_step(store, names, expected):
+    sink = store.sink(pk_mode="record_key", delete_enabled="true", auto_create="true")
+    step(
+        sink,
+        [a_record(i, 1, None if name is None else {"id": 1, "name": name}) for i, name in enumerate(names)],
+    )
+    sink.close()
+    assert store.rows("SELECT id, name FROM people") == expected
+
+
+@pytest.mark.parametrize("names", [[None, "Ida"], ["Ida", None], ["Ida", None, "Eva"]])
+def test_update_mode_does_not_bring_back_a_row_deleted_in_the_same_step(store, names):
+    sink = store.upserting()
+    step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"}), a_record(1, 2, {"id": 2, "name": "Uma"})])
+    sink.close()
+    sink = store.sink(insert_mode="update", pk_mode="record_key", delete_enabled="true")
+    records = [{"id": 1, "name": name} if name else None for name in names]
+    step(
+        sink,
+        [
+            *(a_record(offset, 1, value) for offset, value in enumerate(records, 2)),
+            a_record(9, 2, {"id": 2, "name": "Ute"}),
+        ],
+    )
+    sink.close()
+    assert store.rows("SELECT id, name FROM people") == [(2, "Ute")]
+
+
+def refusing(sink: SqlSink) -> tuple[SqlSink, list[tuple[int, str]]]:
+    """As with errors.tolerance=all: offsets of the records that the database refuses, and why."""
+    refused: list[tuple[int, str]] = []
+    sink.refused = lambda record, error: refused.append((record.offset, str(error)))
+    return sink, refused
+
+
+@pytest.mark.parametrize("store", SAVEPOINTS, indirect=True)
+@pytest.mark.parametrize("count", [5, 300])  # PostgreSQL gets many rows by COPY
+def test_a_row_that_violates_a_constraint_is_refused_alone(store, count):
+    sink, refused = refusing(store.sink(auto_create="true", pk_mode="record_value", pk_fields="id"))
+    ids = list(range(count))
+    ids[3] = ids[-1] = 1
+    records = [a_record(i, None, {"id": key, "name": f"n{i}"}) for i, key in enumerate(ids)]
+    step(sink, records)
+    step(sink, records)  # again: behind the position
+    sink.close()
+    assert [offset for offset, _ in refused] == [3, count - 1]
+    assert refused[0][1].startswith("table people: ")
+    expected = [(key, f"n{key}") for key in range(count - 1) if key != 3]
+    assert store.rows("SELECT id, name FROM people ORDER BY id") == expected
+    assert store.rows("SELECT position FROM ottla_connect_positions") == [(count,)]
+
+
+@pytest.mark.parametrize("store", SAVEPOINTS, indirect=True)
+@pytest.mark.parametrize("count", [5, 300])
+def test_a_text_that_the_database_cannot_hold_is_refused_alone(store, count):
+    sink, refused = refusing(store.upserting())
+    names = ["fine"] * count
+    names[1] = "half of a pair: \ud800"
+    names[4] = "NUL: \0"
+    step(sink, [a_record(i, i, {"id": i, "name": name}) for i, name in enumerate(names)])
+    step(sink, [a_record(count, 0, None)])
+    sink.close()
+    bad = [1, 4] if "postgresql" in store.url else [1]
+    assert [offset for offset, _ in refused] == bad
+    rows = store.rows("SELECT id, name FROM people ORDER BY id")
+    assert rows == [(i, name) for i, name in enumerate(names) if i and i not in bad]
+
+
+@pytest.mark.parametrize("store", ["postgresql"], indirect=True)
+def test_a_lost_connection_is_no_refusal_of_a_row(store):
+    sink, refused = refusing(store.upserting())
+    where = TopicPartition("people", 0)
+    sink.positions([where])
+    sink.write(SinkBatch(where, lambda: [a_record(0, 1, {"id": 1, "name": "Eva"})], 0, 1, None))
+    store.rows(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(RetriableError):
+        sink.commit({where: 1})
+    step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"})])
+    sink.close()
+    assert refused == []
+    assert store.rows("SELECT id, name FROM people") == [(1, "Eva")]
+
+
+def test_connectors_topics_and_keys_that_differ_only_in_case_are_kept_apart(store):
+    key = schemas.struct("Key", {"id": schemas.string()})
+    value = schemas.struct("Value", {"name": schemas.string()})
+    sink = store.upserting()
+    upper, lower = TopicPartition("People", 0), TopicPartition("people", 0)
+    sink.positions([upper, lower])
+    records = [
+        SinkRecord("people", 0, i, {"name": name}, value, {"id": name}, key) for i, name in enumerate("Aa")
+    ]
+    sink.write(SinkBatch(lower, lambda: records, 0, 2, None))
+    sink.commit({lower: 2, upper: 7})
+    assert sink.positions([upper, lower]) == {lower: 2, upper: 7}
+    sink.rollback()
+    sink.close()
+    other = store.upserting(name="SINK")
+    assert other.positions([upper, lower]) == {}
+    other.rollback()
+    other.close()
+    assert sorted(store.rows("SELECT id, name FROM people")) == [("A", "A"), ("a", "a")]
+
+
+def test_mariadb_compares_positions_and_text_keys_by_their_bytes(monkeypatch):
+    """Default collations of MariaDB and MySQL ignore case."""
+    monkeypatch.setattr(pymysql, "connect", lambda **_: None)
+    database = MariaDialect("//localhost/reports", "root", None)
+    statements: list[str] = []
+    monkeypatch.setattr(database, "define", statements.append)
+    database.create_positions()
+    columns = (column("id", schemas.string()), column("name", schemas.string(optional=True)))
+    database.create("people", Group(columns, ("id",)))
+    exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+    assert f"(connector VARCHAR(200) {exact}, topic VARCHAR(249) {exact}, part INTEGER" in statements[0]
+    assert f"(`id` VARCHAR(255) {exact}, `name` LONGTEXT, PRIMARY KEY (`id`))" in statements[1]
+
+
 def test_positions_are_forgotten(store):
     sink = store.upserting()
     step(sink, [a_record(0, 1, {"id": 1, "name": "Eva"})])
@@ -328,6 +509,38 @@ def test_what_cannot_be_a_row_is_refused():
     ):
         with pytest.raises(DataError, match=words):
             sink.write(SinkBatch(TopicPartition("t", 0), partial(list, [record]), 0, 1, None))
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("io.debezium.time.MicroTimestamp", 9_223_372_036_825_200_000),
+    ("io.debezium.time.ZonedTimestamp", "infinity"),
+    ("io.debezium.time.ZonedTimestamp", "-0043-03-15T00:00:00Z"),
+    ("io.debezium.time.Date", 2**31 - 1),
+    ("io.debezium.time.MicroTime", -3_020_399_999_000),
+    ("io.debezium.time.Time", 90_000_000),
+])  # fmt: skip
+def test_a_time_that_no_column_can_hold_is_an_error_of_its_record(name, value):
+    kind = schemas.STRING if isinstance(value, str) else schemas.INT64
+    odd = Schema(kind, name=name, version=1)
+    for schema, key in (
+        (schemas.struct("Value", {"id": odd}), None),
+        (None, schemas.struct("Key", {"id": odd})),
+    ):
+        found = {"id": value}
+        record = SinkRecord("t", 0, 7, schema and found, schema, key and found, key)
+        with pytest.raises(DataError, match="t-0@7 has a value that does not fit into a column"):
+            grouped([record], KeyRule("record_key" if key else "none", delete=True), "upsert")
+
+
+def test_a_default_that_no_column_can_have_is_left_out():
+    odd = Schema(
+        schemas.STRING,
+        name="io.debezium.time.ZonedTimestamp",
+        version=1,
+        default="infinity",
+        has_default=True,
+    )
+    assert column("until", odd).default is None
 
 
 def test_settings_that_contradict_each_other_are_named():

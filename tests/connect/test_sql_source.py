@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.connect import schema as schemas
-from ottla.connect.errors import ConfigError
+from ottla.connect.errors import ConfigError, ConnectError
 from ottla.connect.spi import Config, Limit
 from ottla.connect.sql.dialects import dialect
 from ottla.connect.sql.source import SqlSource
@@ -157,6 +157,23 @@ def test_values_fit_their_schema(database):
         not record.value_schema.field("id").schema.optional
         and record.value_schema.field("note").schema.optional
     )
+
+
+def test_rows_without_a_number_are_left_out_or_refused(database):
+    """Confluent's source asks for numbers above -1, and refuses a null that a time brings along."""
+    database.run("CREATE TABLE loose (id INTEGER, moment TIMESTAMP NULL, note VARCHAR(40))")
+    database.run("INSERT INTO loose VALUES (NULL, '2024-01-01 10:00:00', 'a')")
+    reading = Reading(database, table_whitelist="loose", incrementing_column_name="id")
+    assert reading.all() == []
+    database.run("INSERT INTO loose VALUES (-5, NULL, 'b'), (NULL, NULL, 'c'), (2, NULL, 'd')")
+    assert [row["note"] for row in reading.all()] == ["b", "d"]
+    both = Reading(
+        database, mode="timestamp+incrementing", table_whitelist="loose", timestamp_column_name="moment",
+        incrementing_column_name="id",
+    )  # fmt: skip
+    with pytest.raises(ConnectError, match=r"column id, which incrementing\.column\.name names, has a null"):
+        both.all()
+    both.source.close()
 
 
 def test_mistakes_in_settings_are_named(database):

@@ -36,7 +36,7 @@ def schema_of(kind: Any, optional: bool = True, name: str | None = None) -> Sche
     if pa.types.is_decimal(kind):
         return s.decimal(kind.scale, optional=optional)
     if pa.types.is_struct(kind):
-        fields = tuple(Field(each.name, _inner(each.type, each.nullable)) for each in kind)
+        fields = tuple(Field(field.name, _inner(field.type, field.nullable)) for field in kind)
         return Schema(s.STRUCT, optional, name=name, fields=fields)
     if pa.types.is_map(kind):
         return s.map_of(_inner(kind.key_type, False), _inner(kind.item_type, True), optional=optional)
@@ -70,7 +70,9 @@ def records_of(rows: pa.RecordBatch, topic: str | None) -> Iterator[SourceRecord
             value_schema,
             _plain(rows.column("key").type, row["key"]) if "key" in names else None,
             key_schema,
-            tuple(Header(each["key"], each["value"], Schema(s.BYTES)) for each in row.get("headers") or ()),
+            tuple(
+                Header(header["key"], header["value"], Schema(s.BYTES)) for header in row.get("headers") or ()
+            ),
             None if stamp is None else s.millis(stamp),
             row.get("partition"),
         )
@@ -83,7 +85,7 @@ def _plain(kind: Any, value: Any) -> Any:
     if pa.types.is_map(kind):
         return {key: _plain(kind.item_type, item) for key, item in value}
     if pa.types.is_struct(kind):
-        return {each.name: _plain(each.type, value[each.name]) for each in kind}
+        return {field.name: _plain(field.type, value[field.name]) for field in kind}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(kind.value_type, each) for each in value]
+        return [_plain(kind.value_type, element) for element in value]
     return value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any
@@ -45,6 +46,17 @@ _TRANSACTION_VALUE = struct(
 )
 _HEARTBEAT_KEY = struct("io.debezium.connector.common.ServerNameKey", {"serverName": string()}, version=1)
 _HEARTBEAT_VALUE = struct("io.debezium.connector.common.Heartbeat", {"ts_ms": _LONG}, version=1)
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+def check_skipped(operations: Iterable[str]) -> dict[str, str]:
+    """What is wrong with `skipped.operations`, by the setting's name."""
+    unknown = set(operations) - {CREATED, UPDATED, DELETED, TRUNCATED, "none"}
+    if not unknown:
+        return {}
+    return {
+        "skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"
+    }
 
 
 def source_schema(name: str, more: Mapping[str, Schema]) -> Schema:
@@ -75,6 +87,11 @@ def envelope_schema(topic: str, row: Schema, source: Schema) -> Schema:
         "ts_ns": _OPTIONAL_LONG,
     }
     return struct(f"{topic}.Envelope", fields, version=2)
+
+
+def topic_name(prefix: str, table: str) -> str:
+    """PREFIX.TABLE; what Kafka does not allow in a topic's name becomes an underscore."""
+    return _NOT_IN_TOPICS.sub("_", f"{prefix}.{table}")
 
 
 @dataclass(frozen=True, slots=True)

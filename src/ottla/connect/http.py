@@ -113,10 +113,10 @@ class HttpSink(Sink):
 
 def _headers(listed: Sequence[str]) -> dict[str, str]:
     headers = {}
-    for each in listed:
-        name, separator, value = each.partition(":")
+    for header_text in listed:
+        name, separator, value = header_text.partition(":")
         if not separator:
-            raise ConfigError(f"http.headers has {each!r}; NAME:VALUE is needed")
+            raise ConfigError(f"http.headers has {header_text!r}; NAME:VALUE is needed")
         headers[name.strip()] = value.strip()
     return headers
 

@@ -43,10 +43,10 @@ def _shortest(value: float, single: bool) -> tuple[str, int]:
 
 def to_single(value: float) -> float:
     try:
-        found: float = unpack(">f", pack(">f", value))[0]
+        rounded: float = unpack(">f", pack(">f", value))[0]
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-    return found
+    return rounded
 
 
 def text(value: Any, schema: Schema | None = None) -> str:
@@ -60,9 +60,9 @@ def text(value: Any, schema: Schema | None = None) -> str:
             return number(value, single=schema is not None and schema.type == FLOAT32)
         case Mapping() if schema is not None and schema.fields:
             shown = (
-                f"{each.name}={text(value.get(each.name), each.schema)}"
-                for each in schema.fields
-                if value.get(each.name) is not None
+                f"{field.name}={text(value.get(field.name), field.schema)}"
+                for field in schema.fields
+                if value.get(field.name) is not None
             )
             return "Struct{" + ",".join(shown) + "}"
         case Mapping():
@@ -72,6 +72,6 @@ def text(value: Any, schema: Schema | None = None) -> str:
             return value if isinstance(value, str) else repr(value)
         case Sequence():
             inner = schema.values if schema else None
-            return "[" + ", ".join(text(each, inner) for each in value) + "]"
+            return "[" + ", ".join(text(item, inner) for item in value) + "]"
         case _:
             return str(value)

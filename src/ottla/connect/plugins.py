@@ -98,25 +98,25 @@ def connector(name: str) -> Plugin:
         return _by_place(wanted)
     raise ConfigError(
         "Failed to find any class that implements Connector and "
-        f"which name matches {name}, available connectors are: {', '.join(each.names[0] for each in connectors())}"
+        f"which name matches {name}, available connectors are: {', '.join(plugin.names[0] for plugin in connectors())}"
     )
 
 
 def _installed() -> list[Plugin]:
-    found = []
+    plugins = []
     for point in entry_points(group="ottla.connectors"):
         kind, _, name = point.name.partition(":")
-        found.append(Plugin((name, point.value), kind, point.load))
-    return found
+        plugins.append(Plugin((name, point.value), kind, point.load))
+    return plugins
 
 
 def _by_place(where: str) -> Plugin:
     try:
-        made = _at(where)()
+        plugin = _at(where)()
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"connector.class={where} cannot be loaded: {error}") from error
-    if isinstance(made, type) and issubclass(made, Source):
-        return Plugin((where,), SOURCE, lambda: made)
-    if isinstance(made, type) and issubclass(made, Sink):
-        return Plugin((where,), SINK, lambda: made)
+    if isinstance(plugin, type) and issubclass(plugin, Source):
+        return Plugin((where,), SOURCE, lambda: plugin)
+    if isinstance(plugin, type) and issubclass(plugin, Sink):
+        return Plugin((where,), SINK, lambda: plugin)
     raise ConfigError(f"connector.class={where} is neither a Source nor a Sink of ottla.connect.spi")

@@ -64,7 +64,7 @@ class Schema:
     has_default: bool = False
 
     def field(self, name: str) -> Field | None:
-        return next((each for each in self.fields if each.name == name), None)
+        return next((field for field in self.fields if field.name == name), None)
 
     def as_optional(self, optional: bool = True) -> "Schema":
         return replace(self, optional=optional)
@@ -83,7 +83,12 @@ def string(**more: Any) -> Schema:
 
 
 def struct(name: str | None, fields: Mapping[str, Schema], **more: Any) -> Schema:
-    return Schema(STRUCT, name=name, fields=tuple(Field(key, each) for key, each in fields.items()), **more)
+    return Schema(
+        STRUCT,
+        name=name,
+        fields=tuple(Field(key, field_schema) for key, field_schema in fields.items()),
+        **more,
+    )
 
 
 def array(values: Schema, **more: Any) -> Schema:
@@ -196,8 +201,8 @@ def check(schema: Schema, value: Any, where: str = "value") -> None:
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise DataError(f"Invalid value for {where}: {value} does not fit {schema.type}")
     elif schema.type == STRUCT:
-        for each in schema.fields:
-            check(each.schema, value.get(each.name), each.name)
+        for field in schema.fields:
+            check(field.schema, value.get(field.name), field.name)
     elif schema.type == ARRAY and schema.values is not None:
         for element in value:
             check(schema.values, element, f"{where}[]")

@@ -18,12 +18,24 @@ def resolve(config: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def has_placeholder(text: str | None) -> bool:
-    return text is not None and any(found[1] in PROVIDERS for found in _PLACEHOLDER.finditer(text))
+    return text is not None and any(match[1] in PROVIDERS for match in _PLACEHOLDER.finditer(text))
+
+
+def values(text: str) -> list[str]:
+    """The secrets themselves, of those placeholders in the text that can be resolved."""
+    known = []
+    for match in _PLACEHOLDER.finditer(text):
+        if match[1] in PROVIDERS:
+            try:
+                known.append(_resolved("", match[0]))
+            except ConfigError:
+                continue
+    return known
 
 
 def _resolved(name: str, text: str) -> str:
-    def value(found: re.Match[str]) -> str:
-        provider, path, key = found[1], found[2] or "", found[3]
+    def value(match: re.Match[str]) -> str:
+        provider, path, key = match[1], match[2] or "", match[3]
         match provider:
             case "env":
                 return _from(os.environ, key, f"environment variable {key}", name)
@@ -32,7 +44,7 @@ def _resolved(name: str, text: str) -> str:
             case "dir":
                 return _file(Path(path) / key, name)
             case _:
-                return found[0]
+                return match[0]
 
     return _PLACEHOLDER.sub(value, str(text))
 

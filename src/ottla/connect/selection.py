@@ -31,7 +31,9 @@ class Selection:
     def order(self, schema: str, name: str) -> tuple[int, str]:
         """As the include list names them, then by name."""
         full = f"{schema}.{name}"
-        place = next((i for i, each in enumerate(self.tables) if self._matches(each, full)), len(self.tables))
+        place = next(
+            (i for i, table in enumerate(self.tables) if self._matches(table, full)), len(self.tables)
+        )
         return place, full
 
     def _any(self, patterns: Iterable[str], text: str) -> bool:

@@ -80,7 +80,7 @@ class Setting:
                 except ValueError:
                     raise self._refusal(text, f"Not a number of type {self.type}") from None
             case "LIST":
-                return [each.strip() for each in stripped.split(",")] if stripped else []
+                return [part.strip() for part in stripped.split(",")] if stripped else []
             case "PASSWORD":
                 return Password(stripped)
             case _:
@@ -122,7 +122,7 @@ class Config(Mapping[str, Any]):
 
     def __init__(self, originals: Mapping[str, str | None], settings: Iterable[Setting] = ()) -> None:
         self.originals = dict(originals)
-        self._settings = {each.name: each for each in settings}
+        self._settings = {setting.name: setting for setting in settings}
         self._values: dict[str, Any] = {}
         for name, setting in self._settings.items():
             self._values[name] = self._parse(setting)
@@ -173,4 +173,4 @@ def problems(setting: Setting, originals: Mapping[str, str | None]) -> tuple[Any
 
 def merged(*groups: Sequence[Setting]) -> list[Setting]:
     """Later definitions of a name replace earlier ones."""
-    return list({each.name: each for group in groups for each in group}.values())
+    return list({setting.name: setting for group in groups for setting in group}.values())

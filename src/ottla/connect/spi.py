@@ -4,6 +4,7 @@ Both are made from their settings alone, in any process, at any time, and may be
 last is on the other side, or in the offsets that the framework keeps.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -85,7 +86,7 @@ class Batch:
     encoded: "Sequence[tuple[str, pa.RecordBatch]]" = ()
 
 
-class Source:
+class Source(ABC):
     """Reads from the other side. One object serves one task; `read` gives the same records again for the same offset.
 
     The framework keeps for each source partition the offset behind the last batch, in the transaction of the batch's
@@ -104,19 +105,19 @@ class Source:
         """Setting -> what is wrong with it, beyond what definitions can tell. Called by `validate` and before start."""
         return {}
 
+    @abstractmethod
     def partitions(self) -> Iterable[Json]:
         """What is read independently of each other: {"filename": ...}, {"server": ...}. Asked again now and then: new
         ones are taken up. Those of one partition are read in order, by one task at a time."""
-        raise NotImplementedError
 
     def latest(self, partition: Json) -> Json | None:
         """The offset behind what there is now, if that is cheap to know: the partition is not read while its offset
-        equals it. None: unknown, `read` will tell."""
+        equals it. None: unknown before `read`."""
         return None
 
+    @abstractmethod
     def read(self, partition: Json, offset: Json | None, limit: Limit) -> Batch | None:
         """What follows `offset` (None: from the beginning); None if there is nothing now. Does not wait for long."""
-        raise NotImplementedError
 
     def committed(self, offsets: Sequence[tuple[Json, Json]]) -> None:
         """Partitions and offsets whose transaction has ended. May be called late, twice, or not at all."""
@@ -161,7 +162,7 @@ class SinkBatch:
         return self._rows() if callable(self._rows) else self._rows
 
 
-class Sink:
+class Sink(ABC):
     """Writes to the other side. A step is: `positions`, `write` for each topic partition, `commit`.
 
     A sink that stores positions together with its data returns them from `positions`, and nothing is written twice. For
@@ -172,6 +173,9 @@ class Sink:
 
     settings: ClassVar[Sequence[Setting]] = ()
     version: ClassVar[str] = "1"
+    topic_ids: Mapping[str, str] = {}  # of the topics that are read, by name, as far as the cluster has ids
+    # With `errors.tolerance=all`: takes a record that the other side refuses at `commit`, which goes on without it.
+    refused: "Callable[[SinkRecord, Exception], None] | None" = None
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -184,8 +188,14 @@ class Sink:
         """Begins a step. The next offset to write for each partition that the other side knows; None: it knows none."""
         return None
 
-    def write(self, batch: SinkBatch) -> None:
-        raise NotImplementedError
+    def replaced(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        """Those whose position is of another topic than the one in `topic_ids`: it was deleted, and created again with
+        another id. Called after `positions`. For sinks that store ids beside their positions; a position without an id
+        is of any topic."""
+        return ()
+
+    @abstractmethod
+    def write(self, batch: SinkBatch) -> None: ...
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         """What was written lasts from here on, with these positions. The group's offsets are committed after it."""

@@ -75,10 +75,10 @@ def converter(class_name: str, settings: Mapping[str, Any], *, is_key: bool) -> 
 
 def _registered(module: str, name: str, settings: Mapping[str, Any], *, is_key: bool) -> Converter:
     try:
-        made = getattr(import_module(f"ottla.connect.converters.{module}"), name)
+        converter_class = getattr(import_module(f"ottla.connect.converters.{module}"), name)
     except ImportError as error:
         raise ConfigError(
             f"{name} needs the extra registry: pip install 'ottla[registry]' ({error})"
         ) from error
-    used: Converter = made(settings, is_key=is_key)
+    used: Converter = converter_class(settings, is_key=is_key)
     return used

@@ -35,9 +35,9 @@ class AvroConverter(RegisteredConverter):
     schema_type = "AVRO"
 
     def _prepared(self, schema: Schema) -> Any:
-        told = to_avro(schema)
-        writer = fastavro.parse_schema(_without_logical(told))
-        return json.dumps(told), writer, _writer(schema)
+        avro_schema = to_avro(schema)
+        writer = fastavro.parse_schema(_without_logical(avro_schema))
+        return json.dumps(avro_schema), writer, _writer(schema)
 
     def _text(self, prepared: Any) -> str:
         return str(prepared[0])
@@ -73,35 +73,35 @@ class AvroConverter(RegisteredConverter):
 def to_avro(schema: Schema, known: set[str] | None = None) -> Any:
     """A record is described where it comes first, and named where it comes again."""
     names = set() if known is None else known
-    told = _described(schema, names)
+    avro_schema = _described(schema, names)
     if not schema.optional:
-        return told
+        return avro_schema
     if schema.has_default and schema.default is not None:
-        return [told, "null"]
-    return ["null", told]
+        return [avro_schema, "null"]
+    return ["null", avro_schema]
 
 
 def _described(schema: Schema, names: set[str]) -> Any:
-    told: dict[str, Any]
+    avro_schema: dict[str, Any]
     if schema.type == s.STRUCT:
         return _record(schema, names)
     if schema.type == s.ARRAY:
         assert schema.values is not None
-        told = {"type": "array", "items": to_avro(schema.values, names)}
+        avro_schema = {"type": "array", "items": to_avro(schema.values, names)}
     elif schema.type == s.MAP:
-        told = _map(schema, names)
+        avro_schema = _map(schema, names)
     else:
-        told = {"type": _PLAIN[schema.type]}
+        avro_schema = {"type": _PLAIN[schema.type]}
         if schema.type in (s.INT8, s.INT16):
-            told["connect.type"] = schema.type.lower()
-    told |= _marks(schema)
+            avro_schema["connect.type"] = schema.type.lower()
+    avro_schema |= _marks(schema)
     if schema.logical == s.DECIMAL:
         parameters = schema.parameters or {}
-        told["scale"] = int(parameters[s.SCALE])
-        told["precision"] = int(parameters.get("connect.decimal.precision", _DECIMAL_DIGITS))
+        avro_schema["scale"] = int(parameters[s.SCALE])
+        avro_schema["precision"] = int(parameters.get("connect.decimal.precision", _DECIMAL_DIGITS))
     if schema.logical is not None:
-        told["logicalType"] = _LOGICAL[schema.logical]
-    return told["type"] if len(told) == 1 else told
+        avro_schema["logicalType"] = _LOGICAL[schema.logical]
+    return avro_schema["type"] if len(avro_schema) == 1 else avro_schema
 
 
 def _marks(schema: Schema) -> dict[str, Any]:
@@ -126,22 +126,22 @@ def _record(schema: Schema, names: set[str]) -> Any:
         return full
     names.add(full)
     namespace, _, name = full.rpartition(".")
-    told: dict[str, Any] = {"type": "record", "name": name}
+    avro_schema: dict[str, Any] = {"type": "record", "name": name}
     if namespace:
-        told["namespace"] = namespace
+        avro_schema["namespace"] = namespace
     if schema.doc is not None:
-        told["doc"] = schema.doc
-    told["fields"] = [_field(each, names) for each in schema.fields]
-    return told | _marks(schema)
+        avro_schema["doc"] = schema.doc
+    avro_schema["fields"] = [_field(field, names) for field in schema.fields]
+    return avro_schema | _marks(schema)
 
 
 def _field(field: Field, names: set[str]) -> dict[str, Any]:
-    told = {"name": field.name, "type": to_avro(field.schema, names)}
+    avro_schema = {"name": field.name, "type": to_avro(field.schema, names)}
     if field.schema.has_default and field.schema.default is not None:
-        told["default"] = _default(field.schema)
+        avro_schema["default"] = _default(field.schema)
     elif field.schema.optional:
-        told["default"] = None
-    return told
+        avro_schema["default"] = None
+    return avro_schema
 
 
 def _default(schema: Schema) -> Any:
@@ -154,8 +154,8 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, dict):
-        return {key: _as_json(each) for key, each in value.items()}
-    return [_as_json(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _as_json(item) for key, item in value.items()}
+    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _map(schema: Schema, names: set[str]) -> dict[str, Any]:
@@ -181,22 +181,22 @@ def _map(schema: Schema, names: set[str]) -> dict[str, Any]:
     return {"type": "array", "items": items, "connect.type": "map"}
 
 
-def _without_logical(told: Any) -> Any:
+def _without_logical(avro_schema: Any) -> Any:
     """Values are stored here as Avro stores them: fastavro must not convert them again."""
-    if isinstance(told, list):
-        return [_without_logical(each) for each in told]
-    if not isinstance(told, dict):
-        return told
+    if isinstance(avro_schema, list):
+        return [_without_logical(branch) for branch in avro_schema]
+    if not isinstance(avro_schema, dict):
+        return avro_schema
     return {
-        key: _without_logical(each) if key in ("type", "items", "values", "fields") else each
-        for key, each in told.items()
+        key: _without_logical(part) if key in ("type", "items", "values", "fields") else part
+        for key, part in avro_schema.items()
         if key not in ("logicalType", "__named_schemas", "__fastavro_parsed__")
     }
 
 
-def from_avro(told: Any, named: Mapping[str, Any]) -> Schema:
+def from_avro(avro_schema: Any, named: Mapping[str, Any]) -> Schema:
     """Connect's schema of one of Avro's; recursive ones are not read."""
-    return _Reading(named).schema(told, "")
+    return _Reading(named).schema(avro_schema, "")
 
 
 class _Reading:
@@ -204,37 +204,43 @@ class _Reading:
         self._named = dict(named)
         self._open: list[str] = []
 
-    def schema(self, told: Any, namespace: str) -> Schema:
-        if isinstance(told, list):
-            return self._union(told, namespace)
-        if isinstance(told, str):
-            return self._by_name(told, namespace)
-        kind = told["type"]
+    def schema(self, avro_schema: Any, namespace: str) -> Schema:
+        if isinstance(avro_schema, list):
+            return self._union(avro_schema, namespace)
+        if isinstance(avro_schema, str):
+            return self._by_name(avro_schema, namespace)
+        kind = avro_schema["type"]
         if isinstance(kind, dict | list):
             return self.schema(kind, namespace)
         if kind == "record":
-            return self._marked(told, self._record(told, namespace))
-        if kind == "array" and told.get("connect.type") == "map":
-            items = told["items"] if isinstance(told["items"], dict) else self._named[told["items"]]
-            key, value = (self.schema(each["type"], namespace) for each in items["fields"])
-            return self._marked(told, s.map_of(key, value))
+            return self._marked(avro_schema, self._record(avro_schema, namespace))
+        if kind == "array" and avro_schema.get("connect.type") == "map":
+            items = (
+                avro_schema["items"]
+                if isinstance(avro_schema["items"], dict)
+                else self._named[avro_schema["items"]]
+            )
+            key, value = (self.schema(field["type"], namespace) for field in items["fields"])
+            return self._marked(avro_schema, s.map_of(key, value))
         if kind == "array":
-            return self._marked(told, s.array(self.schema(told["items"], namespace)))
+            return self._marked(avro_schema, s.array(self.schema(avro_schema["items"], namespace)))
         if kind == "map":
-            return self._marked(told, s.map_of(s.string(), self.schema(told["values"], namespace)))
+            return self._marked(
+                avro_schema, s.map_of(s.string(), self.schema(avro_schema["values"], namespace))
+            )
         if kind not in _TYPES:
             return self._by_name(kind, namespace)
-        if "name" in told:
-            self._named[_full(told, namespace)] = told
-        if str(told.get("connect.type", "")).upper() in (s.INT8, s.INT16):
-            return self._marked(told, Schema(told["connect.type"].upper()))
-        return self._marked(told, Schema(_TYPES[kind]))
+        if "name" in avro_schema:
+            self._named[_full(avro_schema, namespace)] = avro_schema
+        if str(avro_schema.get("connect.type", "")).upper() in (s.INT8, s.INT16):
+            return self._marked(avro_schema, Schema(avro_schema["connect.type"].upper()))
+        return self._marked(avro_schema, Schema(_TYPES[kind]))
 
-    def _union(self, told: list[Any], namespace: str) -> Schema:
-        rest = [each for each in told if each != "null"]
+    def _union(self, avro_schema: list[Any], namespace: str) -> Schema:
+        rest = [branch for branch in avro_schema if branch != "null"]
         if len(rest) != 1:
             raise DataError(f"a union of {len(rest)} types cannot be read: Connect has no such schema")
-        return self.schema(rest[0], namespace).as_optional(len(rest) < len(told))
+        return self.schema(rest[0], namespace).as_optional(len(rest) < len(avro_schema))
 
     def _by_name(self, name: str, namespace: str) -> Schema:
         if name in _TYPES:
@@ -244,48 +250,52 @@ class _Reading:
             raise DataError(f"the schema {name} is not known, or holds itself: Connect has no such schema")
         return self.schema(self._named[full], namespace)
 
-    def _record(self, told: dict[str, Any], namespace: str) -> Schema:
-        full = _full(told, namespace)
-        self._named[full] = told
+    def _record(self, avro_schema: dict[str, Any], namespace: str) -> Schema:
+        full = _full(avro_schema, namespace)
+        self._named[full] = avro_schema
         self._open.append(full)
         inner = full.rpartition(".")[0]
         fields = []
-        for each in told["fields"]:
-            schema = self.schema(each["type"], inner)
-            if "default" in each and each["default"] is not None and not schema.has_default:
-                schema = _with_default(schema, each["default"])
-            fields.append(Field(each["name"], schema))
+        for field in avro_schema["fields"]:
+            schema = self.schema(field["type"], inner)
+            if "default" in field and field["default"] is not None and not schema.has_default:
+                schema = _with_default(schema, field["default"])
+            fields.append(Field(field["name"], schema))
         self._open.pop()
         name = None if full == _DEFAULT_NAME else full
-        return Schema(s.STRUCT, name=name, doc=told.get("doc"), fields=tuple(fields))
+        return Schema(s.STRUCT, name=name, doc=avro_schema.get("doc"), fields=tuple(fields))
 
-    def _marked(self, told: Mapping[str, Any], schema: Schema) -> Schema:
-        logical = _FROM_LOGICAL.get(told.get("logicalType", ""))
-        parameters = told.get("connect.parameters")
+    def _marked(self, avro_schema: Mapping[str, Any], schema: Schema) -> Schema:
+        logical = _FROM_LOGICAL.get(avro_schema.get("logicalType", ""))
+        parameters = avro_schema.get("connect.parameters")
         if logical == s.DECIMAL and parameters is None:
             parameters = {
-                s.SCALE: str(told.get("scale", 0)),
-                "connect.decimal.precision": str(told.get("precision")),
+                s.SCALE: str(avro_schema.get("scale", 0)),
+                "connect.decimal.precision": str(avro_schema.get("precision")),
             }
-        is_logical = logical is not None and told.get("connect.name", logical) == logical
+        is_logical = logical is not None and avro_schema.get("connect.name", logical) == logical
         marked = replace(
             schema,
-            name=told.get("connect.name", logical if is_logical else schema.name),
-            version=told.get("connect.version", 1 if is_logical else schema.version),
-            doc=told.get("connect.doc", schema.doc),
+            name=avro_schema.get("connect.name", logical if is_logical else schema.name),
+            version=avro_schema.get("connect.version", 1 if is_logical else schema.version),
+            doc=avro_schema.get("connect.doc", schema.doc),
             parameters=parameters,
         )
-        return _with_default(marked, told["connect.default"]) if "connect.default" in told else marked
+        return (
+            _with_default(marked, avro_schema["connect.default"])
+            if "connect.default" in avro_schema
+            else marked
+        )
 
 
-def _full(told: Mapping[str, Any], namespace: str) -> str:
-    name = str(told["name"])
-    space = told.get("namespace", namespace)
+def _full(avro_schema: Mapping[str, Any], namespace: str) -> str:
+    name = str(avro_schema["name"])
+    space = avro_schema.get("namespace", namespace)
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _with_default(schema: Schema, told: Any) -> Schema:
-    stored = told.encode("latin-1") if schema.type == s.BYTES and isinstance(told, str) else told
+def _with_default(schema: Schema, default: Any) -> Schema:
+    stored = default.encode("latin-1") if schema.type == s.BYTES and isinstance(default, str) else default
     value = s.from_stored(schema, stored) if schema.logical else stored
     return replace(schema, default=value, has_default=True)
 
@@ -299,36 +309,36 @@ def _same(value: Any) -> Any:
 
 def _writer(schema: Schema) -> Convert:
     """A function for each schema, made once; values that are stored as they are pass through."""
-    return _walk(schema, lambda each, value: s.to_stored(each, value), is_writing=True)
+    return _walk(schema, lambda inner, value: s.to_stored(inner, value), is_writing=True)
 
 
 def _reader_of(schema: Schema) -> Convert:
-    return _walk(schema, lambda each, value: s.from_stored(each, value), is_writing=False)
+    return _walk(schema, lambda inner, value: s.from_stored(inner, value), is_writing=False)
 
 
 def _walk(schema: Schema, convert: Callable[[Schema, Any], Any], *, is_writing: bool) -> Convert:
     if schema.logical is not None:
         return lambda value: None if value is None else convert(schema, value)
     if schema.type == s.STRUCT:
-        steps = [(each.name, _walk(each.schema, convert, is_writing=is_writing)) for each in schema.fields]
-        defaults = {each.name: each.schema for each in schema.fields if each.schema.has_default}
+        steps = [(field.name, _walk(field.schema, convert, is_writing=is_writing)) for field in schema.fields]
+        defaults = {field.name: field.schema for field in schema.fields if field.schema.has_default}
 
         def struct(value: Any) -> Any:
             if value is None:
                 return None
-            made = {}
+            record = {}
             for name, step in steps:
                 inner = value.get(name)
                 if inner is None and is_writing and name in defaults:
                     inner = defaults[name].default
-                made[name] = step(inner)
-            return made
+                record[name] = step(inner)
+            return record
 
         return struct
     if schema.type == s.ARRAY:
         assert schema.values is not None
         element = _walk(schema.values, convert, is_writing=is_writing)
-        return lambda value: None if value is None else [element(each) for each in value]
+        return lambda value: None if value is None else [element(item) for item in value]
     if schema.type == s.MAP:
         return _map_step(schema, convert, is_writing=is_writing)
     return _same
@@ -336,13 +346,13 @@ def _walk(schema: Schema, convert: Callable[[Schema, Any], Any], *, is_writing: 
 
 def _map_step(schema: Schema, convert: Callable[[Schema, Any], Any], *, is_writing: bool) -> Convert:
     assert schema.keys is not None and schema.values is not None
-    key, element = (_walk(each, convert, is_writing=is_writing) for each in (schema.keys, schema.values))
+    key, element = (_walk(inner, convert, is_writing=is_writing) for inner in (schema.keys, schema.values))
     if schema.keys.type == s.STRING and not schema.keys.optional:
-        return lambda value: None if value is None else {name: element(each) for name, each in value.items()}
+        return lambda value: None if value is None else {name: element(item) for name, item in value.items()}
     if is_writing:
         return lambda value: (
             None if value is None else [{"key": key(k), "value": element(v)} for k, v in value.items()]
         )
     return lambda value: (
-        None if value is None else {key(each["key"]): element(each["value"]) for each in value}
+        None if value is None else {key(item["key"]): element(item["value"]) for item in value}
     )

@@ -67,7 +67,7 @@ def shown(value: Any, schema: Schema | None = None, *, inside: bool = False) -> 
             return str(value)
         case list() | tuple():
             inner = schema.values if schema else None
-            return "[" + ",".join(shown(each, inner, inside=True) for each in value) + "]"
+            return "[" + ",".join(shown(item, inner, inside=True) for item in value) + "]"
         case dict():
             pairs = (f"{shown(k, inside=True)}:{shown(v, inside=True)}" for k, v in value.items())
             return "{" + ",".join(pairs) + "}"
@@ -84,10 +84,10 @@ def parse(text: str) -> tuple[Schema | None, Any]:
         return None, None
     if stripped in ("true", "false"):
         return Schema(BOOLEAN), stripped == "true"
-    for pattern, schema, made in _FORMS:
+    for pattern, schema, convert in _FORMS:
         if pattern.match(stripped):
             try:
-                return schema(), made(stripped)
+                return schema(), convert(stripped)
             except ValueError:
                 continue
     if _INTEGER.match(stripped):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped,import-not-found,unu
 
 from ottla.connect import java_text
 from ottla.connect import schema as s
+from ottla.connect.converters.json_columns import escaped, parts_of
 from ottla.connect.converters.json_reading import NAMES, Exact, JsonReader, plain_floats
 from ottla.connect.errors import DataError
 from ottla.connect.schema import Schema
@@ -25,8 +26,6 @@ _NOT_AN_ENVELOPE = (
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
 _SPECIAL = r'[\x00-\x1f"\\]'  # what JSON writes with a backslash
-_CONTROL = r"[\x00-\x1f]"
-_ESCAPED = (("\\", "\\\\"), ('"', '\\"'), ("\t", "\\t"))
 _STRING_HEAD = '{"schema":{"type":"string","optional":false},"payload":"'
 
 
@@ -77,7 +76,7 @@ class JsonConverter:
             parts.append(f'"keys":{self._schema_text(schema.keys)}')
             parts.append(f'"values":{self._schema_text(schema.values)}')
         elif schema.type == s.STRUCT:
-            inner = ",".join(self._schema_text(each.schema, each.name) for each in schema.fields)
+            inner = ",".join(self._schema_text(field.schema, field.name) for field in schema.fields)
             parts.append(f'"fields":[{inner}]')
         parts.append(f'"optional":{"true" if schema.optional else "false"}')
         if schema.name is not None:
@@ -142,7 +141,9 @@ class JsonConverter:
         return "null" if schema.optional else None
 
     def _struct_writer(self, schema: Schema) -> Writer:
-        fields = [(each.name, f"{quoted(each.name)}:", self._writer(each.schema)) for each in schema.fields]
+        fields = [
+            (field.name, f"{quoted(field.name)}:", self._writer(field.schema)) for field in schema.fields
+        ]
 
         def write(value: Any) -> str:
             get = value.get
@@ -152,7 +153,7 @@ class JsonConverter:
 
     def _array_writer(self, schema: Schema) -> Writer:
         inner = self._schemaless if schema.values is None else self._writer(schema.values)
-        return lambda value: "[" + ",".join([inner(each) for each in value]) + "]"
+        return lambda value: "[" + ",".join([inner(item) for item in value]) + "]"
 
     def _map_writer(self, schema: Schema) -> Writer:
         assert schema.keys is not None and schema.values is not None
@@ -176,7 +177,7 @@ class JsonConverter:
             return plain(value)
         match value:
             case list() | tuple():
-                return "[" + ",".join([self._schemaless(each) for each in value]) + "]"
+                return "[" + ",".join([self._schemaless(item) for item in value]) + "]"
             case dict() if all(isinstance(key, str) for key in value):
                 return "{" + ",".join([f"{quoted(k)}:{self._schemaless(v)}" for k, v in value.items()]) + "}"
             case dict():
@@ -216,12 +217,20 @@ class JsonConverter:
         """Columns of strings without nulls, unless one has a control character that needs more than a backslash."""
         if not pa.types.is_string(values.type) or values.null_count:
             return None
-        for plain, escaped in _ESCAPED:
-            values = pc.replace_substring(values, plain, escaped)
-        if pc.any(pc.match_substring_regex(values, _CONTROL)).as_py():
+        texts = escaped(values)
+        if texts is None:
             return None
         head, tail = (_STRING_HEAD, '"}') if self._schemas else ('"', '"')
-        return pc.binary_join_element_wise(head, values, tail, "").cast(pa.binary())
+        return pc.binary_join_element_wise(head, texts, tail, "").cast(pa.binary())
+
+    def from_tree(self, schema: Schema, tree: Any) -> Any:
+        """The JSON of records whose fields are columns, or values that all of them have; None where a field must be
+        looked at record by record."""
+        head = f'{{"schema":{self.schema_text(schema)},"payload":' if self._schemas else ""
+        parts = parts_of(schema, tree)
+        if parts is None or all(isinstance(part, str) for part in parts):
+            return None
+        return pc.binary_join_element_wise(head, *parts, "}" if self._schemas else "", "").cast(pa.binary())
 
     def to_column(self, topic: str, data: Any) -> Any:
         """Columns that `from_column` would write, without anything to unescape."""

@@ -25,9 +25,9 @@ class Exact(float):
     """A fraction that remembers how it was written: a decimal must not go through a float."""
 
     def __new__(cls, text: str) -> "Exact":
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
     text: str
 
@@ -35,16 +35,16 @@ class Exact(float):
         return self.text
 
 
-def plain_floats(told: Any) -> Any:
-    match told:
+def plain_floats(document: Any) -> Any:
+    match document:
         case Exact():
-            return float(told)
+            return float(document)
         case list():
-            return [plain_floats(each) for each in told]
+            return [plain_floats(item) for item in document]
         case dict():
-            return {name: plain_floats(each) for name, each in told.items()}
+            return {name: plain_floats(item) for name, item in document.items()}
         case _:
-            return told
+            return document
 
 
 class JsonReader:
@@ -57,115 +57,115 @@ class JsonReader:
     def _schema_of(self, text: str) -> Schema:
         return self.parse_schema(json.loads(text))
 
-    def parse_schema(self, told: Any) -> Schema:
-        if not isinstance(told, dict) or not isinstance(told.get("type"), str):
+    def parse_schema(self, document: Any) -> Schema:
+        if not isinstance(document, dict) or not isinstance(document.get("type"), str):
             raise DataError("Schema must contain 'type' field")
-        kind = _TYPES.get(told["type"])
+        kind = _TYPES.get(document["type"])
         if kind is None:
-            raise DataError(f"Unknown schema type: {told['type']}")
+            raise DataError(f"Unknown schema type: {document['type']}")
         schema = Schema(
             kind,
-            optional=bool(told.get("optional", False)),
-            name=told.get("name"),
-            version=told.get("version"),
-            doc=told.get("doc"),
-            parameters=told.get("parameters"),
-            fields=self._fields(told) if kind == s.STRUCT else (),
-            keys=self.parse_schema(told.get("keys")) if kind == s.MAP else None,
-            values=self._inner(kind, told),
+            optional=bool(document.get("optional", False)),
+            name=document.get("name"),
+            version=document.get("version"),
+            doc=document.get("doc"),
+            parameters=document.get("parameters"),
+            fields=self._fields(document) if kind == s.STRUCT else (),
+            keys=self.parse_schema(document.get("keys")) if kind == s.MAP else None,
+            values=self._inner(kind, document),
         )
-        if told.get("default") is not None:
-            schema = replace(schema, default=self.value(schema, told["default"]), has_default=True)
+        if document.get("default") is not None:
+            schema = replace(schema, default=self.value(schema, document["default"]), has_default=True)
         return schema
 
-    def _inner(self, kind: str, told: Any) -> Schema | None:
+    def _inner(self, kind: str, document: Any) -> Schema | None:
         if kind == s.ARRAY:
-            if not isinstance(told.get("items"), dict):
+            if not isinstance(document.get("items"), dict):
                 raise DataError("Array schema did not specify the element type")
-            return self.parse_schema(told["items"])
-        return self.parse_schema(told.get("values")) if kind == s.MAP else None
+            return self.parse_schema(document["items"])
+        return self.parse_schema(document.get("values")) if kind == s.MAP else None
 
-    def _fields(self, told: Any) -> tuple[Field, ...]:
-        fields = told.get("fields")
+    def _fields(self, document: Any) -> tuple[Field, ...]:
+        fields = document.get("fields")
         if not isinstance(fields, list):
             raise DataError('Struct schema\'s "fields" argument is not an array.')
-        if any(not isinstance(each, dict) or not isinstance(each.get("field"), str) for each in fields):
+        if any(not isinstance(field, dict) or not isinstance(field.get("field"), str) for field in fields):
             raise DataError("Struct schema's field name not specified properly")
-        return tuple(Field(each["field"], self.parse_schema(each)) for each in fields)
+        return tuple(Field(field["field"], self.parse_schema(field)) for field in fields)
 
-    def value(self, schema: Schema, told: Any) -> Any:
-        if told is None:
+    def value(self, schema: Schema, document: Any) -> Any:
+        if document is None:
             if schema.has_default and self._defaults:
                 return schema.default
             if schema.optional:
                 return None
             raise DataError(f"Invalid null value for required {schema.type} field")
         try:
-            stored = _READERS[schema.type](self, schema, told)
+            stored = _READERS[schema.type](self, schema, document)
             return s.from_stored(schema, stored) if schema.logical else stored
         except (TypeError, AttributeError, ValueError, KeyError, OverflowError) as error:
-            raise DataError(f"Invalid value for {schema.type}: {str(told)[:100]}") from error
+            raise DataError(f"Invalid value for {schema.type}: {str(document)[:100]}") from error
 
 
-def _read_integer(_: JsonReader, schema: Schema, told: Any) -> Any:
-    if isinstance(told, bool) or not isinstance(told, (int, float)):
-        raise TypeError(type(told).__name__)
+def _read_integer(_: JsonReader, schema: Schema, document: Any) -> Any:
+    if isinstance(document, bool) or not isinstance(document, (int, float)):
+        raise TypeError(type(document).__name__)
     bits = s.INTEGERS[schema.type]
-    whole = int(told)
+    whole = int(document)
     return (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)  # as Java's narrowing
 
 
-def _read_float(_: JsonReader, schema: Schema, told: Any) -> Any:
-    if isinstance(told, str) and told not in ("NaN", "Infinity", "-Infinity"):
+def _read_float(_: JsonReader, schema: Schema, document: Any) -> Any:
+    if isinstance(document, str) and document not in ("NaN", "Infinity", "-Infinity"):
         raise TypeError("a text")
-    value = float(told)
+    value = float(document)
     return java_text.to_single(value) if schema.type == s.FLOAT32 else value
 
 
-def _read_string(_: JsonReader, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, str):
-        raise TypeError(type(told).__name__)
-    return told
+def _read_string(_: JsonReader, schema: Schema, document: Any) -> Any:
+    if not isinstance(document, str):
+        raise TypeError(type(document).__name__)
+    return document
 
 
-def _read_boolean(_: JsonReader, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, bool):
-        raise TypeError(type(told).__name__)
-    return told
+def _read_boolean(_: JsonReader, schema: Schema, document: Any) -> Any:
+    if not isinstance(document, bool):
+        raise TypeError(type(document).__name__)
+    return document
 
 
-def _read_bytes(_: JsonReader, schema: Schema, told: Any) -> Any:
-    if schema.name == s.DECIMAL and isinstance(told, (int, float)):
-        return _decimal_bytes(schema, told)
+def _read_bytes(_: JsonReader, schema: Schema, document: Any) -> Any:
+    if schema.name == s.DECIMAL and isinstance(document, (int, float)):
+        return _decimal_bytes(schema, document)
     try:
-        return base64.b64decode(told, validate=True)
+        return base64.b64decode(document, validate=True)
     except binascii.Error as error:
         raise ValueError("not base64") from error
 
 
-def _decimal_bytes(schema: Schema, told: Any) -> bytes:
+def _decimal_bytes(schema: Schema, document: Any) -> bytes:
     scale = int((schema.parameters or {})[s.SCALE])
-    value = Decimal(str(told))
+    value = Decimal(str(document))
     return s.decimal_bytes(s.rescaled(value, scale), scale)
 
 
-def _read_array(self: JsonReader, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, list) or schema.values is None:
-        raise TypeError(type(told).__name__)
-    return [self.value(schema.values, each) for each in told]
+def _read_array(self: JsonReader, schema: Schema, document: Any) -> Any:
+    if not isinstance(document, list) or schema.values is None:
+        raise TypeError(type(document).__name__)
+    return [self.value(schema.values, item) for item in document]
 
 
-def _read_map(self: JsonReader, schema: Schema, told: Any) -> Any:
+def _read_map(self: JsonReader, schema: Schema, document: Any) -> Any:
     assert schema.keys is not None and schema.values is not None
     if schema.keys.type == s.STRING:
-        return {name: self.value(schema.values, each) for name, each in told.items()}
-    return {self.value(schema.keys, key): self.value(schema.values, each) for key, each in told}
+        return {name: self.value(schema.values, item) for name, item in document.items()}
+    return {self.value(schema.keys, key): self.value(schema.values, item) for key, item in document}
 
 
-def _read_struct(self: JsonReader, schema: Schema, told: Any) -> Any:
-    if not isinstance(told, dict):
-        raise TypeError(type(told).__name__)
-    return {each.name: self.value(each.schema, told.get(each.name)) for each in schema.fields}
+def _read_struct(self: JsonReader, schema: Schema, document: Any) -> Any:
+    if not isinstance(document, dict):
+        raise TypeError(type(document).__name__)
+    return {field.name: self.value(field.schema, document.get(field.name)) for field in schema.fields}
 
 
 _READERS: dict[str, Callable[[JsonReader, Schema, Any], Any]] = {

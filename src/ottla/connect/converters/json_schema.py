@@ -45,30 +45,32 @@ class JsonSchemaConverter(RegisteredConverter):
         return reader, self._values.value(reader, json.loads(data[at:]))
 
     def to_json_schema(self, schema: Schema, index: int | None = None) -> dict[str, Any]:
-        told = self._described(schema)
+        document = self._described(schema)
         if index is not None:
-            told["connect.index"] = index
+            document["connect.index"] = index
         if not schema.optional:
-            return told
-        kept = {name: told.pop(name) for name in ("connect.index",) if name in told}
-        return {"oneOf": [{"type": "null"}, told], **kept}
+            return document
+        extras = {name: document.pop(name) for name in ("connect.index",) if name in document}
+        return {"oneOf": [{"type": "null"}, document], **extras}
 
     def _described(self, schema: Schema) -> dict[str, Any]:
-        told: dict[str, Any]
+        document: dict[str, Any]
         if schema.type == s.STRUCT:
-            fields = {each.name: self.to_json_schema(each.schema, i) for i, each in enumerate(schema.fields)}
-            told = {"type": "object", "properties": fields}
+            fields = {
+                field.name: self.to_json_schema(field.schema, i) for i, field in enumerate(schema.fields)
+            }
+            document = {"type": "object", "properties": fields}
         elif schema.type == s.ARRAY:
             assert schema.values is not None
-            told = {"type": "array", "items": self.to_json_schema(schema.values)}
+            document = {"type": "array", "items": self.to_json_schema(schema.values)}
         elif schema.type == s.MAP:
-            told = self._map(schema)
+            document = self._map(schema)
         else:
             is_number = schema.logical == s.DECIMAL and self._json.has_numbers
-            told = {"type": "number" if is_number else _PLAIN[schema.type]}
+            document = {"type": "number" if is_number else _PLAIN[schema.type]}
             if schema.type not in (s.BOOLEAN, s.STRING):
-                told["connect.type"] = schema.type.lower()
-        return told | self._marks(schema)
+                document["connect.type"] = schema.type.lower()
+        return document | self._marks(schema)
 
     def _map(self, schema: Schema) -> dict[str, Any]:
         assert schema.keys is not None and schema.values is not None
@@ -96,52 +98,58 @@ class JsonSchemaConverter(RegisteredConverter):
         return marks
 
 
-def from_json_schema(told: Any, values: JsonReader) -> Schema:
+def from_json_schema(document: Any, values: JsonReader) -> Schema:
     """Connect's schema of a JSON Schema that a converter or a serializer of an ordinary class has written."""
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise DataError("a JSON Schema without a type cannot be read: Connect has no such schema")
     optional = False
     for word in ("oneOf", "anyOf"):
-        if word in told:
-            rest = [each for each in told[word] if each.get("type") != "null"]
+        if word in document:
+            rest = [branch for branch in document[word] if branch.get("type") != "null"]
             if len(rest) != 1:
                 raise DataError(f"{word} of {len(rest)} types cannot be read: Connect has no such schema")
-            optional = len(rest) < len(told[word])
-            told = {**told, **rest[0]}
-    kind = told.get("type")
+            optional = len(rest) < len(document[word])
+            document = {**document, **rest[0]}
+    kind = document.get("type")
     if isinstance(kind, list):
-        rest = [each for each in kind if each != "null"]
+        rest = [name for name in kind if name != "null"]
         if len(rest) != 1:
             raise DataError(f"the types {kind} cannot be read: Connect has no such schema")
         optional, kind = len(rest) < len(kind), rest[0]
     schema = replace(
-        _typed(told, kind, values),
+        _typed(document, kind, values),
         optional=optional,
-        name=told.get("title"),
-        version=told.get("connect.version"),
-        doc=told.get("description"),
-        parameters=told.get("connect.parameters"),
+        name=document.get("title"),
+        version=document.get("connect.version"),
+        doc=document.get("description"),
+        parameters=document.get("connect.parameters"),
     )
-    if told.get("default") is not None:
-        schema = replace(schema, default=values.value(schema, told["default"]), has_default=True)
+    if document.get("default") is not None:
+        schema = replace(schema, default=values.value(schema, document["default"]), has_default=True)
     return schema
 
 
-def _typed(told: dict[str, Any], kind: Any, values: JsonReader) -> Schema:
-    marked = str(told.get("connect.type", "")).upper()
+def _typed(document: dict[str, Any], kind: Any, values: JsonReader) -> Schema:
+    marked = str(document.get("connect.type", "")).upper()
     if marked == s.MAP and kind == "object":
-        return s.map_of(s.string(), from_json_schema(told.get("additionalProperties"), values))
+        return s.map_of(s.string(), from_json_schema(document.get("additionalProperties"), values))
     if marked == s.MAP:
-        key, value = (from_json_schema(each, values) for each in told["items"]["prefixItems"])
+        key, value = (
+            from_json_schema(prefix_item, values) for prefix_item in document["items"]["prefixItems"]
+        )
         return s.map_of(key, value)
     if kind == "array":
-        return s.array(from_json_schema(told.get("items"), values))
+        return s.array(from_json_schema(document.get("items"), values))
     if kind == "object":
-        required = set(told.get("required", ()))
+        required = set(document.get("required", ()))
         fields = sorted(
-            told.get("properties", {}).items(), key=lambda each: each[1].get("connect.index", len(told))
+            document.get("properties", {}).items(),
+            key=lambda named_field: named_field[1].get("connect.index", len(document)),
         )
-        return Schema(s.STRUCT, fields=tuple(_field(name, each, required, values) for name, each in fields))
+        return Schema(
+            s.STRUCT,
+            fields=tuple(_field(name, field_schema, required, values) for name, field_schema in fields),
+        )
     if marked in s.PRIMITIVES:
         return Schema(marked)
     if kind not in _TYPES:
@@ -149,8 +157,8 @@ def _typed(told: dict[str, Any], kind: Any, values: JsonReader) -> Schema:
     return Schema(_TYPES[kind])
 
 
-def _field(name: str, told: dict[str, Any], required: set[str], values: JsonReader) -> Field:
+def _field(name: str, document: dict[str, Any], required: set[str], values: JsonReader) -> Field:
     """A field that may be missing is optional; schemas of converters say so themselves, by `connect.index`."""
-    schema = from_json_schema(told, values)
-    is_open = "connect.index" not in told and name not in required
+    schema = from_json_schema(document, values)
+    is_open = "connect.index" not in document and name not in required
     return Field(name, schema.as_optional() if is_open else schema)

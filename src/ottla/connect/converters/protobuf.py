@@ -101,8 +101,8 @@ def _file(schema: Schema) -> Any:
 
 def _describe(message: Any, schema: Schema, full: str) -> None:
     """Structs in a field are messages inside of this one, named after the field."""
-    for number, each in enumerate(schema.fields, 1):
-        _add_field(message, each.name, number, each.schema, full)
+    for number, inner in enumerate(schema.fields, 1):
+        _add_field(message, inner.name, number, inner.schema, full)
     # Synthetic groups of one stand behind all others.
     for field in message.field:
         if field.proto3_optional:
@@ -181,8 +181,8 @@ def _single(field: FieldDescriptor, outer: tuple[str, ...]) -> Schema:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    told = getattr(field, "is_repeated", None)  # since 6.31, where `label` warns
-    return bool(field.label == FieldDescriptor.LABEL_REPEATED if told is None else told)
+    is_repeated = getattr(field, "is_repeated", None)  # since 6.31, where `label` warns
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED if is_repeated is None else is_repeated)
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -193,15 +193,15 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _fill(message: Message, schema: Schema, value: Any) -> None:
-    for each in schema.fields:
-        inner = value.get(each.name)
-        if inner is None and each.schema.has_default:
-            inner = each.schema.default
+    for field in schema.fields:
+        inner = value.get(field.name)
+        if inner is None and field.schema.has_default:
+            inner = field.schema.default
         if inner is None:
-            if not each.schema.optional:
-                raise DataError(f'Invalid value: null used for required field: "{each.name}"')
+            if not field.schema.optional:
+                raise DataError(f'Invalid value: null used for required field: "{field.name}"')
             continue
-        _set(message, each.name, each.schema, inner)
+        _set(message, field.name, field.schema, inner)
 
 
 def _set(message: Any, name: str, schema: Schema, value: Any) -> None:
@@ -253,10 +253,10 @@ def _field_value(message: Message, field: FieldDescriptor) -> Any:
     value = getattr(message, field.name)
     if _is_map(field):
         inner = _element(field.message_type.fields_by_name["value"])
-        return {key: inner(each) for key, each in value.items()}
+        return {key: inner(item) for key, item in value.items()}
     if _is_repeated(field):
         inner = _element(field)
-        return [inner(each) for each in value]
+        return [inner(item) for item in value]
     if field.has_presence and not message.HasField(field.name):
         return None
     return _element(field)(value)

@@ -1,5 +1,6 @@
 """What the converters with a schema registry share: its address, subjects, and what stands before the payload."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ _STRATEGIES = {
 _KNOWN_MAX = 1000
 
 
-class RegisteredConverter:
+class RegisteredConverter(ABC):
     """A subclass has `schema_type`, and turns schemas and values into those of its format and back."""
 
     schema_type = ""
@@ -120,20 +121,20 @@ class RegisteredConverter:
 
     # -- of each format ----------------------------------------------------------------------------
 
-    def _prepared(self, schema: Schema) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _prepared(self, schema: Schema) -> Any: ...
 
-    def _text(self, prepared: Any) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _text(self, prepared: Any) -> str: ...
 
-    def _payload(self, prepared: Any, schema: Schema, value: Any) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _payload(self, prepared: Any, schema: Schema, value: Any) -> bytes: ...
 
-    def _reader(self, registered: RegisteredSchema) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _reader(self, registered: RegisteredSchema) -> Any: ...
 
-    def _value(self, reader: Any, data: bytes, at: int) -> tuple[Schema | None, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _value(self, reader: Any, data: bytes, at: int) -> tuple[Schema | None, Any]: ...
 
 
 def _is_true(settings: Mapping[str, Any], name: str, default: bool) -> bool:
@@ -141,10 +142,10 @@ def _is_true(settings: Mapping[str, Any], name: str, default: bool) -> bool:
 
 
 def _user(settings: Mapping[str, Any]) -> tuple[str, str] | None:
-    told = settings.get("basic.auth.user.info") or settings.get("schema.registry.basic.auth.user.info")
-    if not told:
+    user_info = settings.get("basic.auth.user.info") or settings.get("schema.registry.basic.auth.user.info")
+    if not user_info:
         return None
-    text = told.value if isinstance(told, Password) else str(told)
+    text = user_info.value if isinstance(user_info, Password) else str(user_info)
     name, _, password = text.partition(":")
     return name, password
 

@@ -9,7 +9,7 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 
 from ottla.client.values import TopicPartition
 from ottla.connect.errors import ConfigError, RetriableError
-from ottla.connect.lakes.rows import one_table
+from ottla.connect.lakes.rows import parquet_table
 from ottla.connect.settings import BOOLEAN, HIGH, Setting
 from ottla.connect.spi import Config, Sink, SinkBatch
 
@@ -31,19 +31,15 @@ class DeltaSink(Sink):
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self._pending = {}
-        known = {}
-        opened: dict[str, Any] = {}
-        for where in partitions:
-            if where.topic not in opened:
-                opened[where.topic] = self._table(where.topic)
-            table = opened[where.topic]
-            position = table.transaction_version(self._application(where)) if table is not None else None
-            if position is not None:
-                known[where] = position
-        return known
+        return self._versions({where: self._application(where) for where in partitions})
+
+    def replaced(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        kept = self._versions({where: self._topic_mark(where) for where in partitions})
+        own = {where: self._topic_number(where) for where in kept}
+        return [where for where, number in kept.items() if own[where] not in (None, number)]
 
     def write(self, batch: SinkBatch) -> None:
-        table = one_table(batch.records, with_position=self.config["include.position"])
+        table = parquet_table(batch.records, with_position=self.config["include.position"])
         if table.num_rows:
             self._pending.setdefault(batch.where.topic, []).append(table)
 
@@ -53,10 +49,13 @@ class DeltaSink(Sink):
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         for topic, shown in self._pending.items():
-            moved = [
-                Transaction(self._application(where), end)
-                for where, end in positions.items()
-                if where.topic == topic
+            here = {where: end for where, end in positions.items() if where.topic == topic}
+            moved = [Transaction(self._application(where), end) for where, end in here.items()]
+            numbers = {where: self._topic_number(where) for where in here}
+            moved += [
+                Transaction(self._topic_mark(where), number)
+                for where, number in numbers.items()
+                if number is not None
             ]
             rows = pa.concat_tables(shown, promote_options="permissive")
             try:
@@ -85,6 +84,28 @@ class DeltaSink(Sink):
 
     def _application(self, where: TopicPartition) -> str:
         return f"{self._connector}/{where.topic}-{where.partition}"
+
+    def _topic_mark(self, where: TopicPartition) -> str:
+        """An application of its own, whose version tells the topic's id."""
+        return f"{self._application(where)}#topic"
+
+    def _topic_number(self, where: TopicPartition) -> int | None:
+        """As much of the topic's id as a version can hold."""
+        topic_id = self.topic_ids.get(where.topic)
+        return None if topic_id is None else int(topic_id, 16) & 0x7FFFFFFFFFFFFFFF
+
+    def _versions(self, applications: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+        """Those that the tables have. Each table is opened once."""
+        opened: dict[str, Any] = {}
+        versions = {}
+        for where, application in applications.items():
+            if where.topic not in opened:
+                opened[where.topic] = self._table(where.topic)
+            table = opened[where.topic]
+            version = table.transaction_version(application) if table is not None else None
+            if version is not None:
+                versions[where] = version
+        return versions
 
     def _table(self, topic: str) -> Any:
         from deltalake import DeltaTable

@@ -1,9 +1,10 @@
 """A sink of files: Parquet or JSON lines, in a folder or an object store. Positions are in the files' names.
 
 A file `TOPIC+PARTITION+BEGIN+END.parquet` holds the records from offset BEGIN up to END. Where a partition has come is
-the greatest END of its files: exactly once, without anything beside the files. Files appear whole: on a disk they are
-renamed into place, an object store shows none before it is complete. In a folder a step holds a lock from the moment it
-reads the position: a worker that was thought dead and writes late finds its successor's lock, or its files.
+the greatest END of its files: exactly once. A file `.topic-id` beside them has the id of the topic that they are of.
+Files appear whole: on a disk they are renamed into place, an object store shows none before it is complete. In a folder
+a step holds a lock from the moment it reads the position: a worker that was thought dead and writes late finds its
+successor's lock, or its files.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ import pyarrow.parquet as parquet  # type: ignore[import-untyped,import-not-foun
 
 from ottla.client.values import TopicPartition
 from ottla.connect.errors import ConfigError, RetriableError
-from ottla.connect.lakes.rows import one_table
+from ottla.connect.lakes.rows import one_table, parquet_table
 from ottla.connect.settings import BOOLEAN, HIGH, PASSWORD, Setting
 from ottla.connect.spi import Config, Sink, SinkBatch
 
 _NAME = re.compile(r"^(?P<topic>.+)\+(?P<part>\d+)\+(?P<begin>\d{20})\+(?P<end>\d{20})\.\w+$")
+_TOPIC_ID = ".topic-id"
 _ENDINGS = {"parquet": "parquet", "json": "json"}
 
 
@@ -49,6 +51,7 @@ class FilesSink(Sink):
         self._opened: tuple[Any, str] | None = None
         self._pending: list[tuple[TopicPartition, pa.Table, int, int]] = []
         self._locks: list[_Lock] = []
+        self._remembered: set[TopicPartition] = set()  # whose topic's id this object has stored
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self.rollback()
@@ -60,13 +63,19 @@ class FilesSink(Sink):
                 known[where] = max(ends)
         return known
 
+    def replaced(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        ids = {where: self.topic_ids.get(where.topic) for where in partitions}
+        return [where for where, own in ids.items() if own and (self._stored_id(where) or own) != own]
+
     def write(self, batch: SinkBatch) -> None:
-        table = one_table(batch.records, with_position=self.config["include.position"])
+        as_table = parquet_table if self.config["format"] == "parquet" else one_table
+        table = as_table(batch.records, with_position=self.config["include.position"])
         self._pending.append((batch.where, table, batch.begin, batch.end))
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         """One file for each partition, so that it is there or not."""
         for where, table, begin, end in self._pending:
+            self._remember_topic(where)
             self._store(where, table, begin, end)
         self.rollback()
 
@@ -105,8 +114,8 @@ class FilesSink(Sink):
             names = [info.base_name for info in filesystem.get_file_info(selector)]
         except OSError as error:
             raise RetriableError(f"cannot list {self.config['path']}: {error}") from error
-        found = [match for match in map(_NAME.match, names) if match and match["topic"] == where.topic]
-        return [(int(match["begin"]), int(match["end"])) for match in found]
+        matches = [match for match in map(_NAME.match, names) if match and match["topic"] == where.topic]
+        return [(int(match["begin"]), int(match["end"])) for match in matches]
 
     def _folder(self, root: str, where: TopicPartition) -> str:
         return f"{root}/{where.topic}/partition={where.partition}"
@@ -120,11 +129,42 @@ class FilesSink(Sink):
             if self._is_local:
                 filesystem.create_dir(folder, recursive=True)
                 self._write_file(filesystem, f"{folder}/.{name}", table)
+                _to_disk(f"{folder}/.{name}")
                 filesystem.move(f"{folder}/.{name}", f"{folder}/{name}")
+                _to_disk(folder)
             else:
                 self._write_file(filesystem, f"{folder}/{name}", table)
         except OSError as error:
             raise RetriableError(f"cannot write {name} under {self.config['path']}: {error}") from error
+
+    def _stored_id(self, where: TopicPartition) -> str | None:
+        filesystem, root = self._filesystem()
+        try:
+            with filesystem.open_input_stream(f"{self._folder(root, where)}/{_TOPIC_ID}") as stream:
+                return bytes(stream.read()).decode("ascii", "replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RetriableError(f"cannot read from {self.config['path']}: {error}") from error
+
+    def _remember_topic(self, where: TopicPartition) -> None:
+        """Before the first file: a position without an id would be one of any topic."""
+        topic_id = self.topic_ids.get(where.topic)
+        if topic_id is None or where in self._remembered:
+            return
+        filesystem, root = self._filesystem()
+        folder = self._folder(root, where)
+        aside = f"{folder}/{_TOPIC_ID}.new" if self._is_local else f"{folder}/{_TOPIC_ID}"
+        try:
+            if self._is_local:
+                filesystem.create_dir(folder, recursive=True)
+            with filesystem.open_output_stream(aside) as stream:
+                stream.write(topic_id.encode())
+            if self._is_local:
+                filesystem.move(aside, f"{folder}/{_TOPIC_ID}")
+        except OSError as error:
+            raise RetriableError(f"cannot write to {self.config['path']}: {error}") from error
+        self._remembered.add(where)
 
     def _write_file(self, filesystem: Any, path: str, table: pa.Table) -> None:
         if self.config["format"] == "parquet":
@@ -160,6 +200,15 @@ class FilesSink(Sink):
         if endpoint and endpoint.startswith("http://"):
             options |= {"endpoint_override": endpoint.removeprefix("http://"), "scheme": "http"}
         return {name: value for name, value in options.items() if value is not None}
+
+
+def _to_disk(path: str) -> None:
+    """A file's name is the position: after a power failure it must not stand there without the rows."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 class _Lock:

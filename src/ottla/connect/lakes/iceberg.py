@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from ottla.client.values import TopicPartition
-from ottla.connect.errors import ConfigError, RetriableError
-from ottla.connect.lakes.rows import one_table
+from ottla.connect.errors import ConfigError, DataError, RetriableError
+from ottla.connect.lakes.rows import parquet_table
 from ottla.connect.settings import BOOLEAN, HIGH, Setting
 from ottla.connect.spi import Config, Sink, SinkBatch
 
@@ -31,6 +31,7 @@ class IcebergSink(Sink):
         self._pending: dict[str, list[pa.Table]] = {}
         self._read_from: dict[str, int | None] = {}  # the snapshot in which the step's positions were read
         self._all: dict[TopicPartition, int] = {}  # those positions, of the topics' other partitions too
+        self._kept_ids: dict[TopicPartition, str] = {}  # the ids of their topics
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
@@ -41,26 +42,40 @@ class IcebergSink(Sink):
         return {}
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        self._pending, self._read_from, self._all = {}, {}, {}
+        self._pending, self._read_from, self._all, self._kept_ids = {}, {}, {}, {}
         for topic in {where.topic for where in partitions}:
             table = self._table(topic)
             self._read_from[topic] = _current(table)
             self._all |= self._positions_in(table)
+            self._kept_ids |= self._topic_ids_in(table)
         return {where: self._all[where] for where in partitions if where in self._all}
 
+    def replaced(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        ids = {where: self.topic_ids.get(where.topic) for where in partitions}
+        return [where for where, own in ids.items() if own and self._kept_ids.get(where, own) != own]
+
     def write(self, batch: SinkBatch) -> None:
-        rows = one_table(batch.records, with_position=self.config["include.position"])
+        rows = parquet_table(batch.records, with_position=self.config["include.position"])
         if rows.num_rows:
+            if not _typed(rows).num_columns:
+                raise DataError(
+                    f"records of {batch.where} have nulls and empty values alone: Iceberg has no type for their columns"
+                )
             self._pending.setdefault(batch.where.topic, []).append(rows)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         """A snapshot for each topic. If another one has come since the positions were read, the step fails and is tried
         again: it could be of a worker that wrote the same records."""
         for topic, shown in self._pending.items():
-            rows = pa.concat_tables(shown, promote_options="permissive")
+            rows = _typed(pa.concat_tables(shown, promote_options="permissive"))
             everywhere = {**self._all, **positions}  # older snapshots may expire
             properties = {
                 self._property(where): str(end) for where, end in everywhere.items() if where.topic == topic
+            }
+            own = self.topic_ids.get(topic)
+            ids = {**self._kept_ids, **({} if own is None else dict.fromkeys(positions, own))}
+            properties |= {
+                self._topic_property(where): known for where, known in ids.items() if where.topic == topic
             }
             try:
                 self._append(topic, rows, properties)
@@ -103,18 +118,28 @@ class IcebergSink(Sink):
 
     def _positions_in(self, table: Any) -> dict[TopicPartition, int]:
         """The greatest of each partition: positions only grow."""
-        found: dict[TopicPartition, int] = {}
-        prefix = f"ottla.{self._connector}/"
+        positions: dict[TopicPartition, int] = {}
+        for where, value in self._properties(table, f"ottla.{self._connector}/"):
+            positions[where] = max(int(value), positions.get(where, 0))
+        return positions
+
+    def _topic_ids_in(self, table: Any) -> dict[TopicPartition, str]:
+        """One for each partition: positions of another topic are refused, so it never changes."""
+        return dict(self._properties(table, f"ottla-topic.{self._connector}/"))
+
+    def _properties(self, table: Any, prefix: str) -> Iterator[tuple[TopicPartition, str]]:
+        """Of all snapshots, from the oldest on."""
         for snapshot in table.metadata.snapshots if table is not None else ():
             for name, value in snapshot.summary.additional_properties.items() if snapshot.summary else ():
                 if name.startswith(prefix):
                     topic, _, part = name.removeprefix(prefix).rpartition("-")
-                    where = TopicPartition(topic, int(part))
-                    found[where] = max(int(value), found.get(where, 0))
-        return found
+                    yield TopicPartition(topic, int(part)), value
 
     def _property(self, where: TopicPartition) -> str:
         return f"ottla.{self._connector}/{where.topic}-{where.partition}"
+
+    def _topic_property(self, where: TopicPartition) -> str:
+        return f"ottla-topic.{self._connector}/{where.topic}-{where.partition}"
 
     def _name(self, topic: str) -> str:
         """A dot parts namespace and table: those of the topic become underscores."""
@@ -140,6 +165,30 @@ class IcebergSink(Sink):
 
 def _current(table: Any) -> int | None:
     return table.metadata.current_snapshot_id if table is not None else None
+
+
+def _typed(rows: pa.Table) -> pa.Table:
+    """Without what is null, or an empty list, in every record without a schema: Iceberg has no type for it. It is null
+    in the table too, and becomes a column or field with its first value."""
+    fields = [known for field in rows.schema if (known := _known(field)) is not None]
+    return rows.select([field.name for field in fields]).cast(pa.schema(fields))
+
+
+def _known(field: pa.Field) -> pa.Field | None:
+    """With what has a type; None if nothing has."""
+    kind = field.type
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_struct(kind):
+        inner = [known for part in kind if (known := _known(part)) is not None]
+        return field.with_type(pa.struct(inner)) if inner else None
+    if pa.types.is_list(kind):
+        element = _known(kind.value_field)
+        return None if element is None else field.with_type(pa.list_(element))
+    if pa.types.is_map(kind):
+        item = _known(kind.item_field)
+        return None if item is None else field.with_type(pa.map_(kind.key_field, item))
+    return field
 
 
 def _optional(schema: pa.Schema) -> pa.Schema:

@@ -49,6 +49,43 @@ def one_table(records: Sequence[SinkRecord], *, with_position: bool) -> pa.Table
         raise DataError(f"records of one batch have schemas that do not fit together: {error}") from error
 
 
+def parquet_table(records: Sequence[SinkRecord], *, with_position: bool) -> pa.Table:
+    """Objects without fields are null: Parquet has no type for them."""
+    table = one_table(records, with_position=with_position)
+    for index, field in enumerate(table.schema):
+        known = _with_fields(field)
+        if known.type != field.type:
+            cells = [_without_empty(cell, field.type) for cell in table.column(index).to_pylist()]
+            table = table.set_column(index, known, pa.array(cells, known.type))
+    return table
+
+
+def _with_fields(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return pa.field(field.name, pa.null())
+        return field.with_type(pa.struct([_with_fields(part) for part in kind]))
+    if pa.types.is_list(kind):
+        return field.with_type(pa.list_(_with_fields(kind.value_field)))
+    if pa.types.is_map(kind):
+        return field.with_type(pa.map_(kind.key_field, _with_fields(kind.item_field)))
+    return field
+
+
+def _without_empty(cell: Any, kind: pa.DataType) -> Any:
+    if cell is None:
+        return None
+    if pa.types.is_struct(kind):
+        filled = {part.name: _without_empty(cell[part.name], part.type) for part in kind}
+        return filled or None
+    if pa.types.is_list(kind):
+        return [_without_empty(item, kind.value_type) for item in cell]
+    if pa.types.is_map(kind):
+        return [(key, _without_empty(item, kind.item_type)) for key, item in cell]
+    return cell
+
+
 def _table(schema: Schema | None, records: list[SinkRecord], with_position: bool) -> pa.Table:
     table = _values(schema, [record.value for record in records])
     if with_position:
@@ -71,7 +108,9 @@ def _values(schema: Schema | None, values: list[Any]) -> pa.Table:
                 if all(isinstance(value, dict) for value in values)
                 else [{"value": value} for value in values]
             )
-            return pa.Table.from_pylist(rows)
+            # All their fields: from_pylist would take those of the first row alone.
+            names = dict.fromkeys(name for row in rows for name in row)
+            return pa.table({name: [row.get(name) for row in rows] for name in names})
         if schema.type != schemas.STRUCT:
             schema, values = schemas.struct(None, {"value": schema}), [{"value": value} for value in values]
         arrays, fields = [], []
@@ -79,12 +118,12 @@ def _values(schema: Schema | None, values: list[Any]) -> pa.Table:
             kind, convert = arrow_type(field.schema)
             column = [value.get(field.name) for value in values]
             shown = (
-                column if convert is None else [None if each is None else convert(each) for each in column]
+                column if convert is None else [None if cell is None else convert(cell) for cell in column]
             )
             arrays.append(pa.array(shown, kind))
             fields.append(pa.field(field.name, kind, field.schema.optional))
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, ValueError, ArithmeticError) as error:
         raise DataError(f"records do not fit into columns: {error}") from error
 
 
@@ -95,12 +134,12 @@ def arrow_type(schema: Schema) -> tuple[Any, Callable[[Any], Any] | None]:
             inner = [
                 (field.name, *arrow_type(field.schema), field.schema.optional) for field in schema.fields
             ]
-            kind = pa.struct([pa.field(name, each, optional) for name, each, _, optional in inner])
+            kind = pa.struct([pa.field(name, type_, optional) for name, type_, _, optional in inner])
             makers = {name: convert for name, _, convert, _ in inner if convert}
             return kind, (lambda value: _struct(value, makers)) if makers else None
         case schemas.ARRAY if schema.values is not None:
             element, convert = arrow_type(schema.values)
-            return pa.list_(element), _each(convert) if convert else None
+            return pa.list_(element), _of_items(convert) if convert else None
         case schemas.MAP if schema.keys is not None and schema.values is not None:
             key, value = arrow_type(schema.keys), arrow_type(schema.values)
             return pa.map_(key[0], value[0]), _pairs(key[1], value[1])
@@ -116,20 +155,20 @@ def arrow_type(schema: Schema) -> tuple[Any, Callable[[Any], Any] | None]:
 
 def _struct(value: dict[str, Any], makers: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
     return {
-        name: makers[name](each) if name in makers and each is not None else each
-        for name, each in value.items()
+        name: makers[name](item) if name in makers and item is not None else item
+        for name, item in value.items()
     }
 
 
-def _each(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: [None if each is None else convert(each) for each in value]
+def _of_items(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: [None if item is None else convert(item) for item in value]
 
 
 def _pairs(key: Callable[[Any], Any] | None, value: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     def pairs(items: dict[Any, Any]) -> list[tuple[Any, Any]]:
         return [
-            (key(name) if key else name, value(each) if value and each is not None else each)
-            for name, each in items.items()
+            (key(name) if key else name, value(item) if value and item is not None else item)
+            for name, item in items.items()
         ]
 
     return pairs

@@ -39,6 +39,7 @@ _METADATA_BYTES = {
 _NUMBERS = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR})
 _CHARACTERS = frozenset({STRING, VAR_STRING, VARCHAR, BLOB})
 BINARY = 63  # the collation of bytes
+_FIRST, _TURN = 4, 2**32  # the first position of a file; where positions of 32 bits begin again
 
 
 class MalformedEvent(ConnectError):
@@ -86,7 +87,7 @@ class Column:
     digits: int
     is_optional: bool
     is_unsigned: bool = False
-    collation: int | None = None  # of texts and bytes
+    collation: int | None = None  # of texts, bytes and labels
     labels: tuple[bytes, ...] = ()  # of ENUM and SET
 
 
@@ -129,6 +130,30 @@ class Checksums:
             if not is_right and header.type != ROTATE:
                 raise MalformedEvent(f"event {header.type} at {header.end_pos} of the binary log is damaged")
         return data[HEADER.size : -4] if is_right else data[HEADER.size :]
+
+
+class Positions:
+    """Whole positions of events. A header and a request have 32 bits, but a transaction is never split: its file can be
+    longer than 4 GiB. A place that cannot be asked for is looked for from the file's begin."""
+
+    def __init__(self, pos: int) -> None:
+        self.asked = pos if pos < _TURN else _FIRST
+        self._at, self._wanted = self.asked, pos
+
+    def whole(self, header: Header) -> Header:
+        if not header.end_pos or header.type == FORMAT:  # it comes first, wherever the stream begins
+            return header
+        end = self._at - self._at % _TURN + header.end_pos
+        self._at = end + _TURN if self._at - end > _TURN // 2 else end
+        return header._replace(end_pos=self._at)
+
+    def is_before(self, header: Header) -> bool:
+        """Whether the (whole) event ends no later than the place that is looked for."""
+        is_looking = self._wanted != self.asked and header.type not in (FORMAT, ROTATE)
+        return is_looking and header.end_pos <= self._wanted
+
+    def file_begins(self, pos: int) -> None:
+        self._at = self._wanted = self.asked = pos
 
 
 def decode(header: Header, body: bytes, *, is_mariadb: bool) -> Event | None:
@@ -233,7 +258,9 @@ def _described(
             ", then remove the connector's offsets to take a new snapshot"
         )
     unsigned = _flags(types, more.get(1, b""))
-    collations = _collations(types, more, is_mariadb=is_mariadb)
+    texts = [i for i, kind in enumerate(types) if kind in _CHARACTERS or (is_mariadb and kind == GEOMETRY)]
+    labelled = [i for i, kind in enumerate(types) if kind in (ENUM, SET)]
+    collations = _collations(texts, more, 2, 3) | _collations(labelled, more, 10, 11)
     labels = _labels(types, more)
     columns = tuple(
         Column(
@@ -296,12 +323,11 @@ def _flags(types: list[int], data: bytes) -> dict[int, bool]:
     }
 
 
-def _collations(types: list[int], more: dict[int, bytes], *, is_mariadb: bool) -> dict[int, int]:
-    """One for all columns of texts and those that differ, or one for each."""
-    places = [i for i, kind in enumerate(types) if kind in _CHARACTERS or (is_mariadb and kind == GEOMETRY)]
-    if 3 in more:
-        return dict(zip(places, _ints(more[3]), strict=False))
-    numbers = _ints(more.get(2, b""))
+def _collations(places: list[int], more: dict[int, bytes], common: int, single: int) -> dict[int, int]:
+    """Field `common` has one for all of these columns and those that differ, or `single` has one for each."""
+    if single in more:
+        return dict(zip(places, _ints(more[single]), strict=False))
+    numbers = _ints(more.get(common, b""))
     if not numbers:
         return {}
     different = dict(zip(numbers[1::2], numbers[2::2], strict=True))
@@ -312,7 +338,7 @@ def _labels(types: list[int], more: dict[int, bytes]) -> dict[int, tuple[bytes, 
     labels = {}
     for kind, number in ((SET, 5), (ENUM, 6)):
         data, at = more.get(number, b""), 0
-        for place in (i for i, each in enumerate(types) if each == kind):
+        for place in (i for i, type_ in enumerate(types) if type_ == kind):
             count, at = packed_int(data, at)
             words = []
             for _ in range(count):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.connect.errors import ConfigError, ConnectError
 from ottla.connect.mysql import binlog
+from ottla.connect.mysql.cells import words
 from ottla.connect.mysql.progress import Place
 from ottla.connect.mysql.values import BYTES, INTEGERS, TEXTS, Type
 from ottla.connect.selection import Selection
+from ottla.connect.snapshots import name_parts
 
 Connection = Any  # of PyMySQL, which has no types
 _SYSTEM = "('mysql', 'information_schema', 'performance_schema', 'sys')"
@@ -160,7 +163,7 @@ def captured(connection: Connection, selection: Selection, *, with_rows: bool) -
                     " table.exclude.list"
                 )
         tables.append((database, name))
-    return [".".join(each) for each in sorted(tables, key=lambda each: selection.order(*each))]
+    return [".".join(table) for table in sorted(tables, key=lambda table: selection.order(*table))]
 
 
 def table(connection: Connection, database: str, name: str) -> Table | None:
@@ -170,6 +173,10 @@ def table(connection: Connection, database: str, name: str) -> Table | None:
         return None
     key = rows(connection, _KEY, (database, name))
     return Table(database, name, tuple(map(_column, columns)), tuple(row[0] for row in key))
+
+
+def parts(connection: Connection, name: str) -> tuple[str, str]:
+    return name_parts(name, lambda *pair: table(connection, *pair) is not None)
 
 
 def _column(row: tuple[Any, ...]) -> TableColumn:
@@ -191,7 +198,7 @@ _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 
 def labels(column_type: str) -> tuple[str, ...]:
     """Of `enum('a','b')`."""
-    return tuple(found.replace("''", "'") for found in _LABEL.findall(column_type))
+    return tuple(match.replace("''", "'") for match in _LABEL.findall(column_type))
 
 
 NOW = "now"
@@ -207,20 +214,22 @@ def default_text(default: str | None, extra: str) -> tuple[str | None, bool]:
         return None, True
     if _NOW.match(default):
         return NOW, True
-    found = _CONSTANT.match(default)
-    if found is None:
+    match = _CONSTANT.match(default)
+    if match is None:
         return None, False
-    if found[1] is not None:
-        return found[1].replace("''", "'").replace("\\\\", "\\"), True
-    return (found[2] if found[2] is not None else f"b{found[3]}"), True
+    if match[1] is not None:
+        return match[1].replace("''", "'").replace("\\\\", "\\"), True
+    return (match[2] if match[2] is not None else f"b{match[3]}"), True
 
 
-def described_by(logged: binlog.TableMap, now: Table | None) -> Table:
+def described_by(
+    logged: binlog.TableMap, now: Table | None, charsets: Mapping[int, str] | None = None
+) -> Table:
     """The table as it was when the change was written; defaults, which the log does not have, as they are now."""
     columns = []
     for column in logged.columns:
         current = now.column(column.name) if now else None
-        kind = _logged_type(column, current)
+        kind = _logged_type(column, current, charsets or {})
         is_same = current is not None and _family(current.type.name) == _family(kind.name)
         columns.append(
             TableColumn(
@@ -239,7 +248,7 @@ def _family(name: str) -> str:
     return "text" if name in TEXTS else "bytes" if name in BYTES else name
 
 
-def _logged_type(column: binlog.Column, current: TableColumn | None) -> Type:
+def _logged_type(column: binlog.Column, current: TableColumn | None, charsets: Mapping[int, str]) -> Type:
     kind = column.type
     if kind in _LOGGED:
         name = _LOGGED[kind]
@@ -252,7 +261,7 @@ def _logged_type(column: binlog.Column, current: TableColumn | None) -> Type:
             column.length if is_decimal or name == "bit" else 0,
             column.digits if is_decimal else 0,
             column.length if is_time else 0,
-            tuple(label.decode("utf-8", "replace") for label in column.labels),
+            tuple(words(column, charsets)),
         )
     if current is not None and current.type.name in HIDDEN_TYPES:
         return Type(current.type.name)

@@ -95,7 +95,7 @@ def _reader(column: Column, charsets: Mapping[int, str], type_name: str, table: 
     if kind == binlog.BLOB:
         return _text(column, column.length, charsets, type_name)
     if kind in (binlog.ENUM, binlog.SET):
-        return _label(column, _words(column, charsets))
+        return _label(column, words(column, charsets))
     maker = _MAKERS.get(kind)
     if maker is None:
         raise ConnectError(
@@ -153,21 +153,32 @@ def decoder(charset: str) -> Callable[[bytes], str]:
             f"texts in the character set {charset} are not read; convert the column to utf8mb4"
         )
     if encoding == "utf-8":
-        return bytes.decode
+        return utf8
     if encoding == "cp1252":
         return _latin1
-    return lambda data: data.decode(encoding)
+    return lambda data: data.decode(encoding, "replace")
+
+
+def utf8(data: bytes) -> str:
+    """Bytes that are no text are replaced, as Java does: the server lets half a surrogate pair in."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def _latin1(data: bytes) -> str:
     try:
         return data.decode("cp1252")
     except UnicodeDecodeError:  # five bytes that the server takes for control characters
-        return "".join(bytes([each]).decode("cp1252", "ignore") or chr(each) for each in data)
+        return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in data)
 
 
-def _words(column: Column, charsets: Mapping[int, str]) -> list[str]:
-    return [word.decode("utf-8", "replace") for word in column.labels]
+def words(column: Column, charsets: Mapping[int, str]) -> list[str]:
+    """The labels of ENUM and SET, which the log has in the column's character set."""
+    charset = charsets.get(column.collation or 0, "utf8mb4")
+    read = decoder("utf8mb4" if charset == "binary" else charset)
+    return [read(word) for word in column.labels]
 
 
 def _label(column: Column, words: list[str]) -> Reader:
@@ -212,7 +223,7 @@ def _decimal(column: Column) -> Reader:
         is_negative = not raw[0] & 0x80
         raw[0] ^= 0x80
         if is_negative:
-            raw = bytearray(each ^ 0xFF for each in raw)
+            raw = bytearray(byte ^ 0xFF for byte in raw)
         place = 0
         parts = ["", ""]
         for i, groups in enumerate((sizes, behind)):

@@ -8,22 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ottla.connect.debezium import CREATED, DELETED, TRUNCATED, UPDATED, transaction_event
 from ottla.connect.mysql import binlog
 from ottla.connect.mysql.binlog import Header, TableMap
 from ottla.connect.mysql.cells import Row, RowReader
-from ottla.connect.mysql.progress import KeyTexts, Place, Progress
+from ottla.connect.mysql.progress import Place, Progress
 from ottla.connect.mysql.tables import CapturedTable
 from ottla.connect.mysql.transactions import Committed, Item, RowsChanged, Transaction, Truncated
+from ottla.connect.snapshots import KeyOrder, KeyTexts
 from ottla.connect.spi import SourceRecord
-
-
-class KeyOrder(Protocol):
-    """Compares keys as the database does, with its collations."""
-
-    def is_upto(self, table: str, key: KeyTexts, bound: KeyTexts) -> bool: ...
 
 
 class Known(NamedTuple):
@@ -108,7 +103,7 @@ class Translator:
         if known is None:
             return
         table, kind = known.table, item.rows.kind
-        kept = len(self.records)
+        count_before = len(self.records)
         for number, (before, after) in enumerate(changed_rows(item, known.reader)):
             match kind:
                 case binlog.INSERT:
@@ -119,7 +114,7 @@ class Translator:
                     assert after is not None
                     self._update(item, table, number, before, after)
         if item.is_done:
-            del self.records[kept:]
+            del self.records[count_before:]
 
     # -- the kinds of change -----------------------------------------------------------------------
 
@@ -160,8 +155,7 @@ class Translator:
         table = self._tables(TableMap(0, item.database, item.table, (), ()))
         if table is None or TRUNCATED in self._capture.skipped:
             return
-        is_begun = progress.remaining[:1] == (name,) and progress.upto is not None
-        if name in progress.remaining and not is_begun:
+        if progress.is_untouched(name):
             return  # its rows will be read behind this
         self._add(item, table.table, 0, TRUNCATED, None, None, None)
         chunk = progress.chunk
@@ -182,17 +176,14 @@ class Translator:
     def _is_wanted(self, table: CapturedTable, key: KeyTexts, place: Place) -> bool:
         """Whether the change is for the log to tell, not for the snapshot."""
         progress, name = self.progress, table.full_name
-        if not progress.remaining and progress.chunk is None:
+        if progress.is_over:
             return True
-        if name in progress.remaining:
-            is_read = progress.remaining[0] == name and progress.upto is not None
-            if not is_read or not self._order.is_upto(name, key, progress.upto or ()):
-                return False
+        if progress.will_read(name, key, self._order):
+            return False
         chunk = progress.chunk
         if chunk is None or chunk.table != name or not chunk.place.is_behind(place):
             return True
-        is_behind = chunk.after is None or not self._order.is_upto(name, key, chunk.after)
-        return not (is_behind and (chunk.upto is None or self._order.is_upto(name, key, chunk.upto)))
+        return not chunk.covers(key, self._order)
 
     def _add(
         self,

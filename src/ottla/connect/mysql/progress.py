@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ottla.connect import snapshots
 from ottla.connect.errors import ConfigError
+from ottla.connect.snapshots import KeyTexts, SnapshotProgress, key_texts, snapshot_fields
 from ottla.connect.spi import Json
-
-KeyTexts = tuple[str, ...]
 
 
 class Place(NamedTuple):
@@ -32,26 +32,22 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """The rows behind key `after` up to key `upto` (None: from the first, to the last), as they were at `place`."""
+class Chunk(snapshots.Chunk):
+    """Rows as they were at `place`."""
 
-    table: str
-    after: KeyTexts | None
-    upto: KeyTexts | None
     place: Place
+
+    def to_json(self) -> Json:
+        return {**self.keys_json(), "file": self.place.file, "pos": self.place.pos}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(SnapshotProgress[Chunk]):
     """The source offset. Transactions before `place` are done, and `events` events of rows of the next one."""
 
     place: Place
     server_id: int
     events: int = 0
-    remaining: tuple[str, ...] = ()  # tables whose snapshot is not complete, the current one first
-    upto: KeyTexts | None = None  # of the current table's keys, these are read
-    chunk: Chunk | None = None  # the last one, while the log has not passed it
-    begun: bool = False  # the snapshot's first row is written
 
     def passed(self, place: Place) -> Progress:
         """The log has been read up to here: a chunk that it has overtaken needs no more care."""
@@ -71,29 +67,11 @@ class Progress:
         chunked = replace(after, chunk=Chunk(name, self.upto, upto, place), begun=True)
         return chunked if self.events else chunked.passed(self.place)
 
-    def without(self, table: str) -> Progress:
-        """The table is complete, or gone."""
-        if self.remaining and self.remaining[0] == table:
-            return replace(self, remaining=self.remaining[1:], upto=None)
-        return replace(self, remaining=tuple(each for each in self.remaining if each != table))
-
-    def restarted(self, table: str) -> Progress:
-        """The table was emptied: its rows are read from the beginning."""
-        others = tuple(each for each in self.remaining if each != table)
-        return replace(self, remaining=(table, *others), upto=None, chunk=None)
-
     def to_json(self) -> Json:
         offset: Json = {"file": self.place.file, "pos": self.place.pos, "server_id": self.server_id}
         if self.events:
             offset["events"] = self.events
-        if self.remaining or self.chunk:
-            offset["snapshot"] = {
-                "remaining": list(self.remaining),
-                "upto": _listed(self.upto),
-                "begun": self.begun,
-                "chunk": self.chunk and _chunk_json(self.chunk),
-            }
-        return offset
+        return {**offset, **self.snapshot_json(self.chunk.to_json() if self.chunk else None)}
 
     @classmethod
     def from_json(cls, offset: Json) -> Progress:
@@ -102,37 +80,17 @@ class Progress:
                 "the offset was not written by this connector (Debezium counts events in another way); remove the"
                 " connector's offsets to take a new snapshot"
             )
-        snapshot: dict[str, Any] = offset.get("snapshot") or {}
-        chunk = snapshot.get("chunk")
+        document: dict[str, Any] = offset.get("snapshot") or {}
+        chunk = document.get("chunk")
         return cls(
             Place.at(offset["file"], offset["pos"]),
             offset["server_id"],
             offset.get("events", 0),
-            tuple(snapshot.get("remaining", ())),
-            _texts(snapshot.get("upto")),
-            chunk and _chunk(chunk),
-            snapshot.get("begun", False),
+            chunk=chunk and _chunk(chunk),
+            **snapshot_fields(document),
         )
 
 
-def _chunk_json(chunk: Chunk) -> Json:
-    return {
-        "table": chunk.table,
-        "after": _listed(chunk.after),
-        "upto": _listed(chunk.upto),
-        "file": chunk.place.file,
-        "pos": chunk.place.pos,
-    }
-
-
-def _chunk(json: Json) -> Chunk:
-    place = Place.at(json["file"], json["pos"])
-    return Chunk(json["table"], _texts(json["after"]), _texts(json["upto"]), place)
-
-
-def _listed(key: KeyTexts | None) -> list[str] | None:
-    return None if key is None else list(key)
-
-
-def _texts(key: list[str] | None) -> KeyTexts | None:
-    return None if key is None else tuple(key)
+def _chunk(document: Json) -> Chunk:
+    keys = key_texts(document["after"]), key_texts(document["upto"])
+    return Chunk(document["table"], *keys, Place.at(document["file"], document["pos"]))

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import time_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pymysql  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from pymysql.cursors import SSCursor  # type: ignore[import-untyped,unused-ignore]
 
-from ottla.connect.errors import RetriableError
+from ottla.connect.errors import ConnectError
 from ottla.connect.mysql import catalog
 from ottla.connect.mysql.catalog import Connection, Table, TableColumn, quoted, rows
-from ottla.connect.mysql.cells import Row
-from ottla.connect.mysql.progress import KeyTexts, Place, Progress
+from ottla.connect.mysql.cells import Cell, Row, utf8
+from ottla.connect.mysql.progress import Place, Progress
 from ottla.connect.mysql.values import BYTES, GEOMETRIES, INTEGERS, TEXTS
+from ottla.connect.snapshots import ComparedOrder, KeyTexts, NotVisibleYet
+from ottla.connect.spi import Limit
 
 _NO_TABLE = 1146
 _COMPARED_MAX = 200  # in one statement
 _RAW = BYTES | GEOMETRIES | {"bit"}
-
-
-class NotVisibleYet(RetriableError):
-    """A commit is in the log, and readers do not see it yet: soon they will."""
 
 
 class ChunkRows(NamedTuple):
@@ -34,14 +33,14 @@ class ChunkRows(NamedTuple):
 
 
 def read_chunk(
-    connection: Connection, name: str, progress: Progress, rows_max: int, *, locks: bool
+    connection: Connection, name: str, progress: Progress, limit: Limit, *, locks: bool
 ) -> ChunkRows | None:
-    """The next rows of the table; None if the table is gone.
+    """The next rows of the table, at least one; None if the table is gone.
 
     MariaDB says itself at which place of the log a snapshot was taken. With `locks` all writers are stopped for the
     moment in which that place is read: MySQL has no other way.
     """
-    database, _, table_name = name.partition(".")
+    database, table_name = catalog.parts(connection, name)
     try:
         place = _begin_locked(connection) if locks else _begin(connection)
         if not progress.can_read(place):
@@ -57,8 +56,8 @@ def read_chunk(
         table = catalog.table(connection, database, table_name)
         if table is None:
             return None
-        found = _rows(connection, table, progress.upto, rows_max + 1)
-        return ChunkRows(table, found[:rows_max], len(found) <= rows_max, place, time_ns() // 1_000_000)
+        chunk, is_last = _rows(connection, table, progress.upto, limit)
+        return ChunkRows(table, chunk, is_last, place, time_ns() // 1_000_000)
     finally:
         with suppress(pymysql.MySQLError):
             rows(connection, "ROLLBACK")
@@ -82,23 +81,69 @@ def _begin_locked(connection: Connection) -> Place:
         rows(connection, "UNLOCK TABLES")
 
 
-def _rows(connection: Connection, table: Table, after: KeyTexts | None, rows_max: int) -> list[Row]:
+def _rows(
+    connection: Connection, table: Table, after: KeyTexts | None, limit: Limit
+) -> tuple[list[Row], bool]:
+    """And whether they are the last."""
     key = [column for name in table.key if (column := table.column(name)) is not None]
     where = f"WHERE {_is_behind(key, after)}" if after is not None else ""
     order = ", ".join(quoted(column.name) for column in key)
     shown = ", ".join(map(_selected, table.columns))
-    query = (
-        f"SELECT {shown} FROM {quoted(table.database, table.name)} {where} ORDER BY {order} LIMIT {rows_max}"
-    )
-    numbers = [i for i, column in enumerate(table.columns) if column.type.name in INTEGERS | {"year"}]
-    found = []
-    for row in rows(connection, query):
-        cells = list(row)
-        for i in numbers:
-            if cells[i] is not None:
-                cells[i] = int(cells[i])
-        found.append(cells)
-    return found
+    source = quoted(table.database, table.name)
+    query = f"SELECT {shown} FROM {source} {where} ORDER BY {order} LIMIT {limit.records + 1}"
+    readers = [_reader(column, table) for column in table.columns]
+    raw, is_last = _raw_rows(connection, query, limit)
+    cells = [
+        [None if cell is None else read(cell) for read, cell in zip(readers, row, strict=True)] for row in raw
+    ]
+    return cells, is_last
+
+
+def _raw_rows(connection: Connection, query: str, limit: Limit) -> tuple[list[Any], bool]:
+    """Cells as bytes: PyMySQL would fail at a text that is not UTF-8, and leave the rest of the answer unread."""
+    taken: list[Any] = []
+    size, is_last = 0, True
+    connection.use_unicode = False
+    try:
+        with connection.cursor(SSCursor) as cursor:
+            cursor.execute(query)
+            for row in cursor:
+                is_last = len(taken) < limit.records and size < limit.bytes
+                if is_last:
+                    taken.append(row)
+                    size += sum(len(cell) for cell in row if cell is not None)
+                elif len(taken) < limit.records:
+                    _drop(connection)
+                    break
+    finally:
+        connection.use_unicode = True
+    return taken, is_last
+
+
+def _drop(connection: Connection) -> None:
+    """An answer cannot be ended before it was read, and the rest may be of any size. The source connects again."""
+    connection._result.unbuffered_active = False
+    connection._force_close()
+
+
+def _reader(column: TableColumn, table: Table) -> Callable[[bytes], Cell]:
+    if column.type.name in _RAW:
+        return bytes
+    if column.type.name in INTEGERS | {"year"}:
+        return int
+    if column.name not in table.key:
+        return utf8
+
+    def read(data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:  # where the next chunk begins would not be known
+            raise ConnectError(
+                f"the key {column.name} of {table.full_name} has a value that is not UTF-8, {data[:50]!r}; mend it, or"
+                " leave the table out with table.exclude.list"
+            ) from error
+
+    return read
 
 
 def _selected(column: TableColumn) -> str:
@@ -143,18 +188,12 @@ def literal(column: TableColumn, text: str) -> str:
             return escaped
 
 
-class ComparedKeys:
-    """A KeyOrder whose comparisons were made by the server, many at once; integers are compared here."""
+class ComparedKeys(ComparedOrder):
+    """Asks the server for many keys in one statement."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__()
         self._connection = connection
-        self._known: dict[tuple[str, KeyTexts, KeyTexts], bool] = {}
-        self._integers: set[str] = set()
-
-    def is_upto(self, table: str, key: KeyTexts, bound: KeyTexts) -> bool:
-        if table in self._integers:
-            return tuple(map(int, key)) <= tuple(map(int, bound))
-        return self._known[table, key, bound]
 
     def prepare(self, table: Table, keys: Iterable[KeyTexts], bounds: Iterable[KeyTexts]) -> None:
         columns = [column for name in table.key if (column := table.column(name)) is not None]

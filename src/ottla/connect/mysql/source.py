@@ -16,7 +16,7 @@ from typing import ClassVar
 import pymysql  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 import ottla
-from ottla.connect.debezium import READ, TRUNCATED, heartbeat
+from ottla.connect.debezium import READ, check_skipped, heartbeat
 from ottla.connect.errors import ConfigError
 from ottla.connect.mysql import catalog, stream
 from ottla.connect.mysql.binlog import TableMap
@@ -25,11 +25,12 @@ from ottla.connect.mysql.cells import RowReader
 from ottla.connect.mysql.changes import Capture, Known, Translator, keys_to_compare
 from ottla.connect.mysql.progress import Place, Progress
 from ottla.connect.mysql.settings import SETTINGS
-from ottla.connect.mysql.snapshot import ChunkRows, ComparedKeys, NotVisibleYet, read_chunk
+from ottla.connect.mysql.snapshot import ChunkRows, ComparedKeys, read_chunk
 from ottla.connect.mysql.tables import CapturedTable, source_of
 from ottla.connect.mysql.transactions import Item, Transactions
 from ottla.connect.mysql.values import Modes
 from ottla.connect.selection import Selection
+from ottla.connect.snapshots import NotVisibleYet
 from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
 
 _logger = logging.getLogger(__name__)
@@ -77,12 +78,7 @@ class MariaDbSource(Source):
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
-        unknown = set(config["skipped.operations"]) - {"c", "u", "d", TRUNCATED, "none"}
-        if unknown:
-            return {
-                "skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"
-            }
-        return {}
+        return check_skipped(config["skipped.operations"])
 
     def partitions(self) -> Iterable[Json]:
         return ({"server": self._prefix},)
@@ -134,7 +130,7 @@ class MariaDbSource(Source):
         rows_max = min(limit.records, self.config["snapshot.fetch.size"])
         locks = self.config["snapshot.locking.mode"] == "minimal"
         try:
-            chunk = read_chunk(connection, name, progress, rows_max, locks=locks)
+            chunk = read_chunk(connection, name, progress, Limit(rows_max, limit.bytes), locks=locks)
         except NotVisibleYet:
             return None
         if chunk is None:
@@ -153,7 +149,7 @@ class MariaDbSource(Source):
         place = chunk.place.file, chunk.place.pos, 0
         for i, cells in enumerate(chunk.rows):
             row = table.row(cells)
-            word = _place_in_snapshot(i, chunk, progress)
+            word = progress.place_of(i, len(chunk.rows), is_last_chunk=chunk.is_last)
             source = self._capture.source(table.database, table.name, chunk.time_ms, place, snapshot=word)
             records.append(table.events.change(READ, table.key(row), None, row, source))
         return records
@@ -236,7 +232,7 @@ class MariaDbSource(Source):
             return None
         now = catalog.table(connection, logged.database, logged.table)
         # The log does not describe a table that is emptied.
-        table = catalog.described_by(logged, now) if logged.columns else now
+        table = catalog.described_by(logged, now, server.charsets) if logged.columns else now
         if table is None:
             return None
         name = f"{logged.database}.{logged.table}"
@@ -249,20 +245,14 @@ class MariaDbSource(Source):
     ) -> ComparedKeys:
         """Keys of the table whose snapshot is being read are compared by the server."""
         order = ComparedKeys(connection)
-        bounds: dict[str, list[tuple[str, ...]]] = {}
-        if progress.remaining and progress.upto is not None:
-            bounds.setdefault(progress.remaining[0], []).append(progress.upto)
-        if progress.chunk is not None:
-            limits = (progress.chunk.after, progress.chunk.upto)
-            bounds.setdefault(progress.chunk.table, []).extend(each for each in limits if each is not None)
+        bounds = progress.bounds()
         if not bounds:
             return order
         keys = keys_to_compare(
             items, lambda logged: self._known_table(connection, server, logged), frozenset(bounds)
         )
         for name, limits_of_table in bounds.items():
-            database, _, table_name = name.partition(".")
-            table = catalog.table(connection, database, table_name)
+            table = catalog.table(connection, *catalog.parts(connection, name))
             if table is not None and table.key:
                 order.prepare(table, keys[name], limits_of_table)
         return order
@@ -286,12 +276,3 @@ class MariaDbSource(Source):
 
 class MySqlSource(MariaDbSource):
     connector = "mysql"
-
-
-def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
-    """What Debezium says of a row's place."""
-    if i == len(chunk.rows) - 1 and chunk.is_last:
-        return "last" if len(progress.remaining) == 1 else "last_in_data_collection"
-    if i == 0 and progress.upto is None:
-        return "first_in_data_collection" if progress.begun else "first"
-    return "true"

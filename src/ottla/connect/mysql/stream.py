@@ -13,7 +13,7 @@ from pymysql.constants import COMMAND  # type: ignore[import-untyped,unused-igno
 
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.mysql import binlog
-from ottla.connect.mysql.binlog import Checksums, Event, Header
+from ottla.connect.mysql.binlog import Checksums, Event, Header, Positions, Rotate
 from ottla.connect.mysql.progress import Place
 from ottla.connect.mysql.transactions import Transactions
 from ottla.connect.spi import Config
@@ -89,18 +89,24 @@ def _events(
         cursor.execute("SET @mariadb_slave_capability = 4")
     checksums = Checksums()
     place = into.place
+    positions = Positions(place.pos)
     server_id = config["database.server.id"] or 2**31 + secrets.randbelow(2**30)
-    command = struct.pack("<IHI", place.pos, _NO_WAIT, server_id) + place.file.encode()
+    command = struct.pack("<IHI", positions.asked, _NO_WAIT, server_id) + place.file.encode()
     connection._execute_command(COMMAND.COM_BINLOG_DUMP, command)
     while True:
         packet = connection._read_packet()
         if packet.is_eof_packet():
             return
         data = packet.get_all_data()[1:]
-        header = Header(*_HEADER.unpack_from(data))
+        header = positions.whole(Header(*_HEADER.unpack_from(data)))
         body = checksums.body(header, data)
+        if positions.is_before(header):
+            continue
         is_wanted = header.type in _DECODED and into.is_wanted(header)
-        yield header, binlog.decode(header, body, is_mariadb=is_mariadb) if is_wanted else None
+        event = binlog.decode(header, body, is_mariadb=is_mariadb) if is_wanted else None
+        if isinstance(event, Rotate) and event.file != into.place.file:
+            positions.file_begins(event.pos)
+        yield header, event
 
 
 _DECODED = binlog.ROWS | {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ottla.connect.debezium import Events, envelope_schema, source_schema
+from ottla.connect.debezium import Events, envelope_schema, source_schema, topic_name
 from ottla.connect.errors import ConnectError
 from ottla.connect.mysql.catalog import NOW, Table, TableColumn
 from ottla.connect.mysql.cells import Cell, Row
@@ -40,17 +40,17 @@ class CapturedTable:
     def __init__(self, prefix: str, table: Table, modes: Modes, source: Schema) -> None:
         self.database, self.name, self.full_name = table.database, table.name, table.full_name
         self.described = table
-        topic = f"{prefix}.{self.full_name}"
+        topic = topic_name(prefix, self.full_name)
         fields: list[Field] = []
         self._plan: list[tuple[str, Callable[[Any], Any], Any]] = []
         for column in table.columns:
-            made = codec(column.type, modes)
-            schema = _column_schema(column, made)
-            missing = made.zero if column.is_required else None
+            value_codec = codec(column.type, modes)
+            schema = _column_schema(column, value_codec)
+            missing = value_codec.zero if column.is_required else None
             fields.append(Field(column.name, schema))
-            self._plan.append((column.name, made.parse, missing))
+            self._plan.append((column.name, value_codec.parse, missing))
         row = Schema("STRUCT", optional=True, name=f"{topic}.Value", fields=tuple(fields))
-        by_name = {each.name: each.schema for each in fields}
+        by_name = {field.name: field.schema for field in fields}
         if not table.key:
             raise ConnectError(
                 f"table {self.full_name} has no primary key, so its rows cannot be told apart; add a key, or leave it"
@@ -86,16 +86,16 @@ def key_text(cell: Cell) -> str:
     return cell.hex() if isinstance(cell, bytes) else str(cell)
 
 
-def _column_schema(column: TableColumn, made: Codec) -> Schema:
-    schema = made.schema.as_optional(not column.is_required)
+def _column_schema(column: TableColumn, value_codec: Codec) -> Schema:
+    schema = value_codec.schema.as_optional(not column.is_required)
     if not column.has_default:
         return schema
     if column.default is None:
         return replace(schema, default=None, has_default=True)
     if column.default == NOW and column.type.name in ("timestamp", "datetime"):
-        return replace(schema, default=made.zero, has_default=True) if column.is_required else schema
+        return replace(schema, default=value_codec.zero, has_default=True) if column.is_required else schema
     try:
-        default = made.parse(_constant(column, column.default))
+        default = value_codec.parse(_constant(column, column.default))
     except (ValueError, ArithmeticError, IndexError, TypeError):
         return schema  # an expression that only looks like a constant of this type
     return schema if default is None else replace(schema, default=default, has_default=True)

@@ -95,6 +95,8 @@ class Transactions:
             case Rotate():
                 self._file_begins(event)
                 return
+            case _ if header.type == binlog.XA_PREPARE:
+                self._close(header)
             case _:
                 pass
         if self._transaction is None and header.end_pos:
@@ -152,12 +154,17 @@ class Transactions:
         if word == "BEGIN" or word == "START TRANSACTION":
             self._next = self._next._replace(thread_id=query.thread_id)
             self._open()
+        elif (
+            word.startswith("XA START") and self._transaction is None
+        ):  # of MySQL; MariaDB writes no such statement
+            self._next = self._next._replace(thread_id=query.thread_id)
+            self._open()
         elif word in _ENDS:
             self._close(header)
-        elif found := _TRUNCATE.match(query.text):
-            database = _plain(found[1]) if found[1] else query.database
+        elif match := _TRUNCATE.match(query.text):
+            database = _plain(match[1]) if match[1] else query.database
             place = self._place(header)
-            self.items.append(Truncated(database, _plain(found[2]), header, place, self._next))
+            self.items.append(Truncated(database, _plain(match[2]), header, place, self._next))
 
     def _take_rows(self, header: Header, rows: Rows) -> None:
         if self._transaction is None or self._is_passing:

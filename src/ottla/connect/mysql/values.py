@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import struct as packing
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from ottla.connect import debezium_types
 from ottla.connect import schema as schemas
 from ottla.connect.mysql.cells import Cell
 from ottla.connect.schema import Schema
 
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
-_DAY_US = 86_400_000_000
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -66,11 +62,9 @@ def codec(kind: Type, modes: Modes) -> Codec:
         return _POINT_CODEC if name == "point" else _GEOMETRY_CODEC
     if name in ("enum", "set"):
         tag = "io.debezium.data.Enum" if name == "enum" else "io.debezium.data.EnumSet"
-        parameters = {"allowed": ",".join(kind.labels)}
-        schema = Schema(schemas.STRING, name=tag, version=1, parameters=parameters)
-        return Codec(schema, str, "")
+        return Codec(debezium_types.enumeration(kind.labels, tag), str, "")
     if name == "json":
-        return Codec(schemas.string(name="io.debezium.data.Json", version=1), str, "{}")
+        return Codec(debezium_types.JSON, str, "{}")
     maker = _MAKERS.get(name)
     return maker(kind, modes) if maker else Codec(schemas.string(), str, "")
 
@@ -82,9 +76,7 @@ def _integer(kind: Type, modes: Modes) -> Codec:
         case ("smallint", True) | ("mediumint", _) | ("int", False):
             bits = 32
         case "bigint", True if modes.unsigned == "precise":
-            parameters = {schemas.SCALE: "0", "connect.decimal.precision": "20"}
-            schema = replace(schemas.decimal(0), parameters=parameters)
-            return Codec(schema, lambda cell: Decimal(int(cell)), Decimal(0))
+            return Codec(debezium_types.decimal(20, 0), lambda cell: Decimal(int(cell)), Decimal(0))
         case "bigint", True:
             return Codec(schemas.integer(64), _wrapped, 0)
         case _:
@@ -111,29 +103,21 @@ def _decimal(kind: Type, modes: Modes) -> Codec:
         return Codec(schemas.string(), str, "")
     if modes.decimals == "double":
         return Codec(Schema(schemas.FLOAT64), float, 0.0)
-    parameters = {schemas.SCALE: str(kind.scale), "connect.decimal.precision": str(kind.precision)}
-    schema = replace(schemas.decimal(kind.scale), parameters=parameters)
+    schema = debezium_types.decimal(kind.precision, kind.scale)
     zero = schemas.rescaled(Decimal(0), kind.scale)
     return Codec(schema, lambda cell: schemas.rescaled(Decimal(cell), kind.scale), zero)
 
 
 def _bytes(modes: Modes) -> Codec:
-    write: dict[str, Callable[[bytes], str]] = {
-        "base64": lambda data: base64.b64encode(data).decode(),
-        "base64-url-safe": lambda data: base64.urlsafe_b64encode(data).decode(),
-        "hex": bytes.hex,
-    }
     if modes.binary == "bytes":
         return Codec(Schema(schemas.BYTES), bytes, b"")
-    return Codec(schemas.string(), write[modes.binary], "")
+    return Codec(schemas.string(), debezium_types.BINARY_WRITERS[modes.binary], "")
 
 
 def _bit(kind: Type, _modes: Modes) -> Codec:
     if kind.precision == 1:
         return Codec(Schema(schemas.BOOLEAN), lambda cell: cell[-1:] == b"\1", False)
-    parameters = {"length": str(kind.precision)}
-    schema = Schema(schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters=parameters)
-    return Codec(schema, lambda cell: cell[::-1], b"\0")  # the lowest byte first
+    return Codec(debezium_types.bits(kind.precision), lambda cell: cell[::-1], b"\0")  # the lowest byte first
 
 
 # -- times -----------------------------------------------------------------------------------------
@@ -146,18 +130,18 @@ def _year(_kind: Type, _modes: Modes) -> Codec:
 def _date(_kind: Type, modes: Modes) -> Codec:
     if modes.times == "connect":
         return Codec(schemas.day(), _python_date, date(1970, 1, 1))
-    return Codec(Schema(schemas.INT32, name="io.debezium.time.Date", version=1), days_since_1970, 0)
+    return Codec(debezium_types.DATE, days_since_1970, 0)
 
 
 def _python_date(text: str) -> date | None:
     days = days_since_1970(text)
-    return None if days is None else date.fromordinal(days + _EPOCH_ORDINAL)
+    return None if days is None else date.fromordinal(days + debezium_types.EPOCH_ORDINAL)
 
 
 def days_since_1970(text: str) -> int | None:
     """None for a day that is none: 0000-00-00, 2020-02-00."""
     try:
-        return date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
+        return date.fromisoformat(text).toordinal() - debezium_types.EPOCH_ORDINAL
     except ValueError:
         return None
 
@@ -165,7 +149,7 @@ def days_since_1970(text: str) -> int | None:
 def _time(kind: Type, modes: Modes) -> Codec:
     if modes.times == "connect":
         return Codec(schemas.time_of_day(), _python_time, time(0))
-    return Codec(Schema(schemas.INT64, name="io.debezium.time.MicroTime", version=1), time_us, 0)
+    return Codec(debezium_types.MICRO_TIME, time_us, 0)
 
 
 def time_us(text: str) -> int:
@@ -180,22 +164,24 @@ def time_us(text: str) -> int:
 def _python_time(text: str) -> time | None:
     """None for a span that is no time of a day."""
     micros = time_us(text)
-    return (datetime.min + timedelta(microseconds=micros)).time() if 0 <= micros < _DAY_US else None
+    return (
+        (datetime.min + timedelta(microseconds=micros)).time()
+        if 0 <= micros < debezium_types.DAY_US
+        else None
+    )
 
 
 def _datetime(kind: Type, modes: Modes) -> Codec:
     if modes.times == "connect":
         return Codec(schemas.timestamp(), _python_datetime, datetime(1970, 1, 1, tzinfo=UTC))
     if kind.fraction <= 3:
-        schema = Schema(schemas.INT64, name="io.debezium.time.Timestamp", version=1)
-        return Codec(schema, _datetime_ms, 0)
-    schema = Schema(schemas.INT64, name="io.debezium.time.MicroTimestamp", version=1)
-    return Codec(schema, datetime_us, 0)
+        return Codec(debezium_types.MILLI_TIMESTAMP, _datetime_ms, 0)
+    return Codec(debezium_types.MICRO_TIMESTAMP, datetime_us, 0)
 
 
 def datetime_us(text: str) -> int | None:
     try:
-        return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+        return (datetime.fromisoformat(text) - debezium_types.EPOCH) // debezium_types.MICROSECOND
     except ValueError:
         return None
 
@@ -211,9 +197,8 @@ def _python_datetime(text: str) -> datetime | None:
 
 
 def _timestamp(kind: Type, _modes: Modes) -> Codec:
-    schema = schemas.string(name="io.debezium.time.ZonedTimestamp", version=1)
     zero = "1970-01-01T00:00:00" + ("." + "0" * kind.fraction if kind.fraction else "") + "Z"
-    return Codec(schema, _zoned, zero)
+    return Codec(debezium_types.ZONED_TIMESTAMP, _zoned, zero)
 
 
 def _zoned(text: str) -> str | None:
@@ -223,16 +208,9 @@ def _zoned(text: str) -> str | None:
 
 # -- places ----------------------------------------------------------------------------------------
 
-_WKB, _SRID = Schema(schemas.BYTES, optional=True), Schema(schemas.INT32, optional=True)
-_POINT = schemas.struct(
-    "io.debezium.data.geometry.Point",
-    {"x": Schema(schemas.FLOAT64), "y": Schema(schemas.FLOAT64), "wkb": _WKB, "srid": _SRID},
-    version=1,
-    doc="Geometry (POINT)",
-)
 _GEOMETRY = schemas.struct(
     "io.debezium.data.geometry.Geometry",
-    {"wkb": Schema(schemas.BYTES), "srid": _SRID},
+    {"wkb": Schema(schemas.BYTES), "srid": Schema(schemas.INT32, optional=True)},
     version=1,
     doc="Geometry",
 )
@@ -248,7 +226,7 @@ def _point(cell: bytes) -> dict[str, Any]:
     return {"x": x, "y": y, "wkb": cell[4:], "srid": _srid(cell)}
 
 
-_POINT_CODEC = Codec(_POINT, _point, {"x": 0.0, "y": 0.0, "wkb": None, "srid": None})
+_POINT_CODEC = Codec(debezium_types.POINT, _point, debezium_types.NO_POINT)
 _GEOMETRY_CODEC = Codec(
     _GEOMETRY, lambda cell: {"wkb": cell[4:], "srid": _srid(cell)}, {"wkb": b"", "srid": None}
 )

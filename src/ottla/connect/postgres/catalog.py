@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import psycopg
 from ottla.connect.errors import ConfigError
 from ottla.connect.postgres.values import Type
 from ottla.connect.selection import Selection
+from ottla.connect.snapshots import name_parts
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -37,6 +39,21 @@ _KEY = """
     WHERE i.indrelid = %s::regclass AND i.indisprimary AND a.attrelid = i.indrelid AND a.attnum = k.number
     ORDER BY k.place
 """
+_IDENTITY = """
+    SELECT a.attname::text FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid AND i.indisreplident
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(i.indkey)
+    WHERE c.oid = %s::regclass AND c.relreplident = 'i'
+"""
+_SHAPES = """
+    SELECT a.attrelid::bigint,
+           md5(string_agg(concat_ws(' ', a.attname, a.attnotnull, d.adbin::text), ',' ORDER BY a.attnum))
+           || COALESCE((SELECT i.indkey::text FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary), '')
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = ANY(%s) AND a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attrelid
+"""
+KEY_NOT_LOGGED = (
+    "has an index without its key as REPLICA IDENTITY, so the log does not tell which rows are changed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +96,43 @@ def table(connection: Connection, schema: str, name: str) -> Table | None:
     return Table(schema, name, tuple(TableColumn(*row) for row in columns), tuple(row[0] for row in key))
 
 
-def captured(connection: Connection, selection: Selection) -> list[tuple[str, str]]:
-    """The tables to capture; refuses one without a primary key."""
-    names = [row for row in connection.execute(_TABLES).fetchall() if selection.takes(*row)]
-    for schema, name in names:
-        if not connection.execute(_KEY, (quoted(schema, name),)).fetchall():
-            raise ConfigError(
-                f"table {schema}.{name} has no primary key, so its rows cannot be told apart; add a key, or leave it"
-                " out with table.exclude.list"
-            )
+def parts(connection: Connection, name: str) -> tuple[str, str]:
+    return name_parts(name, lambda *pair: table(connection, *pair) is not None)
+
+
+def shapes(connection: Connection, tables: Sequence[int]) -> dict[int, str]:
+    """By the tables' numbers, a text that changes with what the log does not say: NOT NULL, defaults, the key."""
+    return dict(connection.execute(_SHAPES, (list(tables),)).fetchall()) if tables else {}
+
+
+def refused(reason: str) -> None:
+    raise ConfigError(reason)
+
+
+def captured(
+    connection: Connection, selection: Selection, refuse: Callable[[str], None] = refused
+) -> list[tuple[str, str]]:
+    """The tables to capture; `refuse` gets the reasons why others cannot be."""
+    names = []
+    for schema, name in connection.execute(_TABLES).fetchall():
+        if not selection.takes(schema, name):
+            continue
+        reason = _reason_against(connection, schema, name)
+        if reason is None:
+            names.append((schema, name))
+        else:
+            refuse(f"table {schema}.{name} {reason}, or leave it out with table.exclude.list")
     return sorted(names, key=lambda name: selection.order(*name))
+
+
+def _reason_against(connection: Connection, schema: str, name: str) -> str | None:
+    key = [row[0] for row in connection.execute(_KEY, (quoted(schema, name),))]
+    if not key:
+        return "has no primary key, so its rows cannot be told apart; add a key"
+    identity = {row[0] for row in connection.execute(_IDENTITY, (quoted(schema, name),))}
+    if identity and not identity >= set(key):
+        return f"{KEY_NOT_LOGGED}; ALTER TABLE ... REPLICA IDENTITY DEFAULT"
+    return None
 
 
 _LITERAL = re.compile(
@@ -106,9 +150,9 @@ def default_text(expression: str) -> str | None:
         return "0"
     if _NOW.match(expression):
         return "now"
-    found = _LITERAL.match(expression)
-    if found is None:
+    match = _LITERAL.match(expression)
+    if match is None:
         return None
-    if found[1] is not None:
-        return found[1].replace("''", "'")
-    return {"true": "t", "false": "f"}.get(found[2].lower(), found[2])
+    if match[1] is not None:
+        return match[1].replace("''", "'")
+    return {"true": "t", "false": "f"}.get(match[2].lower(), match[2])

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.connect.debezium import CREATED, DELETED, TRUNCATED, UPDATED, transaction_event
 from ottla.connect.errors import ConnectError
+from ottla.connect.postgres.catalog import KEY_NOT_LOGGED
 from ottla.connect.postgres.pgoutput import (
     PASSED,
     Begin,
@@ -24,15 +25,10 @@ from ottla.connect.postgres.pgoutput import (
     Truncate,
     Update,
 )
-from ottla.connect.postgres.progress import KeyTexts, Progress
+from ottla.connect.postgres.progress import Progress
 from ottla.connect.postgres.tables import CapturedTable
+from ottla.connect.snapshots import KeyOrder, KeyTexts
 from ottla.connect.spi import Header, SourceRecord
-
-
-class KeyOrder(Protocol):
-    """Compares keys as the database does, with its collations."""
-
-    def is_upto(self, table: str, key: KeyTexts, bound: KeyTexts) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +131,7 @@ class Translator:
         transaction = self._transaction
         if transaction is None:
             return
-        kept = len(self.records)
+        count_before = len(self.records)
         match message:
             case Insert():
                 self._insert(message)
@@ -147,7 +143,7 @@ class Translator:
                 self._truncate(message)
         transaction.index += 1
         if transaction.index <= transaction.skip:
-            del self.records[kept:]
+            del self.records[count_before:]
 
     # -- the kinds of change -----------------------------------------------------------------------
 
@@ -161,6 +157,8 @@ class Translator:
         table = self._table(change.relation)
         if table is None:
             return
+        _check_key(table)
+        change = change._replace(new=table.with_key(change.new, change.old))
         new_key = table.key_texts(change.new)
         if change.old is not None and table.key_texts(change.old) != new_key:
             self._move(table, change, change.old, new_key)
@@ -183,7 +181,10 @@ class Translator:
 
     def _delete(self, change: Delete) -> None:
         table = self._table(change.relation)
-        if table is not None and self._is_wanted(table, table.key_texts(change.old)):
+        if table is None:
+            return
+        _check_key(table)
+        if self._is_wanted(table, table.key_texts(change.old)):
             before = table.row(change.old)
             self._remove(table, table.key(before), before)
 
@@ -202,10 +203,9 @@ class Translator:
         for table in filter(None, map(self._table, change.relations)):
             assert self._transaction is not None
             name, progress = table.full_name, self.progress
-            is_current = progress.remaining[:1] == (name,)
             if name in progress.remaining:
                 self._leave_to_snapshot()
-            if name in progress.remaining and not (is_current and progress.upto is not None):
+            if progress.is_untouched(name):
                 continue
             if TRUNCATED in self._capture.skipped:
                 continue
@@ -226,20 +226,16 @@ class Translator:
     def _is_wanted(self, table: CapturedTable, key: KeyTexts) -> bool:
         """Whether the change is for the log to tell, not for the snapshot."""
         progress = self.progress
-        if not progress.remaining and progress.chunk is None:
+        if progress.is_over:
             return True
         assert self._transaction is not None
-        name, xid = table.full_name, self._transaction.xid
-        if name in progress.remaining:
-            is_read = progress.remaining[0] == name and progress.upto is not None
-            if not is_read or not self._order.is_upto(name, key, progress.upto or ()):
-                self._leave_to_snapshot()
-                return False
+        if progress.will_read(table.full_name, key, self._order):
+            self._leave_to_snapshot()
+            return False
         chunk = progress.chunk
-        if chunk is None or chunk.table != name or not chunk.visible.sees(xid):
+        if chunk is None or chunk.table != table.full_name or not chunk.visible.sees(self._transaction.xid):
             return True
-        is_behind = chunk.after is None or not self._order.is_upto(name, key, chunk.after)
-        return not (is_behind and (chunk.upto is None or self._order.is_upto(name, key, chunk.upto)))
+        return not chunk.covers(key, self._order)
 
     def _leave_to_snapshot(self) -> None:
         assert self._transaction is not None
@@ -276,6 +272,15 @@ class Translator:
         return {"id": identity, "total_order": total, "data_collection_order": own}
 
 
+def _check_key(table: CapturedTable) -> None:
+    """Else a delete would go to a key that no row has, and the old key of an update would stay for ever."""
+    if not table.is_key_logged:
+        raise ConnectError(
+            f"table {table.full_name} {KEY_NOT_LOGGED}; ALTER TABLE ... REPLICA IDENTITY DEFAULT, and remove the"
+            " connector's offsets to take a new snapshot; or leave it out with table.exclude.list"
+        )
+
+
 def keys_to_compare(
     messages: Sequence[tuple[int, Message]],
     tables: Callable[[Relation], CapturedTable | None],
@@ -293,6 +298,8 @@ def keys_to_compare(
                     captured[message.oid] = table
             case Insert() | Update() | Delete() if message.relation in captured:
                 table = captured[message.relation]
+                if isinstance(message, Update):
+                    message = message._replace(new=table.with_key(message.new, message.old))
                 rows = [getattr(message, name, None) for name in ("old", "new")]
                 keys[table.full_name].update(table.key_texts(row) for row in rows if row is not None)
             case _:

@@ -19,7 +19,8 @@ import pyarrow as pa  # type: ignore[import-untyped,import-not-found,unused-igno
 from ottla.connect import schema as schemas
 from ottla.connect.converters import Converter
 from ottla.connect.converters.json import JsonConverter
-from ottla.connect.postgres.changes import Capture, KeyOrder, Translator
+from ottla.connect.errors import DataError
+from ottla.connect.postgres.changes import Capture, Translator
 from ottla.connect.postgres.pgoutput import (
     Begin,
     Commit,
@@ -36,6 +37,8 @@ from ottla.connect.postgres.progress import Progress
 from ottla.connect.postgres.tables import SOURCE, CapturedTable, RowColumn
 from ottla.connect.postgres.values import is_true, unscaled_bytes
 from ottla.connect.schema import Schema
+from ottla.connect.snapshots import KeyOrder
+from ottla.connect.spi import SourceRecord
 from ottla.connect.tasks.conversion import HEADERS
 
 _SEQUENCE = '"[{c},\\\\"{p}\\\\"]"'  # becomes the text of a JSON array
@@ -54,6 +57,7 @@ class TableEncoder:
         self, table: CapturedTable, capture: Capture, key: JsonConverter, value: JsonConverter
     ) -> None:
         self.topic = table.events.topic
+        self.is_key_logged = table.is_key_logged
         self.row = _row_function(table, value, is_whole=False)
         self.whole_row = _row_function(table, value, is_whole=True)  # all values are needed
         self.key_head, self.key_tail = _around(key, table.events.key)
@@ -279,7 +283,7 @@ class EncodingTranslator(Translator):
         encoder, rows = place
         try:
             op, before, after, key = _parts(encoder, kind, data)
-        except NotSimple:
+        except (NotSimple, DataError):
             self._otherwise(lsn, decode(data))
             return
         transaction.index += 1
@@ -299,24 +303,32 @@ class EncodingTranslator(Translator):
             rows.add(shown_key, None)
 
     def _otherwise(self, lsn: int, message: Message) -> None:
-        """As records, which are converted one by one."""
+        """As records, which are converted one by one. What cannot be converted stays a record: the framework decides
+        whether it is passed over."""
         if self._transaction is None:
             return
         self._lsn = lsn
         assert isinstance(message, Insert | Update | Delete | Truncate)
+        kept, self.records = self.records, []
         self._change(message)
-        for record in self.records:
-            rows = self._by_topic.setdefault(record.topic, _Rows())
-            if record.headers:
-                rows.headers[len(rows.keys)] = [
-                    {"key": each.key, "value": self._header.from_value(record.topic, each.schema, each.value)}
-                    for each in record.headers
-                ]
-            rows.add(
-                self._key.from_value(record.topic, record.key_schema, record.key),
-                self._value.from_value(record.topic, record.value_schema, record.value),
-            )
-        self.records.clear()
+        new, self.records = self.records, kept
+        for record in new:
+            try:
+                self._encode(record)
+            except DataError:
+                self.records.append(record)
+
+    def _encode(self, record: SourceRecord) -> None:
+        headers = [
+            {"key": header.key, "value": self._header.from_value(record.topic, header.schema, header.value)}
+            for header in record.headers
+        ]
+        key = self._key.from_value(record.topic, record.key_schema, record.key)
+        value = self._value.from_value(record.topic, record.value_schema, record.value)
+        rows = self._by_topic.setdefault(record.topic, _Rows())
+        if headers:
+            rows.headers[len(rows.keys)] = headers
+        rows.add(key, value)
 
 
 def _parts(encoder: TableEncoder, kind: int, data: bytes) -> tuple[str, str, str, str]:
@@ -325,6 +337,8 @@ def _parts(encoder: TableEncoder, kind: int, data: bytes) -> tuple[str, str, str
     if kind == _INSERT:
         op = "c"
         after, key, end = encoder.row(data, 6)
+    elif not encoder.is_key_logged:
+        raise NotSimple
     elif kind == _DELETE:
         op = "d"
         before, key, end = encoder.row(data, 6)

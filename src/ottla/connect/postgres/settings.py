@@ -9,7 +9,7 @@ _NAME = r"lower-case letters, digits and underscores"
 
 
 def _slot_name(value: str) -> str | None:
-    if value and len(value) <= 63 and all(each in "abcdefghijklmnopqrstuvwxyz0123456789_" for each in value):
+    if value and len(value) <= 63 and all(item in "abcdefghijklmnopqrstuvwxyz0123456789_" for item in value):
         return None
     return f"Invalid value {value} for configuration slot.name: PostgreSQL allows {_NAME}, 63 at most"
 

@@ -98,7 +98,8 @@ class Slot:
             connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s)", (self.name, lsn))
 
     def publish(self, connection: Connection, mode: str, tables: Sequence[tuple[str, str]]) -> None:
-        """Creates the publication, or makes it hold these tables if it was created for a list of tables."""
+        """Creates the publication, or adds these tables if it was created for a list of tables. Others stay in it: they
+        may be another connector's."""
         row = connection.execute(
             "SELECT puballtables FROM pg_publication WHERE pubname = %s", (self.publication,)
         ).fetchone()
@@ -108,13 +109,17 @@ class Slot:
                 f"there is no publication {self.publication}, and publication.autocreate.mode=disabled forbids to"
                 " create it; CREATE PUBLICATION, or set filtered"
             )
-        listed = sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
         if row is None and mode == "all_tables":
             connection.execute(sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(name))
         elif row is None:
-            connection.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(name, listed))
-        elif not row[0] and mode == "filtered" and self._published(connection) != set(tables):
-            connection.execute(sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(name, listed))
+            connection.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(name, _listed(tables)))
+        elif not row[0] and mode == "filtered":
+            published = self._published(connection)
+            missing = [table for table in tables if table not in published]
+            if missing:
+                connection.execute(
+                    sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, _listed(missing))
+                )
 
     def _published(self, connection: Connection) -> set[tuple[str, str]]:
         rows = connection.execute(
@@ -122,6 +127,10 @@ class Slot:
             (self.publication,),
         )
         return {(row[0], row[1]) for row in rows}
+
+
+def _listed(tables: Sequence[tuple[str, str]]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(*table) for table in tables)
 
 
 def mark(connection: Connection) -> int:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from ottla.connect.errors import RetriableError
 from ottla.connect.postgres import catalog
 from ottla.connect.postgres.catalog import Connection, Table
 from ottla.connect.postgres.pgoutput import Row
-from ottla.connect.postgres.progress import KeyTexts, Progress, Visible
+from ottla.connect.postgres.progress import Progress, Visible
+from ottla.connect.snapshots import ComparedOrder, KeyTexts, NotVisibleYet
+from ottla.connect.spi import Limit
 
 _INTEGERS = frozenset({20, 21, 23, 26})
 _KEY_TYPES = """
@@ -20,10 +21,6 @@ _KEY_TYPES = """
            CASE WHEN a.attcollation <> 0 THEN a.attcollation::regcollation::text END
     FROM pg_attribute a WHERE a.attrelid = %s::regclass AND a.attname = ANY(%s)
 """
-
-
-class NotVisibleYet(RetriableError):
-    """A commit is in the log, and readers do not see it yet: soon they will."""
 
 
 class ChunkRows(NamedTuple):
@@ -37,9 +34,9 @@ class ChunkRows(NamedTuple):
 
 
 def read_chunk(
-    connection: Connection, schema: str, name: str, progress: Progress, rows_max: int
+    connection: Connection, schema: str, name: str, progress: Progress, limit: Limit
 ) -> ChunkRows | None:
-    """The next rows of the table; None if the table is gone. The lock is the one that every SELECT takes.
+    """The next rows of the table, at least one; None if the table is gone. The lock is the one that every SELECT takes.
 
     The lock comes before the snapshot: columns and rows belong together, and no TRUNCATE falls between the two.
     """
@@ -48,7 +45,7 @@ def read_chunk(
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
             connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(target))
-        except psycopg.errors.UndefinedTable:
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             raise psycopg.Rollback from None
         shown = connection.execute(
             "SELECT pg_current_snapshot()::text, (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint,"
@@ -60,15 +57,16 @@ def read_chunk(
             raise NotVisibleYet
         table = catalog.table(connection, schema, name)
         assert table is not None
-        rows = _rows(connection, table, progress.upto, rows_max + 1)
-        return ChunkRows(
-            table, rows[:rows_max], len(rows) <= rows_max, visible, visible.xmax, shown[2], shown[1]
-        )
+        rows, is_last = _rows(connection, table, progress.upto, limit)
+        return ChunkRows(table, rows, is_last, visible, visible.xmax, shown[2], shown[1])
     return None
 
 
-def _rows(connection: Connection, table: Table, after: KeyTexts | None, rows_max: int) -> list[Row]:
-    """COPY writes values as the log does; a cast to text would not (booleans, trailing blanks of char)."""
+def _rows(
+    connection: Connection, table: Table, after: KeyTexts | None, limit: Limit
+) -> tuple[list[Row], bool]:
+    """And whether they are the last. COPY writes values as the log does; a cast to text would not (booleans, trailing
+    blanks of char)."""
     key = sql.SQL(", ").join(map(sql.Identifier, table.key))
     where: sql.Composable = sql.SQL("")
     if after is not None:
@@ -79,24 +77,27 @@ def _rows(connection: Connection, table: Table, after: KeyTexts | None, rows_max
         sql.Identifier(table.schema, table.name),
         where,
         key,
-        sql.Literal(rows_max),
+        sql.Literal(limit.records + 1),
     )
-    with connection.cursor() as cursor, cursor.copy(query) as copy:
-        return [list(row) for row in copy.rows()]
+    rows: list[Row] = []
+    size, is_last = 0, True
+    with connection.transaction(), connection.cursor() as cursor, cursor.copy(query) as copy:
+        for row in copy.rows():
+            is_last = len(rows) < limit.records and size < limit.bytes
+            if is_last:
+                rows.append(list(row))
+                size += sum(len(text) for text in row if text is not None)
+            elif len(rows) < limit.records:
+                raise psycopg.Rollback  # cancels the query: the rest may be of any size
+    return rows, is_last
 
 
-class ComparedKeys:
-    """A KeyOrder whose comparisons were made by the database, all at once; integers are compared here."""
+class ComparedKeys(ComparedOrder):
+    """Asks PostgreSQL once for all keys of a table."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__()
         self._connection = connection
-        self._known: dict[tuple[str, KeyTexts, KeyTexts], bool] = {}
-        self._integers: set[str] = set()
-
-    def is_upto(self, table: str, key: KeyTexts, bound: KeyTexts) -> bool:
-        if table in self._integers:
-            return tuple(map(int, key)) <= tuple(map(int, bound))
-        return self._known[table, key, bound]
 
     def prepare(self, table: Table, keys: Iterable[KeyTexts], bounds: Iterable[KeyTexts]) -> None:
         full_name = f"{table.schema}.{table.name}"

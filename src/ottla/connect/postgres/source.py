@@ -19,20 +19,21 @@ from psycopg import sql
 import ottla
 from ottla.connect.converters import Converter
 from ottla.connect.converters.json import JsonConverter
-from ottla.connect.debezium import READ, TRUNCATED, heartbeat
+from ottla.connect.debezium import READ, check_skipped, heartbeat
 from ottla.connect.errors import ConfigError, ConnectError, RetriableError
 from ottla.connect.postgres import catalog, slot
 from ottla.connect.postgres.catalog import Connection
 from ottla.connect.postgres.changes import Capture, Translator, keys_to_compare
+from ottla.connect.postgres.codecs import Modes
 from ottla.connect.postgres.encoding import EncodingTranslator, TableEncoder
 from ottla.connect.postgres.pgoutput import CHANGE_KINDS, CHANGES, PASSED, Message, Relation, decode
 from ottla.connect.postgres.progress import Progress, Visible
 from ottla.connect.postgres.settings import SETTINGS, connection_string
 from ottla.connect.postgres.slot import Slot, SlotState
-from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, NotVisibleYet, read_chunk
-from ottla.connect.postgres.tables import CapturedTable, described_by
-from ottla.connect.postgres.values import Modes
+from ottla.connect.postgres.snapshot import ChunkRows, ComparedKeys, read_chunk
+from ottla.connect.postgres.tables import CapturedTable, described_by, is_key_logged
 from ottla.connect.selection import Selection
+from ottla.connect.snapshots import NotVisibleYet
 from ottla.connect.spi import Batch, Config, Json, Limit, Source, SourceRecord
 from ottla.connect.tasks.conversion import Converters
 from ottla.connect.transforms import Transforms
@@ -81,17 +82,14 @@ class PostgresSource(Source):
         self._encoders: dict[int, TableEncoder] = {}
         self._connection: Connection | None = None
         self._tables: dict[Relation, CapturedTable | None] = {}
+        self._shapes: dict[Relation, str | None] = {}  # of the catalog, when captured tables were described
         self._quiet: tuple[int, Progress] | None = None  # the log up to here had nothing behind this position
         self._heartbeat_at = monotonic()
+        self._is_published = False  # the publication has the tables that are captured
 
     @classmethod
     def check(cls, config: Config) -> Mapping[str, str]:
-        unknown = set(config["skipped.operations"]) - {"c", "u", "d", TRUNCATED, "none"}
-        if unknown:
-            return {
-                "skipped.operations": f"skipped.operations knows c, u, d, t and none, not {', '.join(sorted(unknown))}"
-            }
-        return {}
+        return check_skipped(config["skipped.operations"])
 
     def partitions(self) -> Iterable[Json]:
         return ({"server": self._prefix},)
@@ -101,6 +99,7 @@ class PostgresSource(Source):
             if offset is None:
                 return Batch([], self._begin(connection).to_json())
             progress = Progress.from_json(offset)
+            self._publish_new(connection)
             if progress.remaining and progress.chunk is None:
                 return self._read_snapshot(connection, progress, limit)
             if self.config["snapshot.mode"] == "initial_only" and progress.chunk is None:
@@ -145,10 +144,20 @@ class PostgresSource(Source):
         """A slot without an offset is one of an earlier attempt; everything before it is in the snapshot."""
         tables = self._captured(connection)
         self._slot.publish(connection, self.config["publication.autocreate.mode"], tables)
+        self._is_published = True
         state = self._slot.checked(connection, None)
         lsn = state.confirmed_lsn if state else self._slot.create(connection)
         has_snapshot = self.config["snapshot.mode"] in ("initial", "initial_only")
         return Progress(lsn, remaining=tuple(".".join(table) for table in tables) if has_snapshot else ())
+
+    def _publish_new(self, connection: Connection) -> None:
+        """Once after a start: tables that came since the last one, or that the settings take since then. Their changes
+        are captured from now on."""
+        if not self._is_published and self.config["publication.autocreate.mode"] == "filtered":
+            tables = catalog.captured(connection, self._selection, refuse=_logger.warning)
+            if tables:
+                self._slot.publish(connection, "filtered", tables)
+        self._is_published = True
 
     def _captured(self, connection: Connection) -> list[tuple[str, str]]:
         tables = catalog.captured(connection, self._selection)
@@ -162,10 +171,10 @@ class PostgresSource(Source):
 
     def _read_snapshot(self, connection: Connection, progress: Progress, limit: Limit) -> Batch | None:
         name = progress.remaining[0]
-        schema, _, table_name = name.partition(".")
+        schema, table_name = catalog.parts(connection, name)
         rows_max = min(limit.records, self.config["snapshot.fetch.size"])
         try:
-            chunk = read_chunk(connection, schema, table_name, progress, rows_max)
+            chunk = read_chunk(connection, schema, table_name, progress, Limit(rows_max, limit.bytes))
         except NotVisibleYet:
             return None
         if chunk is None:
@@ -189,7 +198,7 @@ class PostgresSource(Source):
         sequence = f'[null,"{chunk.lsn}"]'
         for i, texts in enumerate(chunk.rows):
             row = table.row(texts)
-            place = _place_in_snapshot(i, chunk, progress)
+            place = progress.place_of(i, len(chunk.rows), is_last_chunk=chunk.is_last)
             source = self._capture.source(table, chunk.time_us, chunk.xid, chunk.lsn, sequence, place)
             records.append(table.events.change(READ, table.key(row), None, row, source))
         return records
@@ -225,7 +234,7 @@ class PostgresSource(Source):
     ) -> tuple[Translator, list[Any], bool]:
         """As records, or as columns of bytes if converters and progress allow; and whether the log's end is reached."""
         tables = self._table_of(connection)
-        if self._converters is not None and not progress.remaining and progress.chunk is None:
+        if self._converters is not None and progress.is_over:
             order = ComparedKeys(connection)
             encoding = EncodingTranslator(
                 self._capture, tables, order, progress, self._converters, self._encoders
@@ -266,36 +275,50 @@ class PostgresSource(Source):
         return messages, portion.is_complete
 
     def _table_of(self, connection: Connection) -> Callable[[Relation], CapturedTable | None]:
+        """For one batch, and asked once the batch has been read: what it tells of is in the catalog by then."""
+        is_checked = False
+
         def find(relation: Relation) -> CapturedTable | None:
+            nonlocal is_checked
+            if not is_checked:
+                self._forget_altered(connection)
+                is_checked = True
             if relation not in self._tables:
                 self._tables[relation] = self._new_table(relation)
             return self._tables[relation]
 
         return find
 
+    def _forget_altered(self, connection: Connection) -> None:
+        """The log describes a table in the same way after DROP NOT NULL: a NULL would still be written as a zero."""
+        now = catalog.shapes(connection, [relation.oid for relation in self._shapes])
+        for relation, shape in list(self._shapes.items()):
+            if now.get(relation.oid) != shape:
+                del self._shapes[relation]
+                self._encoders.pop(id(self._tables.pop(relation)), None)
+
     def _new_table(self, relation: Relation) -> CapturedTable | None:
         if not self._selection.takes(relation.schema, relation.table):
             return None
         with psycopg.connect(connection_string(self.config), autocommit=True) as connection:
+            shape = catalog.shapes(connection, [relation.oid]).get(relation.oid)
             now = catalog.table(connection, relation.schema, relation.table)
             types = catalog.types(connection)
         table = described_by(relation, now)
-        return CapturedTable(self._prefix, table, table.key, types, self._modes)
+        is_logged = is_key_logged(relation, table.key)
+        captured = CapturedTable(self._prefix, table, table.key, types, self._modes, is_key_logged=is_logged)
+        self._shapes[relation] = shape
+        return captured
 
     def _order(
         self, connection: Connection, messages: Sequence[tuple[int, Message]], progress: Progress
     ) -> ComparedKeys:
         """Keys of the table whose snapshot is being read are compared by the database."""
         order = ComparedKeys(connection)
-        bounds: dict[str, list[tuple[str, ...]]] = {}
-        if progress.remaining and progress.upto is not None:
-            bounds.setdefault(progress.remaining[0], []).append(progress.upto)
-        if progress.chunk is not None:
-            limits = (progress.chunk.after, progress.chunk.upto)
-            bounds.setdefault(progress.chunk.table, []).extend(each for each in limits if each is not None)
+        bounds = progress.bounds()
         keys = keys_to_compare(messages, self._table_of(connection), frozenset(bounds)) if bounds else {}
         for name, limits_of_table in bounds.items():
-            table = catalog.table(connection, *name.split(".", 1))
+            table = catalog.table(connection, *catalog.parts(connection, name))
             if table is not None and table.key:
                 order.prepare(table, keys[name], limits_of_table)
         return order
@@ -362,19 +385,10 @@ def _json_converters(
     """If events can be written as JSON straight from the log: nothing looks at them in between."""
     if "transforms" not in config or capture.transactions or Transforms(config).is_set:
         return None  # without settings of the framework this is not a task, but a test or a check
-    made = Converters(config)
-    if isinstance(made.key, JsonConverter) and isinstance(made.value, JsonConverter):
-        return made.key, made.value, made.header
+    converters = Converters(config)
+    if isinstance(converters.key, JsonConverter) and isinstance(converters.value, JsonConverter):
+        return converters.key, converters.value, converters.header
     return None
-
-
-def _place_in_snapshot(i: int, chunk: ChunkRows, progress: Progress) -> str:
-    """What Debezium says of a row's place."""
-    if i == len(chunk.rows) - 1 and chunk.is_last:
-        return "last" if len(progress.remaining) == 1 else "last_in_data_collection"
-    if i == 0 and progress.upto is None:
-        return "first_in_data_collection" if progress.begun else "first"
-    return "true"
 
 
 def _translated(error: psycopg.Error, config: Config) -> ConnectError:

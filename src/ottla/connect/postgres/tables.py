@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.connect.debezium import Events, envelope_schema, source_schema
+from ottla.connect.debezium import Events, envelope_schema, source_schema, topic_name
 from ottla.connect.errors import ConnectError
 from ottla.connect.postgres.catalog import Table, TableColumn, default_text
+from ottla.connect.postgres.codecs import Codec, Modes
 from ottla.connect.postgres.pgoutput import UNCHANGED, Relation, Row
-from ottla.connect.postgres.values import Codec, Modes, Type, codec
+from ottla.connect.postgres.values import Type, codec
 from ottla.connect.schema import INT64, Field, Schema, string, struct
 from ottla.errors import OttlaError
 
@@ -48,22 +49,26 @@ class CapturedTable:
         key: Sequence[str],
         types: Mapping[int, Type],
         modes: Modes,
+        *,
+        is_key_logged: bool = True,
     ) -> None:
+        """`is_key_logged`: old rows of updates and deletes have the key."""
+        self.is_key_logged = is_key_logged
         self.schema, self.name = table.schema, table.name
         self.full_name = f"{table.schema}.{table.name}"
-        topic = f"{prefix}.{self.full_name}"
+        topic = topic_name(prefix, self.full_name)
         fields: list[Field] = []
         self.columns: list[RowColumn] = []
         self.width = len(table.columns)  # of a row, with columns that are not captured
         for place, column in enumerate(table.columns):
-            found = codec(types, column.type_oid, column.modifier, modes)
-            if found is not None:
-                schema = _column_schema(column, found)
-                missing = found.zero if column.is_required and not schema.has_default else None
+            value_codec = codec(types, column.type_oid, column.modifier, modes)
+            if value_codec is not None:
+                schema = _column_schema(column, value_codec)
+                missing = value_codec.zero if column.is_required and not schema.has_default else None
                 fields.append(Field(column.name, schema))
-                self.columns.append(RowColumn(place, column.name, schema, found, missing))
+                self.columns.append(RowColumn(place, column.name, schema, value_codec, missing))
         row = Schema("STRUCT", optional=True, name=f"{topic}.Value", fields=tuple(fields))
-        by_name = {each.name: each.schema for each in fields}
+        by_name = {field.name: field.schema for field in fields}
         lost = [name for name in key if name not in by_name]
         if lost or not key:
             raise ConnectError(
@@ -76,8 +81,8 @@ class CapturedTable:
         places = {column.name: place for place, column in enumerate(table.columns)}
         self.key_places = tuple(places[name] for name in key)
         self._plan = [
-            (each.place, each.name, each.codec.parse, each.codec.unavailable, each.missing)
-            for each in self.columns
+            (column.place, column.name, column.codec.parse, column.codec.unavailable, column.missing)
+            for column in self.columns
         ]
 
     def row(self, texts: Row, before: Row | None = None) -> dict[str, Any]:
@@ -104,19 +109,28 @@ class CapturedTable:
         """The key as PostgreSQL writes it: for comparisons and for the next chunk of a snapshot."""
         return tuple(str(texts[place]) for place in self.key_places)
 
+    def with_key(self, new: Row, old: Row | None) -> Row:
+        """An update leaves out a long key that it did not touch: the old row, or its key, has it."""
+        if old is None or all(new[place] is not UNCHANGED for place in self.key_places):
+            return new
+        row = list(new)
+        for place in self.key_places:
+            row[place] = old[place] if row[place] is UNCHANGED else row[place]
+        return row
+
     def key(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {name: row[name] for name in self.key_names}
 
 
-def _column_schema(column: TableColumn, found: Codec) -> Schema:
-    schema = found.schema.as_optional(not column.is_required)
+def _column_schema(column: TableColumn, value_codec: Codec) -> Schema:
+    schema = value_codec.schema.as_optional(not column.is_required)
     if column.default is None or column.is_generated:
         return schema
     text = default_text(column.default)
     if text is None:
         return schema
     try:
-        default = found.zero if text == "now" else found.parse(text)
+        default = value_codec.zero if text == "now" else value_codec.parse(text)
     except (ValueError, ArithmeticError, IndexError):
         return schema  # an expression that only looks like a constant of this type
     return Schema(
@@ -136,6 +150,13 @@ def described_by(relation: Relation, now: Table | None) -> Table:
             TableColumn(column.name, column.type_oid, column.modifier, is_required, False, default)
         )
     return Table(relation.schema, relation.table, tuple(columns), key_of(relation, now))
+
+
+def is_key_logged(relation: Relation, key: Sequence[str]) -> bool:
+    """False if an index is the identity (`i`), and the key is not in it."""
+    return relation.identity != "i" or {column.name for column in relation.columns if column.is_key} >= set(
+        key
+    )
 
 
 def key_of(relation: Relation, now: Table | None) -> tuple[str, ...]:

@@ -5,30 +5,28 @@ Handling modes have Debezium's names. The schema and the parser of a column are 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import struct as packing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from ottla.connect import debezium_types
 from ottla.connect import schema as schemas
 from ottla.connect.postgres.arrays import parse_array
+from ottla.connect.postgres.codecs import Codec, Modes, Parse
+from ottla.connect.postgres.times import (
+    date_codec,
+    interval_codec,
+    time_codec,
+    timestamp_codec,
+    zoned_time_codec,
+    zoned_timestamp_codec,
+)
 from ottla.connect.schema import Schema
 
-Parse = Callable[[str], Any]
-_DAY_US = 86_400_000_000
-_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-# What the JDBC driver takes for infinity, and so Debezium.
-_INFINITY_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
-_INFINITY_DAYS = {"infinity": 2**31 - 1, "-infinity": -(2**31)}
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
-_MONTH_US = 2_629_800_000_000  # 30.4375 days, as Debezium counts
 _BITS_UNLIMITED = 2**31 - 1
 _STRINGS = frozenset({
     "text", "varchar", "bpchar", "name", "char", "citext", "inet", "cidr", "macaddr", "macaddr8",
@@ -44,19 +42,6 @@ _TAGGED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """How values of some types are written: Debezium's `*.handling.mode` settings."""
-
-    decimals: str = "precise"
-    times: str = "adaptive"
-    intervals: str = "numeric"
-    binary: str = "bytes"
-    hstore: str = "json"
-    unavailable: str = "__debezium_unavailable_value"
-    money_digits: int = 2
-
-
 class Type(NamedTuple):
     """A row of pg_type, as far as it matters here."""
 
@@ -69,16 +54,6 @@ class Type(NamedTuple):
     labels: tuple[str, ...]  # of an enumeration
 
 
-class Codec(NamedTuple):
-    """`schema` is not optional; `unavailable` stands for a value that the log does not hold."""
-
-    schema: Schema
-    parse: Parse
-    unavailable: Any = None
-    zero: Any = None  # for a value that is not known, where NULL is not allowed
-    is_plain_decimal: bool = False  # a text of as many digits behind the point as the schema's scale
-
-
 def codec(types: Mapping[int, Type], oid: int, modifier: int, modes: Modes) -> Codec | None:
     """None: a type that Debezium leaves out (`include.unknown.datatypes=false`)."""
     kind = types.get(oid)
@@ -89,10 +64,7 @@ def codec(types: Mapping[int, Type], oid: int, modifier: int, modes: Modes) -> C
     if kind.element:
         return _array(types, kind, modifier, modes)
     if kind.kind == "e":
-        allowed = {"allowed": ",".join(kind.labels)}
-        return _text(
-            Schema(schemas.STRING, name="io.debezium.data.Enum", version=1, parameters=allowed), modes
-        )
+        return _text(debezium_types.enumeration(kind.labels), modes)
     if kind.name in _STRINGS:
         return _text(schemas.string(), modes)
     if kind.name in _TAGGED:
@@ -136,8 +108,7 @@ def _numeric(modifier: int, modes: Modes) -> Codec:
         return Codec(_VARIABLE_DECIMAL, _variable_decimal, None, {"scale": 0, "value": b"\0"})
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
     scale = scale - 0x800 if scale >= 0x400 else scale  # negative scales, since PostgreSQL 15
-    parameters = {schemas.SCALE: str(scale), "connect.decimal.precision": str(precision)}
-    return _decimal(replace(schemas.decimal(scale), parameters=parameters), scale)
+    return _decimal(debezium_types.decimal(precision, scale), scale)
 
 
 def unscaled_bytes(text: str, scale: int) -> bytes | None:
@@ -197,178 +168,6 @@ def _money_amount(text: str) -> Decimal:
     return Decimal(("-" if text[0] in "-(" else "") + re.sub(r"[^0-9.]", "", text))
 
 
-# -- times -----------------------------------------------------------------------------------------
-
-
-def _date(_modifier: int, modes: Modes) -> Codec:
-    if modes.times == "connect":
-        return Codec(schemas.day(), _python_date, None, date(1970, 1, 1))
-    return Codec(Schema(schemas.INT32, name="io.debezium.time.Date", version=1), days_since_1970, None, 0)
-
-
-def days_since_1970(text: str) -> int:
-    if text in _INFINITY_DAYS:
-        return _INFINITY_DAYS[text]
-    if text.endswith(" BC"):
-        year, month, day = text[:-3].split("-")
-        return _days_of(1 - int(year), int(month), int(day))
-    if len(text) == 10:
-        return date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
-    year, month, day = text.split("-")
-    return _days_of(int(year), int(month), int(day))
-
-
-def _days_of(year: int, month: int, day: int) -> int:
-    """Any year: moved into the range of `date` by whole cycles of 400 years."""
-    cycles = (year - 2000) // 400
-    return date(year - 400 * cycles, month, day).toordinal() - _EPOCH_ORDINAL + cycles * 146_097
-
-
-def _python_date(text: str) -> date:
-    if text in _INFINITY_DAYS:
-        return date.max if text == "infinity" else date.min
-    return date.fromordinal(days_since_1970(text) + _EPOCH_ORDINAL)
-
-
-def _time(modifier: int, modes: Modes) -> Codec:
-    if modes.times == "connect":
-        return Codec(schemas.time_of_day(), _python_time, None, time(0))
-    if 0 <= modifier <= 3 and modes.times == "adaptive":
-        schema = Schema(schemas.INT32, name="io.debezium.time.Time", version=1)
-        return Codec(schema, lambda text: time_us(text) // 1000, None, 0)
-    return Codec(Schema(schemas.INT64, name="io.debezium.time.MicroTime", version=1), time_us, None, 0)
-
-
-def time_us(text: str) -> int:
-    hours, minutes, seconds = text.split(":")
-    whole, _, fraction = seconds.partition(".")
-    micros = int((fraction + "000000")[:6]) if fraction else 0
-    return ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + micros
-
-
-def _python_time(text: str) -> time:
-    return (datetime.min + timedelta(microseconds=time_us(text) % _DAY_US)).time()
-
-
-def _zoned_time(_modifier: int, modes: Modes) -> Codec:
-    schema = schemas.string(name="io.debezium.time.ZonedTime", version=1)
-    return Codec(schema, _utc_time, None, "00:00:00Z")
-
-
-def _utc_time(text: str) -> str:
-    clock, offset_us = _split_zone(text)
-    micros = (time_us(clock) - offset_us) % _DAY_US
-    seconds, fraction = divmod(micros, 1_000_000)
-    shown = f".{fraction:06}".rstrip("0") if fraction else ""
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{shown}Z"
-
-
-def _split_zone(text: str) -> tuple[str, int]:
-    """A clock's time and its zone's distance from UTC in microseconds: `+02`, `-03:30`, `+01:02:03`."""
-    at = max(text.rfind("+"), text.rfind("-"))
-    sign = -1 if text[at] == "-" else 1
-    parts = [int(part) for part in text[at + 1 :].split(":")] + [0, 0]
-    return text[:at], sign * ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1_000_000
-
-
-def _timestamp(modifier: int, modes: Modes) -> Codec:
-    if modes.times == "connect":
-        return Codec(schemas.timestamp(), _python_timestamp, None, datetime(1970, 1, 1, tzinfo=UTC))
-    if 0 <= modifier <= 3 and modes.times == "adaptive":
-        schema = Schema(schemas.INT64, name="io.debezium.time.Timestamp", version=1)
-        return Codec(schema, lambda text: timestamp_us(text) // 1000, None, 0)
-    schema = Schema(schemas.INT64, name="io.debezium.time.MicroTimestamp", version=1)
-    return Codec(schema, timestamp_us, None, 0)
-
-
-def timestamp_us(text: str) -> int:
-    try:
-        return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
-    except ValueError:
-        pass  # infinite, or of a year that `datetime` does not know
-    if text in _INFINITY_US:
-        return _INFINITY_US[text]
-    era = " BC" if text.endswith(" BC") else ""
-    day, clock = text.removesuffix(" BC").split(" ")
-    return days_since_1970(day + era) * _DAY_US + time_us(clock)
-
-
-def _python_timestamp(text: str) -> datetime:
-    """To the millisecond, as Connect's Timestamp is."""
-    if text in _INFINITY_US:
-        return (datetime.max if text == "infinity" else datetime.min).replace(tzinfo=UTC)
-    return schemas.moment(timestamp_us(text) // 1000)
-
-
-def _zoned_timestamp(modifier: int, modes: Modes) -> Codec:
-    digits = modifier if 0 <= modifier <= 6 else 6
-    schema = schemas.string(name="io.debezium.time.ZonedTimestamp", version=1)
-    return Codec(schema, lambda text: _utc_timestamp(text, digits), None, "1970-01-01T00:00:00.000000Z")
-
-
-def _utc_timestamp(text: str, digits: int) -> str:
-    if text in _INFINITY_US:
-        return text
-    era = " BC" if text.endswith(" BC") else ""
-    local, offset_us = _split_zone(text.removesuffix(" BC"))
-    days, micros = divmod(timestamp_us(local + era) - offset_us, _DAY_US)
-    seconds, fraction = divmod(micros, 1_000_000)
-    shown = f".{fraction:06}"[: digits + 1] if digits else ""
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{_day_text(days)}T{clock}{shown}Z"
-
-
-def _day_text(days: int) -> str:
-    cycles, rest = divmod(days + _EPOCH_ORDINAL - 1, 146_097)
-    day = date.fromordinal(rest + 1)
-    year = day.year + 400 * cycles
-    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
-    return f"{shown}-{day.month:02}-{day.day:02}"
-
-
-_INTERVAL_UNITS = {"year": 12, "years": 12, "mon": 1, "mons": 1}
-
-
-def interval_parts(text: str) -> tuple[int, int, int]:
-    """Months, days, microseconds of `1 year 2 mons 3 days -04:05:06.789`, the style `postgres`."""
-    months = days = micros = 0
-    words = text.split(" ")
-    while words:
-        word = words.pop(0)
-        if ":" in word:
-            micros = time_us(word.lstrip("+-")) * (-1 if word.startswith("-") else 1)
-        elif words[0].startswith("day"):
-            words.pop(0)
-            days = int(word)
-        else:
-            months += int(word) * _INTERVAL_UNITS[words.pop(0)]
-    return months, days, micros
-
-
-def _interval(_modifier: int, modes: Modes) -> Codec:
-    if modes.intervals == "string":
-        schema = schemas.string(name="io.debezium.time.Interval", version=1)
-        return Codec(schema, _interval_text, None, "P0Y0M0DT0H0M0S")
-    schema = Schema(schemas.INT64, name="io.debezium.time.MicroDuration", version=1)
-    return Codec(schema, _interval_us, None, 0)
-
-
-def _interval_us(text: str) -> int:
-    months, days, micros = interval_parts(text)
-    return months * _MONTH_US + days * _DAY_US + micros
-
-
-def _interval_text(text: str) -> str:
-    months, days, micros = interval_parts(text)
-    sign, micros = (-1, -micros) if micros < 0 else (1, micros)
-    seconds, fraction = divmod(micros, 1_000_000)
-    shown = f".{fraction:06}".rstrip("0") if fraction else ""
-    minus = "-" if sign < 0 and seconds % 60 + fraction else ""
-    year_sign, months = (-1, -months) if months < 0 else (1, months)
-    years = f"P{year_sign * (months // 12)}Y{year_sign * (months % 12)}M{days}D"
-    return f"{years}T{sign * (seconds // 3600)}H{sign * (seconds // 60 % 60)}M{minus}{seconds % 60}{shown}S"
-
-
 # -- the rest --------------------------------------------------------------------------------------
 
 
@@ -376,12 +175,7 @@ def _bytea(_modifier: int, modes: Modes) -> Codec:
     unavailable = modes.unavailable.encode()
     if modes.binary == "bytes":
         return Codec(Schema(schemas.BYTES), _from_hex, unavailable, b"")
-    write: dict[str, Callable[[bytes], str]] = {
-        "base64": lambda data: base64.b64encode(data).decode(),
-        "base64-url-safe": lambda data: base64.urlsafe_b64encode(data).decode(),
-        "hex": bytes.hex,
-    }
-    shown = write[modes.binary]
+    shown = debezium_types.BINARY_WRITERS[modes.binary]
     return Codec(schemas.string(), lambda text: shown(_from_hex(text)), shown(unavailable), "")
 
 
@@ -397,28 +191,12 @@ def _bit(modifier: int, _modes: Modes) -> Codec:
 
 def _varbit(modifier: int, _modes: Modes) -> Codec:
     length = modifier if modifier > 0 else _BITS_UNLIMITED
-    schema = Schema(
-        schemas.BYTES, name="io.debezium.data.Bits", version=1, parameters={"length": str(length)}
-    )
-    return Codec(schema, _bits, None, b"")
+    return Codec(debezium_types.bits(length), _bits, None, b"")
 
 
 def _bits(text: str) -> bytes:
     """The lowest byte first."""
     return int(text, 2).to_bytes((len(text) + 7) // 8, "little").rstrip(b"\0") or b"\0" if text else b""
-
-
-_POINT = schemas.struct(
-    "io.debezium.data.geometry.Point",
-    {
-        "x": Schema(schemas.FLOAT64),
-        "y": Schema(schemas.FLOAT64),
-        "wkb": Schema(schemas.BYTES, optional=True),
-        "srid": Schema(schemas.INT32, optional=True),
-    },
-    version=1,
-    doc="Geometry (POINT)",
-)
 
 
 def _point(text: str) -> dict[str, Any]:
@@ -430,9 +208,8 @@ def _hstore(_modifier: int, modes: Modes) -> Codec:
     if modes.hstore == "map":
         optional = schemas.string(optional=True)
         return Codec(schemas.map_of(schemas.string(), optional), hstore_pairs, None, {})
-    schema = schemas.string(name="io.debezium.data.Json", version=1)
     write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    return Codec(schema, lambda text: write(hstore_pairs(text)), modes.unavailable, "{}")
+    return Codec(debezium_types.JSON, lambda text: write(hstore_pairs(text)), modes.unavailable, "{}")
 
 
 _HSTORE = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)', re.DOTALL)
@@ -446,7 +223,7 @@ def hstore_pairs(text: str) -> dict[str, str | None]:
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:
-    return [(found[1], found[2]) for found in _HSTORE.finditer(text)]
+    return [(match[1], match[2]) for match in _HSTORE.finditer(text)]
 
 
 _MAKERS: dict[str, Callable[[int, Modes], Codec]] = {
@@ -459,15 +236,15 @@ _MAKERS: dict[str, Callable[[int, Modes], Codec]] = {
     "float8": _number(Schema(schemas.FLOAT64), float, 0.0),
     "numeric": _numeric,
     "money": _money,
-    "date": _date,
-    "time": _time,
-    "timetz": _zoned_time,
-    "timestamp": _timestamp,
-    "timestamptz": _zoned_timestamp,
-    "interval": _interval,
+    "date": date_codec,
+    "time": time_codec,
+    "timetz": zoned_time_codec,
+    "timestamp": timestamp_codec,
+    "timestamptz": zoned_timestamp_codec,
+    "interval": interval_codec,
     "bytea": _bytea,
     "bit": _bit,
     "varbit": _varbit,
-    "point": _number(_POINT, _point, {"x": 0.0, "y": 0.0, "wkb": None, "srid": None}),
+    "point": _number(debezium_types.POINT, _point, debezium_types.NO_POINT),
     "hstore": _hstore,
 }

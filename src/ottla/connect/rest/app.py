@@ -4,10 +4,12 @@ import json
 import logging
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,6 +18,7 @@ from ottla.connect import plugins
 from ottla.connect.errors import ConnectError
 from ottla.connect.rest import loggers
 from ottla.connect.rest.bodies import create_request, mapping, offset_changes, strings
+from ottla.connect.rest.intake import WithoutLastSlash, json_body
 from ottla.connect.rest.metrics import Metrics
 from ottla.connect.store.statuses import VERSION
 from ottla.connect.worker.herder import Herder
@@ -42,16 +45,22 @@ class Page(Answered):
 def app(herder: Herder) -> Starlette:
     handlers = Handlers(herder)
     routes = [Route(path, _endpoint(handler), methods=[method]) for method, path, handler in handlers.table()]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _unknown, Exception: _unexpected})
+    served = Starlette(
+        routes=routes,
+        middleware=[Middleware(WithoutLastSlash)],
+        exception_handlers={HTTPException: _unknown, Refusal: _refused, Exception: _unexpected},
+    )
+    served.router.redirect_slashes = False  # few clients follow a redirect of a POST
+    return served
 
 
 def _endpoint(handler: Handler) -> Callable[[Request], Any]:
     """The body is read here; the rest may block, so it runs in a thread."""
 
     async def answer(request: Request) -> Response:
-        data = await request.body()
+        data = await json_body(request)
         try:
-            told = await run_in_threadpool(handler, request, data)
+            answered = await run_in_threadpool(handler, request, data)
         except Refusal as refusal:
             return _error(refusal.code, refusal.message)
         except (ConnectError, OttlaError) as error:
@@ -59,19 +68,19 @@ def _endpoint(handler: Handler) -> Callable[[Request], Any]:
         except Exception as error:
             log.exception("%s %s", request.method, request.url.path)
             return _error(500, str(error))
-        return _response(told if isinstance(told, Answered) else Answered(200, told))
+        return _response(answered if isinstance(answered, Answered) else Answered(200, answered))
 
     return answer
 
 
-def _response(told: Answered) -> Response:
-    headers = {"Location": told.location} if told.location else None
-    if told.body is None:
-        return Response(status_code=told.code, headers=headers)
-    if isinstance(told, Page):
-        return Response(told.body, told.code, media_type="text/plain; version=0.0.4; charset=utf-8")
-    body = json.dumps(told.body, separators=(",", ":"), ensure_ascii=False).encode()
-    return Response(body, told.code, headers, media_type="application/json")
+def _response(answered: Answered) -> Response:
+    headers = {"Location": answered.location} if answered.location else None
+    if answered.body is None:
+        return Response(status_code=answered.code, headers=headers)
+    if isinstance(answered, Page):
+        return Response(answered.body, answered.code, media_type="text/plain; version=0.0.4; charset=utf-8")
+    body = json.dumps(answered.body, separators=(",", ":"), ensure_ascii=False).encode()
+    return Response(body, answered.code, headers, media_type="application/json")
 
 
 def _error(code: int, message: str) -> Response:
@@ -82,6 +91,11 @@ async def _unknown(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = {404: "Not Found", 405: "Method Not Allowed"}.get(error.status_code, error.detail)
     return _error(error.status_code, f"HTTP {error.status_code} {text}")
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return _error(error.code, error.message)
 
 
 async def _unexpected(_: Request, error: Exception) -> Response:
@@ -153,8 +167,8 @@ class Handlers:
 
     def create(self, request: Request, data: bytes) -> Any:
         wanted = create_request(data)
-        told = self._herder.create(wanted.name, wanted.config, wanted.initial)
-        return Answered(201, told, _location(request, wanted.name))
+        created = self._herder.create(wanted.name, wanted.config, wanted.initial)
+        return Answered(201, created, _location(request, wanted.name))
 
     def info(self, request: Request, data: bytes) -> Any:
         return self._herder.info(_name(request))
@@ -166,8 +180,8 @@ class Handlers:
         name = _name(request)
         config = strings(mapping(data, "java.util.LinkedHashMap<java.lang.String,java.lang.String>"))
         _same_name(name, config)
-        is_new, told = self._herder.put(name, {**config, "name": name})
-        return Answered(201, told, _location(request, name)) if is_new else told
+        is_new, described = self._herder.put(name, {**config, "name": name})
+        return Answered(201, described, _location(request, name)) if is_new else described
 
     def patch(self, request: Request, data: bytes) -> Any:
         changes = strings(mapping(data, "java.util.LinkedHashMap<java.lang.String,java.lang.String>"))
@@ -195,8 +209,8 @@ class Handlers:
     def restart(self, request: Request, data: bytes) -> Any:
         asked = request.query_params
         include, only = (asked.get(name, "").lower() == "true" for name in ("includeTasks", "onlyFailed"))
-        told = self._herder.restart(_name(request), include_tasks=include, only_failed=only)
-        return Answered(202, told) if include or only else Answered(204)
+        restarted = self._herder.restart(_name(request), include_tasks=include, only_failed=only)
+        return Answered(202, restarted) if include or only else Answered(204)
 
     # -- tasks, topics, offsets ----------------------------------------------------------------------
 
@@ -231,12 +245,13 @@ class Handlers:
     def plugins(self, request: Request, data: bytes) -> Any:
         from ottla.connect.rest.plugin_list import others
 
-        found = [
-            {"class": each.names[0], "type": each.kind, "version": VERSION} for each in plugins.connectors()
+        listed = [
+            {"class": connector.names[0], "type": connector.kind, "version": VERSION}
+            for connector in plugins.connectors()
         ]
         if request.query_params.get("connectorsOnly", "true").lower() == "false":
-            found += others()
-        return sorted(found, key=lambda each: (each["type"], each["class"]))
+            listed += others()
+        return sorted(listed, key=lambda plugin: (plugin["type"], plugin["class"]))
 
     def plugin_config(self, request: Request, data: bytes) -> Any:
         name = request.path_params["plugin"]
@@ -280,7 +295,7 @@ def _name(request: Request) -> str:
 
 
 def _location(request: Request, name: str) -> str:
-    return f"{request.url.scheme}://{request.url.netloc}/connectors/{name}"
+    return f"{request.url.scheme}://{request.url.netloc}/connectors/{quote(name, safe='')}"
 
 
 def _same_name(name: str, config: dict[str, str | None]) -> None:
@@ -297,5 +312,9 @@ def _same_plugin(one: str, other: str) -> bool:
         return False
 
 
-def _with_version(told: dict[str, Any]) -> dict[str, Any]:
-    return {**told, "default_value": VERSION} if told["name"] == "connector.plugin.version" else told
+def _with_version(described: dict[str, Any]) -> dict[str, Any]:
+    return (
+        {**described, "default_value": VERSION}
+        if described["name"] == "connector.plugin.version"
+        else described
+    )

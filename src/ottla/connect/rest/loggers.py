@@ -15,15 +15,15 @@ _changed: dict[str, int] = {}  # milliseconds
 
 def all_levels() -> dict[str, Any]:
     names = sorted(
-        name for name, found in logging.root.manager.loggerDict.items() if isinstance(found, logging.Logger)
+        name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)
     )
-    return {"root": _told("root"), **{name: _told(name) for name in names}}
+    return {"root": _described("root"), **{name: _described(name) for name in names}}
 
 
 def level(name: str) -> dict[str, Any]:
     if name != "root" and not isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
         raise not_found(f"Logger {name} not found.")
-    return _told(name)
+    return _described(name)
 
 
 def set_level(name: str, wanted: Any) -> list[str]:
@@ -34,19 +34,19 @@ def set_level(name: str, wanted: Any) -> list[str]:
         raise not_found(f"invalid log level '{wanted}'.")
     logger = _logger(name)
     below = sorted(
-        each
-        for each, found in logging.root.manager.loggerDict.items()
-        if isinstance(found, logging.Logger) and (each == name or each.startswith(f"{name}."))
+        logger_name
+        for logger_name, known in logging.root.manager.loggerDict.items()
+        if isinstance(known, logging.Logger) and (logger_name == name or logger_name.startswith(f"{name}."))
     )
     logger.setLevel(_LEVELS[str(wanted).upper()])
-    for each in below:
-        logging.getLogger(each).setLevel(_LEVELS[str(wanted).upper()])
-    for each in {name, *below}:
-        _changed[each] = int(time.time() * 1000)
+    for logger_name in below:
+        logging.getLogger(logger_name).setLevel(_LEVELS[str(wanted).upper()])
+    for logger_name in {name, *below}:
+        _changed[logger_name] = int(time.time() * 1000)
     return ["root"] if name == "root" else below
 
 
-def _told(name: str) -> dict[str, Any]:
+def _described(name: str) -> dict[str, Any]:
     effective = _logger(name).getEffectiveLevel()
     shown = next((text for text, number in _LEVELS.items() if number <= effective), "ALL")
     return {"level": shown, "last_modified": _changed.get(name)}

@@ -10,16 +10,16 @@ def others() -> list[dict[str, str]]:
     from ottla.connect.transforms.table import TRANSFORMS
 
     return [
-        *(_told(name, "converter") for name in NAMES),
-        *(_told(name, "header_converter") for name in (HEADER_ONLY, *NAMES)),
-        *(_told(f"{PACKAGE}predicates.{name}", "predicate") for name in PREDICATES),
+        *(_described(name, "converter") for name in NAMES),
+        *(_described(name, "header_converter") for name in (HEADER_ONLY, *NAMES)),
+        *(_described(f"{PACKAGE}predicates.{name}", "predicate") for name in PREDICATES),
         *(
-            _told(f"{PACKAGE}{name}{side}", "transformation")
+            _described(f"{PACKAGE}{name}{side}", "transformation")
             for name, (_, _, sided) in TRANSFORMS.items()
             for side in (("$Key", "$Value") if sided else ("",))
         ),
     ]
 
 
-def _told(name: str, kind: str) -> dict[str, str]:
+def _described(name: str, kind: str) -> dict[str, str]:
     return {"class": name, "type": kind, "version": VERSION}

@@ -1,16 +1,19 @@
 """What a worker asks of whatever runs connectors, and what sources and sinks need before they run."""
 
 import contextlib
+import json
 import logging
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
+from ottla.client.session import LATEST, ZERO_ID
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.connect.errors import ConnectError
 from ottla.connect.spi import Json
 from ottla.connect.tasks.sink import dead_letters
 from ottla.connect.tasks.spec import LANES, Spec, lane_of
@@ -27,6 +30,10 @@ class Run(Protocol):
     def wait(self, stopping: threading.Event) -> bool:
         """Until it is told to stop (True) or its topics or partitions have changed and it is to be started again
         (False). Raises what ended it."""
+
+    @property
+    def has_stepped(self) -> bool:
+        """Whether anything was read and committed since the start: then it does not fail at every try."""
 
     def stop(self) -> None: ...
 
@@ -50,32 +57,37 @@ def sink_topics(spec: Spec, admin: Admin) -> list[str]:
 
 def await_topics(spec: Spec, admin: Admin, stopping: threading.Event) -> list[str]:
     """A sink without topics waits for them, as a consumer does."""
-    told = False
+    is_reported = False
     while not stopping.is_set():
         topics = sink_topics(spec, admin)
         if topics:
             return topics
-        if not told:
+        if not is_reported:
             log.warning("connector %s waits for its topics: none exists yet", spec.name)
-            told = True
+            is_reported = True
         stopping.wait(1.0)
     return []
 
 
-def prepare_sink(spec: Spec, admin: Admin, topics: Sequence[str]) -> None:
-    """The topic of dead letters; and where the other side is behind the group's offsets, those go back."""
+def prepare_sink(spec: Spec, admin: Admin, topics: Sequence[str]) -> dict[str, str]:
+    """The topic of dead letters; and where the other side is behind the group's offsets, those go back. Raises where
+    the other side is past a partition's end, or has the position of another topic. The ids of the topics, by name."""
     ensure_dead_letters(spec, admin)
+    described = admin.describe_topics(topics)
+    topic_ids = {name: topic.id.hex() for name, topic in described.items() if topic.id != ZERO_ID}
     sink = spec.sink()
+    sink.topic_ids = topic_ids
     try:
         partitions = [
-            TopicPartition(name, index)
-            for name, topic in admin.describe_topics(topics).items()
-            for index in topic.partitions
+            TopicPartition(name, index) for name, topic in described.items() for index in topic.partitions
         ]
         known = sink.positions(partitions) or {}
+        replaced = sorted(sink.replaced(list(known)))
         sink.rollback()
     finally:
         sink.close()
+    _refuse_positions_past_the_end(spec, admin, known)
+    _refuse_positions_of_other_topics(spec, {where: known[where] for where in replaced})
     committed = admin.group_offsets(spec.group)
     behind = {
         where: (offset, committed[where].offset)
@@ -84,10 +96,53 @@ def prepare_sink(spec: Spec, admin: Admin, topics: Sequence[str]) -> None:
     }
     back = {where: OffsetAndMetadata(offset) for where, (offset, _) in _with_records(spec, behind).items()}
     if back:
-        shown = ", ".join(f"{where} to {told.offset}" for where, told in back.items())
+        shown = ", ".join(f"{where} to {position.offset}" for where, position in back.items())
         log.warning("connector %s: the other side is behind, its group goes back: %s", spec.name, shown)
         leave_group(admin, spec.group)
         admin.alter_group_offsets(spec.group, back)
+    return topic_ids
+
+
+def _refuse_positions_past_the_end(spec: Spec, admin: Admin, positions: Mapping[TopicPartition, int]) -> None:
+    """Steps leave out records below the sink's position. Those of a topic that was created again would all be left
+    out, silently, until its offsets have reached the position of the deleted topic."""
+    if not positions:
+        return
+    ends = admin.list_offsets(dict.fromkeys(positions, LATEST))
+    past = {where: offset for where, offset in positions.items() if offset > ends[where].offset}
+    if past:
+        shown = "; ".join(
+            f"the sink has {where} up to offset {offset}, and the topic ends at {ends[where].offset}"
+            for where, offset in sorted(past.items())
+        )
+        raise _created_again(spec, shown, sorted(past))
+
+
+def _refuse_positions_of_other_topics(spec: Spec, positions: Mapping[TopicPartition, int]) -> None:
+    """The new topic may have grown past the position: its first records would be left out."""
+    if positions:
+        shown = "; ".join(
+            f"the sink's position of {where} (offset {offset}) is of another topic of that name"
+            for where, offset in positions.items()
+        )
+        raise _created_again(spec, shown, list(positions))
+
+
+def _created_again(spec: Spec, shown: str, partitions: Sequence[TopicPartition]) -> ConnectError:
+    return ConnectError(
+        f"{shown}: it was deleted and created again; remove the sink's position to begin again: stop the connector,"
+        f" send PATCH /connectors/{spec.name}/offsets with {_removal(partitions)}, and resume it. A sink whose"
+        " positions are in its files or tables refuses the PATCH and says what to do instead"
+    )
+
+
+def _removal(partitions: Sequence[TopicPartition]) -> str:
+    """The body that removes the positions of these partitions alone: other topics would be written again."""
+    removed = [
+        {"partition": {"kafka_topic": topic, "kafka_partition": index}, "offset": None}
+        for topic, index in partitions
+    ]
+    return json.dumps({"offsets": removed})
 
 
 def _with_records(
@@ -120,9 +175,9 @@ def ensure_dead_letters(spec: Spec, admin: Admin) -> None:
 def leave_group(admin: Admin, group: str) -> None:
     """A driver that has stopped is a member until its session ends; offsets can be changed only without members."""
     try:
-        found = admin.describe_group(group)
-        if found.members:
-            admin.remove_members(group, found.members)
+        group_described = admin.describe_group(group)
+        if group_described.members:
+            admin.remove_members(group, group_described.members)
     except OttlaError as error:
         log.debug("group %s has no members to remove: %s", group, error)
 

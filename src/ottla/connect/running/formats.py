@@ -5,13 +5,17 @@ sink (`topics`) it gets key, value, topic, partition, offset, timestamp. Setting
 is in `checkpoint`, a folder that must last: it is Spark's own, not the connector's offsets.
 """
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
+from ottla.client.admin import Admin
 from ottla.connect.errors import ConfigError
+from ottla.connect.running.base import await_topics
 from ottla.connect.settings import HIGH, MEDIUM, STRING, Setting
 from ottla.connect.spi import Batch, Json, Limit, Sink, SinkBatch, Source
 from ottla.connect.tasks.spec import Spec
+from ottla.connect.tasks.topics import TopicCreation
 
 _COMMON = (
     Setting("format", STRING, doc="Name of the format, as for readStream.format", importance=HIGH),
@@ -26,7 +30,13 @@ _COMMON = (
 class SparkSource(Source):
     """Never asked to read: the query is Spark's."""
 
-    settings = (*_COMMON, Setting("topic", STRING, doc="Topic to write to", importance=HIGH))
+    settings = (
+        *_COMMON,
+        Setting("topic", STRING, doc="Topic to write to", importance=HIGH),
+        Setting(
+            "schema", STRING, None, "As 'id INT, name STRING': files of JSON, CSV, Parquet need one", MEDIUM
+        ),
+    )
 
     def partitions(self) -> Iterable[Json]:
         return [{"checkpoint": self.config["checkpoint"]}]
@@ -46,12 +56,27 @@ def is_format(spec: Spec) -> bool:
     return spec.plugin.load() in (SparkSource, SparkSink)
 
 
+def prepare(spec: Spec, stopping: threading.Event) -> bool:
+    """A source's topic is created, a sink waits for its topics. False: told to stop before they were there."""
+    if spec.kind == "source":
+        config = spec.parsed()
+        creation = TopicCreation(config, spec.client("admin"))
+        try:
+            creation.ensure(config["topic"])
+        finally:
+            creation.close()
+        return True
+    with Admin(spec.client("admin")) as admin:
+        return bool(await_topics(spec, admin, stopping))
+
+
 def start(spec: Spec, spark: Any) -> "FormatQuery":
     config = spec.parsed()
     options = config.with_prefix("option.")
     client = {f"kafka.{name}": str(value) for name, value in spec.client().items()}
     if spec.kind == "source":
-        frame = spark.readStream.format(config["format"]).options(**options).load()
+        source = spark.readStream.format(config["format"]).options(**options)
+        frame = (source.schema(config["schema"]) if config["schema"] else source).load()
         rows = frame.selectExpr(*_chosen(config["columns"], frame.columns))
         writer = rows.writeStream.format("ottla").options(**client).option("topic", config["topic"])
     else:
@@ -78,7 +103,7 @@ def _chosen(columns: str | None, names: list[str]) -> list[str]:
 
 
 def _expressions(text: str) -> list[str]:
-    return [each.strip() for each in text.split(";") if each.strip()]
+    return [part.strip() for part in text.split(";") if part.strip()]
 
 
 class FormatQuery:

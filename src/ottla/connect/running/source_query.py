@@ -59,7 +59,10 @@ class SourceReader(DataSourceStreamReader):
         lanes = self._planned()
         if not lanes:
             return start
-        return {"plan": start["plan"] + 1, "lanes": [[lane, each] for lane, each in sorted(lanes.items())]}
+        return {
+            "plan": start["plan"] + 1,
+            "lanes": [[lane, offsets] for lane, offsets in sorted(lanes.items())],
+        }
 
     @told_plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
@@ -159,10 +162,10 @@ _workers: dict[tuple[int, str], SourceWorker] = {}
 
 def _worker(spec: Spec, run_id: str) -> SourceWorker:
     """The one of this run; those of earlier runs in this process end. Not inherited by a fork."""
-    found = _workers.get((os.getpid(), run_id))
-    if found is None:
+    worker = _workers.get((os.getpid(), run_id))
+    if worker is None:
         for key, other in list(_workers.items()):
             if key[0] == os.getpid() and other.spec.name == spec.name:
                 _workers.pop(key).close()
-        found = _workers[os.getpid(), run_id] = SourceWorker(spec)
-    return found
+        worker = _workers[os.getpid(), run_id] = SourceWorker(spec)
+    return worker

@@ -36,6 +36,8 @@ class SparkRunner:
 
     def start(self, spec: Spec, stopping: threading.Event) -> Run | None:
         if formats.is_format(spec):
+            if not formats.prepare(spec, stopping):
+                return None
             return QueryRun(spec, self._thread.submit(self._start_format, spec).result(), None)
         if spec.kind == "source":
             return QueryRun(spec, self._thread.submit(self._start_source, spec).result(), None)
@@ -43,8 +45,9 @@ class SparkRunner:
             topics = await_topics(spec, admin, stopping)
             if not topics:
                 return None
-            prepare_sink(spec, admin, topics)
-        return QueryRun(spec, self._thread.submit(self._start_sink, spec, topics).result(), topics)
+            topic_ids = prepare_sink(spec, admin, topics)
+        query = self._thread.submit(self._start_sink, spec, topics, topic_ids).result()
+        return QueryRun(spec, query, topics)
 
     def close(self) -> None:
         self._thread.submit(self._end).result()
@@ -60,9 +63,9 @@ class SparkRunner:
     def _start_format(self, spec: Spec) -> Any:
         return formats.start(spec, self._spark())
 
-    def _start_sink(self, spec: Spec, topics: list[str]) -> Any:
+    def _start_sink(self, spec: Spec, topics: list[str], topic_ids: Mapping[str, str]) -> Any:
         trigger = spec.config.get("trigger.interval")
-        flow = pipeline(spec, topics, uuid.uuid4().hex)
+        flow = pipeline(spec, topics, uuid.uuid4().hex, topic_ids)
         return pipelines.start(flow, self._spark(), tasks=spec.tasks_max, trigger=trigger)
 
     def _start_source(self, spec: Spec) -> Any:
@@ -124,6 +127,10 @@ class QueryRun:
             if self._topics is not None and self._looking.is_due() and self._has_new_topics():
                 return False
         return True
+
+    @property
+    def has_stepped(self) -> bool:
+        return any(progress["numInputRows"] for progress in self._running.query.recentProgress)
 
     def stop(self) -> None:
         self._running.stop()

@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 
 from ottla.client.admin import Admin
 from ottla.connect.running.base import (
@@ -33,10 +34,10 @@ class ThreadRunner:
             topics = await_topics(spec, admin, stopping)
             if not topics:
                 return None
-            prepare_sink(spec, admin, topics)
+            topic_ids = prepare_sink(spec, admin, topics)
         finally:
             admin.close()
-        return SinkRun(spec, topics)
+        return SinkRun(spec, topics, topic_ids)
 
     def close(self) -> None: ...
 
@@ -46,6 +47,7 @@ class SourceRun:
         self._worker = SourceWorker(spec)
         self._limit = limit or Limit()
         self._lanes = lanes_of(list(self._worker.source.partitions()))
+        self.has_stepped = False
 
     def wait(self, stopping: threading.Event) -> bool:
         looking, pause_s = Looking(), _PAUSE_S[0]
@@ -61,22 +63,25 @@ class SourceRun:
 
     def step(self) -> int:
         """How many partitions had something."""
-        return sum(
+        count = sum(
             self._worker.run(lane, partitions, self._limit).partitions
             for lane, partitions in self._lanes.items()
         )
+        self.has_stepped = self.has_stepped or count > 0
+        return count
 
     def stop(self) -> None:
         self._worker.close()
 
 
 class SinkRun:
-    def __init__(self, spec: Spec, topics: list[str]) -> None:
+    def __init__(self, spec: Spec, topics: list[str], topic_ids: Mapping[str, str]) -> None:
         self._spec, self._topics = spec, topics
-        self._pipeline = pipeline(spec, topics, uuid.uuid4().hex)
+        self._pipeline = pipeline(spec, topics, uuid.uuid4().hex, topic_ids)
         self._admin = Admin(spec.client("admin"))
         self._driver = Driver(self._pipeline)
         self._worker: Worker | None = None
+        self.has_stepped = False
         try:
             self._driver.start()
         except BaseException:
@@ -101,6 +106,7 @@ class SinkRun:
             if self._worker is None:
                 self._worker = Worker(self._pipeline)
             self._worker.run(works, self._driver.member(), retried=False)
+            self.has_stepped = True
         return len(works)
 
     def stop(self) -> None:

@@ -38,13 +38,18 @@ class FileSink(Sink):
         if self._known.get("inode") != state.st_ino:
             # A new file, or not ours yet: positions of another say nothing about it. What it holds stays;
             # the length must be known before anything is written, or a first step that dies could not be undone.
-            self._known = {"length": state.st_size, "inode": state.st_ino, "positions": {}}
+            self._known = {"length": state.st_size, "inode": state.st_ino, "positions": {}, "topics": {}}
             self._write_beside(self._known)
         elif state.st_size > self._known["length"]:
             os.truncate(self._path, self._known["length"])  # written by a step that never ended
-        told = self._known.get("positions", {})
-        found = {where: told.get(f"{where.topic}-{where.partition}") for where in partitions}
-        return {where: offset for where, offset in found.items() if offset is not None}
+        positions_kept = self._known.get("positions", {})
+        positions = {where: positions_kept.get(_key(where)) for where in partitions}
+        return {where: offset for where, offset in positions.items() if offset is not None}
+
+    def replaced(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        kept = self._known.get("topics", {})
+        ids = {where: self.topic_ids.get(where.topic) for where in partitions}
+        return [where for where, own in ids.items() if own and kept.get(_key(where), own) != own]
 
     def write(self, batch: SinkBatch) -> None:
         lines = _lines(batch)
@@ -59,10 +64,15 @@ class FileSink(Sink):
             return
         self._file.flush()
         os.fsync(self._file.fileno())
-        told = dict(self._known.get("positions", {}))
-        told |= {f"{where.topic}-{where.partition}": offset for where, offset in positions.items()}
+        positions_kept = dict(self._known.get("positions", {}))
+        positions_kept |= {_key(where): offset for where, offset in positions.items()}
+        topics_kept = dict(self._known.get("topics", {}))
+        topics_kept |= {
+            _key(where): self.topic_ids[where.topic] for where in positions if where.topic in self.topic_ids
+        }
         state = os.fstat(self._file.fileno())
-        self._write_beside({"length": state.st_size, "inode": state.st_ino, "positions": told})
+        kept = {"positions": positions_kept, "topics": topics_kept}
+        self._write_beside({"length": state.st_size, "inode": state.st_ino, **kept})
         self._close()
 
     def rollback(self) -> None:
@@ -73,10 +83,13 @@ class FileSink(Sink):
         if self._path is None:
             return
         known = self._beside()
-        gone = None if partitions is None else {f"{where.topic}-{where.partition}" for where in partitions}
-        left = {} if gone is None else {k: v for k, v in known.get("positions", {}).items() if k not in gone}
+        gone = None if partitions is None else {_key(where) for where in partitions}
+        remaining = {
+            part: {} if gone is None else {k: v for k, v in known.get(part, {}).items() if k not in gone}
+            for part in ("positions", "topics")
+        }
         if known:
-            self._write_beside({**known, "positions": left})
+            self._write_beside({**known, **remaining})
 
     def close(self) -> None:
         self._close()
@@ -93,8 +106,8 @@ class FileSink(Sink):
 
     def _beside(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads(self._place.read_text()).get(self.config["name"], {})
-            return found
+            known: dict[str, Any] = json.loads(self._place.read_text()).get(self.config["name"], {})
+            return known
         except FileNotFoundError:
             return {}
 
@@ -107,6 +120,10 @@ class FileSink(Sink):
         new.replace(self._place)
 
 
+def _key(where: TopicPartition) -> str:
+    return f"{where.topic}-{where.partition}"
+
+
 def _lines(batch: SinkBatch) -> bytes:
     """As Java prints: `toString` of each value. A column of texts is not taken apart."""
     columns = batch.columns()
@@ -116,7 +133,9 @@ def _lines(batch: SinkBatch) -> bytes:
             joined = pc.binary_join_element_wise(values, "", "\n").cast(pa.binary())
             begin, end = _span(joined)
             return bytes(memoryview(joined.buffers()[2])[begin:end])
-    return b"".join(f"{java_text.text(each.value, each.value_schema)}\n".encode() for each in batch.records)
+    return b"".join(
+        f"{java_text.text(record.value, record.value_schema)}\n".encode() for record in batch.records
+    )
 
 
 def _span(column: Any) -> tuple[int, int]:

@@ -66,10 +66,10 @@ class DatagenSource(Source):
             most = min(most, due - count)
         if most <= 0:
             return None
-        records = self._made(int(partition[GENERATOR]), count, min(most, 20 * _BLOCK))
+        records = self._generated(int(partition[GENERATOR]), count, min(most, 20 * _BLOCK))
         return Batch(records, {COUNT: count + len(records), SINCE: since})
 
-    def _made(self, generator: int, first: int, most: int) -> list[SourceRecord]:
+    def _generated(self, generator: int, first: int, most: int) -> list[SourceRecord]:
         records: list[SourceRecord] = []
         while len(records) < most:
             at = first + len(records)
@@ -96,7 +96,7 @@ class DatagenSource(Source):
 
 
 def _parsed(text: str) -> dict[str, tuple[Schema, Maker]]:
-    found: dict[str, tuple[Schema, Maker]] = {}
+    makers: dict[str, tuple[Schema, Maker]] = {}
     at = 0
     while at < len(text):
         match = _FIELD.match(text, at)
@@ -106,11 +106,11 @@ def _parsed(text: str) -> dict[str, tuple[Schema, Maker]]:
         if kind not in _KINDS:
             raise ConfigError(f"fields: {name} has the kind {kind}; there are {', '.join(_KINDS)}")
         try:
-            found[name] = _KINDS[kind](arguments)
+            makers[name] = _KINDS[kind](arguments)
         except ValueError:
             raise ConfigError(f"fields: {name}:{kind}({arguments}): the arguments do not fit") from None
         at = match.end()
-    return found
+    return makers
 
 
 def _sequence(arguments: str) -> tuple[Schema, Maker]:

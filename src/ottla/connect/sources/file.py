@@ -40,10 +40,10 @@ class FileSource(Source):
     def latest(self, partition: Json) -> Json | None:
         """Unknown while a file of another name may still hold lines, or while there is none."""
         try:
-            found = Path(self._path or "").stat()
+            status = Path(self._path or "").stat()
         except OSError:
             return None
-        return self._offset(found.st_size, found.st_ino)
+        return self._offset(status.st_size, status.st_ino)
 
     def read(self, partition: Json, offset: Json | None, limit: Limit) -> Batch | None:
         position = int((offset or {}).get(POSITION, 0))
@@ -108,21 +108,21 @@ class FileSource(Source):
         """The former file, under its new name, if it still has lines that were not read."""
         for name in (path, f"{path}.1"):
             try:
-                found = Path(name).stat()
+                status = Path(name).stat()
             except OSError:
                 continue
-            if found.st_ino == inode and name == path:
+            if status.st_ino == inode and name == path:
                 return None  # not rotated
-            if found.st_ino == inode and found.st_size > position:
+            if status.st_ino == inode and status.st_size > position:
                 self.close()
                 self._file = Path(name).open("rb")  # noqa: SIM115  kept open
                 if split_lines(os.pread(self._file.fileno(), _CHUNK_BYTES, position), 1)[1]:
                     return self._file
         return None
 
-    def _long_line(self, file: BinaryIO, position: int, seen: int) -> Batch | None:
+    def _long_line(self, file: BinaryIO, position: int, size: int) -> Batch | None:
         """A line that is longer than a chunk: read whole, up to a bound."""
-        if seen < _CHUNK_BYTES:
+        if size < _CHUNK_BYTES:
             return None
         data = os.pread(file.fileno(), 16 * _CHUNK_BYTES, position)
         lines, used = split_lines(data, 1)
@@ -148,29 +148,40 @@ def split_lines(data: bytes, most: int) -> tuple[Any, int]:
         return pa.array([], pa.string()), 0
     used = int(ends[-1]) + 1
     # The text without its line ends, and where each line begins in it: no object for any line.
-    kept = raw[:used][raw[:used] != 10]
+    content = raw[:used][raw[:used] != 10]
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends - np.arange(len(ends))
-    column = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(kept))
-    return _valid(column, kept), used
+    column = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(content))
+    return _valid(column, content), used
 
 
 def _split_slowly(data: bytes, most: int) -> tuple[Any, int]:
     lines: list[str] = []
     used = at = 0
+    newline = carriage = -1  # the next of each; looked for again only when passed, or time would be squared
     while len(lines) < most:
-        end = min((i for i in (data.find(b"\n", at), data.find(b"\r", at)) if i >= 0), default=-1)
-        if end < 0 or (data[end] == 13 and end + 1 == len(data)):
+        newline = _next(data, b"\n", newline, at)
+        carriage = _next(data, b"\r", carriage, at)
+        end = min(newline, carriage)
+        if end == len(data) or (end == carriage and end + 1 == len(data)):
             break  # a \n may still come behind a \r
         lines.append(data[at:end].decode("utf-8", "replace"))
         at = used = end + (2 if data[end : end + 2] == b"\r\n" else 1)
     return pa.array(lines, pa.string()), used
 
 
-def _valid(column: Any, kept: Any) -> Any:
+def _next(data: bytes, byte: bytes, known: int, at: int) -> int:
+    """Where `byte` is next, from `at` on; the end of the data if nowhere."""
+    if known >= at:
+        return known
+    place = data.find(byte, at)
+    return place if place >= 0 else len(data)
+
+
+def _valid(column: Any, content: Any) -> Any:
     """Bytes that are not UTF-8 are replaced, as Java's reader does."""
     try:
-        kept.tobytes().decode()
+        content.tobytes().decode()
         return column
     except UnicodeDecodeError:
         plain = column.view(pa.binary()).to_pylist()

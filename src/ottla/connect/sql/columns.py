@@ -22,6 +22,7 @@ TEXT, BYTES, DECIMAL, DATE, TIME, TIMESTAMP, ZONED, JSON, UUID = (
 Convert = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = date(1970, 1, 1)
+_DAY_US = 86_400_000_000
 _PLAIN = {
     schemas.BOOLEAN: BOOLEAN,
     schemas.INT8: SMALL,
@@ -48,7 +49,10 @@ def column(name: str, schema: Schema) -> Column:
     kind, convert = _kind(schema)
     default = schema.default if schema.has_default and schema.default is not None else None
     if default is not None and convert is not None:
-        default = convert(default)
+        try:
+            default = convert(default)
+        except (ValueError, ArithmeticError):
+            default = None  # 'infinity', say: rows of other values can be written nevertheless
     return Column(
         name, kind, not schema.optional, default, convert, _precision(schema) if kind == DECIMAL else None
     )
@@ -87,6 +91,13 @@ def _naive(value: datetime) -> datetime:
     return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
 
 
+def _clock(micros: int) -> time:
+    """MariaDB's times are spans of up to 838 hours, of either sign: not every one is a time of a day."""
+    if not 0 <= micros < _DAY_US:
+        raise ValueError(f"{timedelta(microseconds=micros)} is not a time of a day")
+    return (_EPOCH + timedelta(microseconds=micros)).time()
+
+
 def _variable_decimal(value: dict[str, Any]) -> Decimal:
     return schemas.decimal_from(value["value"], value["scale"])
 
@@ -97,8 +108,8 @@ _LOGICAL: dict[str, tuple[str, Convert | None]] = {
     schemas.TIME: (TIME, None),
     schemas.TIMESTAMP: (TIMESTAMP, _naive),
     "io.debezium.time.Date": (DATE, lambda days: _EPOCH_DAY + timedelta(days=days)),
-    "io.debezium.time.Time": (TIME, lambda ms: (_EPOCH + timedelta(milliseconds=ms)).time()),
-    "io.debezium.time.MicroTime": (TIME, lambda us: (_EPOCH + timedelta(microseconds=us)).time()),
+    "io.debezium.time.Time": (TIME, lambda ms: _clock(ms * 1000)),
+    "io.debezium.time.MicroTime": (TIME, lambda us: _clock(us)),
     "io.debezium.time.Timestamp": (TIMESTAMP, lambda ms: _EPOCH + timedelta(milliseconds=ms)),
     "io.debezium.time.MicroTimestamp": (TIMESTAMP, lambda us: _EPOCH + timedelta(microseconds=us)),
     "io.debezium.time.NanoTimestamp": (TIMESTAMP, lambda ns: _EPOCH + timedelta(microseconds=ns // 1000)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -12,9 +13,12 @@ from ottla.connect.sql.columns import Column
 from ottla.connect.sql.rows import Group
 
 POSITIONS = "ottla_connect_positions"
+TOPIC_IDS = (
+    "ottla_connect_topic_ids"  # a table of its own: workers that do not know it write positions as before
+)
 
 
-class Dialect:
+class Dialect(ABC):
     """The parts that are the same for all; a subclass has `name`, `types`, the driver's calls and what differs."""
 
     name = ""
@@ -24,7 +28,9 @@ class Dialect:
     default_decimal = "DECIMAL(38, 10)"
     text_key = "TEXT"  # the type of a text column in a primary key
     bytes_key = "BLOB"
+    exact_text = ""  # what a text column needs, after its type, to tell upper from lower case
     lock = ""  # what keeps others from the positions that a step has read
+    has_savepoints = True
 
     # -- the driver --------------------------------------------------------------------------------
 
@@ -34,34 +40,39 @@ class Dialect:
     def commit(self) -> None:
         self.execute("COMMIT")
 
-    def rollback(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def rollback(self) -> None: ...
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
+    @abstractmethod
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
+    @abstractmethod
     def query(
         self, statement: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of the columns, and the rows."""
-        raise NotImplementedError
 
-    def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
     def define(self, statement: str) -> None:
         """CREATE and ALTER: in the transaction, where the database has them in transactions."""
         self.execute(statement)
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
+    @abstractmethod
     def is_away(self, error: Exception) -> bool:
         """Whether the same may work later."""
-        raise NotImplementedError
 
-    def errors(self) -> tuple[type[Exception], ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def errors(self) -> tuple[type[Exception], ...]: ...
+
+    def is_refusal(self, error: Exception) -> bool:
+        """Whether a row is wrong for its table, so that the same row fails every time. Drivers refuse a value that they
+        cannot encode with the errors of Python."""
+        return isinstance(error, ValueError | ArithmeticError)
 
     # -- names and types ---------------------------------------------------------------------------
 
@@ -102,9 +113,9 @@ class Dialect:
 
     # -- tables ------------------------------------------------------------------------------------
 
+    @abstractmethod
     def columns_of(self, table: str) -> set[str] | None:
         """The names of a table's columns; None if there is no such table."""
-        raise NotImplementedError
 
     def create(self, table: str, group: Group) -> None:
         lines = [self._definition(column, column.name in group.key) for column in group.columns]
@@ -169,7 +180,8 @@ class Dialect:
 
     def create_positions(self) -> None:
         self.define(
-            f"CREATE TABLE IF NOT EXISTS {POSITIONS} (connector VARCHAR(200) NOT NULL, topic VARCHAR(249) NOT NULL,"
+            f"CREATE TABLE IF NOT EXISTS {POSITIONS} (connector VARCHAR(200){self.exact_text} NOT NULL,"
+            f" topic VARCHAR(249){self.exact_text} NOT NULL,"
             " part INTEGER NOT NULL, position BIGINT NOT NULL, PRIMARY KEY (connector, topic, part))"
         )
 
@@ -177,7 +189,7 @@ class Dialect:
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The next offset of each partition, 0 for one that is new; held until the transaction ends."""
-        add = self._positions_add()
+        add = self._add_missing(POSITIONS)
         self.execute_many(add, [(connector, topic, part, -1) for topic, part in sorted(partitions)])
         positions = {}
         ask = (
@@ -190,9 +202,9 @@ class Dialect:
                 positions[TopicPartition(topic, part)] = int(rows[0][0])
         return positions
 
-    def _positions_add(self) -> str:
+    def _add_missing(self, table: str) -> str:
         marks = ", ".join([self.mark] * 4)
-        return f"INSERT INTO {POSITIONS} VALUES ({marks}) ON CONFLICT DO NOTHING"
+        return f"INSERT INTO {table} VALUES ({marks}) ON CONFLICT DO NOTHING"
 
     def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
         self.execute_many(
@@ -201,13 +213,39 @@ class Dialect:
             [(position, connector, topic, part) for (topic, part), position in sorted(positions.items())],
         )
 
-    def forget_positions(self, connector: str, partitions: Sequence[TopicPartition] | None) -> None:
+    def forget(self, table: str, connector: str, partitions: Sequence[TopicPartition] | None) -> None:
+        """Of `POSITIONS` or `TOPIC_IDS`."""
         if partitions is None:
-            self.execute(f"DELETE FROM {POSITIONS} WHERE connector = {self.mark}", (connector,))
+            self.execute(f"DELETE FROM {table} WHERE connector = {self.mark}", (connector,))
             return
         condition = f"connector = {self.mark} AND topic = {self.mark} AND part = {self.mark}"
         self.execute_many(
-            f"DELETE FROM {POSITIONS} WHERE {condition}", [(connector, *each) for each in partitions]
+            f"DELETE FROM {table} WHERE {condition}",
+            [(connector, *partition) for partition in partitions],
+        )
+
+    # -- the ids of the topics that positions are of -------------------------------------------------
+
+    def create_topic_ids(self) -> None:
+        self.define(
+            f"CREATE TABLE IF NOT EXISTS {TOPIC_IDS} (connector VARCHAR(200){self.exact_text} NOT NULL,"
+            f" topic VARCHAR(249){self.exact_text} NOT NULL,"
+            " part INTEGER NOT NULL, topic_id VARCHAR(32) NOT NULL, PRIMARY KEY (connector, topic, part))"
+        )
+
+    def topic_ids(self, connector: str) -> dict[TopicPartition, str]:
+        rows = self.execute(
+            f"SELECT topic, part, topic_id FROM {TOPIC_IDS} WHERE connector = {self.mark}", (connector,)
+        )
+        return {TopicPartition(topic, part): topic_id for topic, part, topic_id in rows}
+
+    def set_topic_ids(self, connector: str, topic_ids: Mapping[TopicPartition, str]) -> None:
+        rows = [(connector, topic, part, topic_id) for (topic, part), topic_id in sorted(topic_ids.items())]
+        self.execute_many(self._add_missing(TOPIC_IDS), rows)
+        self.execute_many(
+            f"UPDATE {TOPIC_IDS} SET topic_id = {self.mark} WHERE connector = {self.mark} AND topic = {self.mark} AND"
+            f" part = {self.mark}",
+            [(topic_id, *where) for *where, topic_id in rows],
         )
 
 

@@ -57,7 +57,7 @@ class SqliteDialect(Dialect):
         self, statement: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement, parameters)
-        return [each[0] for each in cursor.description], cursor.fetchall()
+        return [column[0] for column in cursor.description], cursor.fetchall()
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(statement, (tuple(map(_sqlite_value, row)) for row in rows))
@@ -72,6 +72,9 @@ class SqliteDialect(Dialect):
         return isinstance(error, sqlite3.OperationalError) and (
             "locked" in str(error) or "busy" in str(error)
         )
+
+    def is_refusal(self, error: Exception) -> bool:
+        return isinstance(error, sqlite3.IntegrityError | sqlite3.DataError) or super().is_refusal(error)
 
     def columns_of(self, table: str) -> set[str] | None:
         rows = self.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -96,6 +99,7 @@ class DuckDialect(Dialect):
     """One process at a time may write to the file."""
 
     name = "duckdb"
+    has_savepoints = False
     types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "BOOLEAN", kinds.SMALL: "SMALLINT", kinds.INTEGER: "INTEGER", kinds.LONG: "BIGINT",
         kinds.SINGLE: "FLOAT", kinds.DOUBLE: "DOUBLE", kinds.TEXT: "VARCHAR", kinds.BYTES: "BLOB",
@@ -121,7 +125,7 @@ class DuckDialect(Dialect):
         self, statement: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement, parameters)
-        return [each[0] for each in cursor.description], cursor.fetchall()
+        return [column[0] for column in cursor.description], cursor.fetchall()
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         listed = list(rows)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pymysql  # type: ignore[import-untyped]
 
 from ottla.connect.sql import columns as kinds
-from ottla.connect.sql.dialects import POSITIONS, Dialect
+from ottla.connect.sql.dialects import Dialect
 from ottla.connect.sql.rows import Group
 
 _AWAY = {
@@ -23,6 +23,7 @@ _AWAY = {
     2013,
     2055,
 }  # too many, lock wait, deadlock, connections that fail
+_REFUSED = {1292, 1690, 3819, 4025}  # wrong value, out of range, CHECK of MySQL, CHECK of MariaDB
 
 
 class MariaDialect(Dialect):
@@ -31,7 +32,9 @@ class MariaDialect(Dialect):
     mark = "%s"
     lock = "FOR UPDATE"
     default_decimal = "DECIMAL(65, 30)"
-    text_key = "VARCHAR(255)"
+    # Default collations ignore case: topics Visits and visits would share a position, keys a and A a row.
+    exact_text = " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    text_key = f"VARCHAR(255){exact_text}"
     bytes_key = "VARBINARY(255)"
     types: ClassVar[Mapping[str, str]] = {
         kinds.BOOLEAN: "BOOLEAN", kinds.SMALL: "SMALLINT", kinds.INTEGER: "INT", kinds.LONG: "BIGINT",
@@ -69,7 +72,7 @@ class MariaDialect(Dialect):
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with self._connection.cursor() as cursor:
             cursor.execute(statement, tuple(parameters) or None)
-            return [each[0] for each in cursor.description], list(cursor.fetchall())
+            return [column[0] for column in cursor.description], list(cursor.fetchall())
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
@@ -88,6 +91,11 @@ class MariaDialect(Dialect):
     def is_away(self, error: Exception) -> bool:
         return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _AWAY)
 
+    def is_refusal(self, error: Exception) -> bool:
+        is_coded = isinstance(error, pymysql.Error) and bool(error.args and error.args[0] in _REFUSED)
+        is_row = isinstance(error, pymysql.DataError | pymysql.IntegrityError)
+        return is_coded or is_row or super().is_refusal(error)
+
     def columns_of(self, table: str) -> set[str] | None:
         schema, _, name = table.rpartition(".")
         rows = self.execute(
@@ -105,5 +113,5 @@ class MariaDialect(Dialect):
             f"{self._insert(table, group)} ON DUPLICATE KEY UPDATE {changes}", group.rows.values()
         )
 
-    def _positions_add(self) -> str:
-        return f"INSERT IGNORE INTO {POSITIONS} VALUES (%s, %s, %s, %s)"
+    def _add_missing(self, table: str) -> str:
+        return f"INSERT IGNORE INTO {table} VALUES (%s, %s, %s, %s)"

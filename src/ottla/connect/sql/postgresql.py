@@ -55,7 +55,7 @@ class PostgresDialect(Dialect):
         self, statement: str, parameters: Sequence[Any] = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = self._connection.execute(statement.encode(), parameters or None)
-        return [each.name for each in cursor.description or ()], cursor.fetchall()
+        return [column.name for column in cursor.description or ()], cursor.fetchall()
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
@@ -71,6 +71,11 @@ class PostgresDialect(Dialect):
         return isinstance(
             error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.errors.DuplicateTable
         )
+
+    def is_refusal(self, error: Exception) -> bool:
+        """A key that is too long for its index is a limit of the program."""
+        kinds = psycopg.DataError | psycopg.IntegrityError | psycopg.errors.ProgramLimitExceeded
+        return isinstance(error, kinds) or super().is_refusal(error)
 
     def bytes_literal(self, value: bytes) -> str:
         return f"'\\x{value.hex()}'"

@@ -29,7 +29,8 @@ class KeyRule:
 
 @dataclass(slots=True)
 class Group:
-    """Rows of the same columns. With a key, `rows` has the last one of each key, and `deleted` keys that are gone."""
+    """Rows of the same columns. `deleted` keys are removed before `rows` are written; upsert and update have the last
+    row of each key, insert has every row, under a number."""
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
@@ -38,8 +39,10 @@ class Group:
     is_emptied: bool = False  # the table loses all its rows before these
 
 
-def grouped(records: Iterable[SinkRecord], rule: KeyRule, *, keep_all: bool) -> list[Group]:
-    """In order; a new group begins where columns change or the table is emptied. `keep_all`: rows replace no others."""
+def grouped(records: Iterable[SinkRecord], rule: KeyRule, insert_mode: str) -> list[Group]:
+    """In order; a new group begins where columns change, the table is emptied, or the order of a delete and a row
+    matters: an upsert after a delete makes the delete needless, an insert or an update does not."""
+    keep_all = insert_mode == "insert"  # rows replace no others
     groups: list[Group] = []
     plans: dict[
         tuple[int, int, str], _Plan
@@ -51,13 +54,14 @@ def grouped(records: Iterable[SinkRecord], rule: KeyRule, *, keep_all: bool) -> 
             groups.append(Group((), (), is_emptied=True))
             continue
         if row is None:
-            _delete(groups, record, rule)
+            _delete(groups, record, rule, keep_all=keep_all)
             continue
         known = (id(row[0]), id(record.key_schema), record.topic)
         plan = plans.get(known)
         if plan is None:
             plan = plans[known] = _plan(row[0], record.key_schema, rule, record.topic)
-        if not groups or groups[-1].columns is not plan.columns:
+        is_after_delete = bool(groups and groups[-1].deleted) and insert_mode != "upsert"
+        if not groups or groups[-1].columns is not plan.columns or is_after_delete:
             groups.append(Group(plan.columns, plan.key))
         values = plan.values(record, row[1])
         key: Any = tuple(values[place] for place in plan.key_places)
@@ -96,7 +100,7 @@ def _unwrapped(record: SinkRecord, rule: KeyRule) -> Any:
     return schema, value
 
 
-def _delete(groups: list[Group], record: SinkRecord, rule: KeyRule) -> None:
+def _delete(groups: list[Group], record: SinkRecord, rule: KeyRule, *, keep_all: bool) -> None:
     if not rule.delete:
         if record.value is None:
             raise DataError(
@@ -114,19 +118,31 @@ def _delete(groups: list[Group], record: SinkRecord, rule: KeyRule) -> None:
     else:
         columns = tuple(column(name, _field(schema, name, record.topic).schema) for name in names)
         values = tuple(record.key[name] for name in names)
-    key = tuple(
-        each.convert(value) if each.convert and value is not None else value
-        for each, value in zip(columns, values, strict=True)
-    )
-    if not groups or groups[-1].key != names:
+    try:
+        key = tuple(
+            column.convert(value) if column.convert and value is not None else value
+            for column, value in zip(columns, values, strict=True)
+        )
+    except (ValueError, ArithmeticError) as error:
+        raise _unfit(record, error) from error
+    # Rows that are all kept have no keys to remove them by: the delete must run after their inserts.
+    is_after_insert = keep_all and bool(groups and groups[-1].rows)
+    if not groups or groups[-1].key != names or is_after_insert:
         groups.append(Group(columns, names))
     groups[-1].rows.pop(key, None)
     groups[-1].deleted[key] = None
 
 
+def _unfit(record: SinkRecord, error: Exception) -> DataError:
+    """An infinite time, a day before the year 1: the record is wrong for a table, not the sink."""
+    return DataError(
+        f"{record.topic}-{record.partition}@{record.offset} has a value that does not fit into a column: {error}"
+    )
+
+
 def _key_names(rule: KeyRule, schema: Schema | None, key: Any, topic: str) -> tuple[str, ...]:
     if schema is not None and schema.type == schemas.STRUCT:
-        return rule.fields or tuple(each.name for each in schema.fields)
+        return rule.fields or tuple(field.name for field in schema.fields)
     if schema is None and isinstance(key, dict):
         return rule.fields or tuple(key)
     if len(rule.fields) != 1:
@@ -137,10 +153,10 @@ def _key_names(rule: KeyRule, schema: Schema | None, key: Any, topic: str) -> tu
 
 
 def _field(schema: Schema, name: str, topic: str) -> Field:
-    found = schema.field(name)
-    if found is None:
+    field = schema.field(name)
+    if field is None:
         raise DataError(f"pk.fields names {name}, which keys or values of {topic} do not have")
-    return found
+    return field
 
 
 class _Plan:
@@ -151,12 +167,18 @@ class _Plan:
     ) -> None:
         self.columns = tuple(columns)
         self.key = key
-        self.key_places = tuple(i for i, each in enumerate(self.columns) if each.name in key)
+        self.key_places = tuple(i for i, column in enumerate(self.columns) if column.name in key)
         self._taken = tuple(
-            (kind, name, each.convert) for (kind, name), each in zip(taken, columns, strict=True)
+            (kind, name, column.convert) for (kind, name), column in zip(taken, columns, strict=True)
         )
 
     def values(self, record: SinkRecord, value: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            return self._values(record, value)
+        except (ValueError, ArithmeticError) as error:
+            raise _unfit(record, error) from error
+
+    def _values(self, record: SinkRecord, value: dict[str, Any]) -> tuple[Any, ...]:
         row = []
         for kind, name, convert in self._taken:
             match kind:
@@ -205,14 +227,14 @@ def _cached_plan(value: Schema, key: Schema | None, rule: KeyRule, topic: str) -
                 columns.append(column(name, schema))
                 taken.append(("key", name) if is_struct else ("whole", name))
         case "record_value":
-            names = rule.fields or tuple(each.name for each in value.fields)
+            names = rule.fields or tuple(field.name for field in value.fields)
             for name in names:
                 columns.append(column(name, _field(value, name, topic).schema))
                 taken.append(("value", name))
-    for each in value.fields:
-        if each.name not in names and (not rule.value_fields or each.name in rule.value_fields):
-            columns.append(column(each.name, each.schema))
-            taken.append(("value", each.name))
+    for own in value.fields:
+        if own.name not in names and (not rule.value_fields or own.name in rule.value_fields):
+            columns.append(column(own.name, own.schema))
+            taken.append(("value", own.name))
     return _Plan(columns, names, taken)
 
 

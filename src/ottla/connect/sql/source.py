@@ -108,6 +108,11 @@ class SqlSource(Source):
         rows = rows[:rows_max] if self._number else rows
         if not rows:
             return None
+        if self._number and any(row[self._number] is None for row in rows):
+            raise ConnectError(
+                f"column {self._number}, which incrementing.column.name names, has a null: where to go on would not be"
+                " known; give the row a number, or use mode=timestamp"
+            )
         return Batch(self._records(table, schema, rows), self._offset_behind(rows[-1]))
 
     def _whole_times(
@@ -115,9 +120,9 @@ class SqlSource(Source):
     ) -> tuple[Schema, list[dict[str, Any]]]:
         """Rows of one time stay together: the next poll asks for later ones. A time with too many rows comes whole."""
         last = rows[rows_max][self._time]
-        kept = [row for row in rows if row[self._time] < last]
-        if kept:
-            return schema, kept
+        earlier = [row for row in rows if row[self._time] < last]
+        if earlier:
+            return schema, earlier
         return self._rows(
             database,
             table,
@@ -145,6 +150,8 @@ class SqlSource(Source):
         elif self._number and "incrementing" in offset:
             parts.append(f"{number} > {mark}")
             parameters.append(offset["incrementing"])
+        elif self._number and not self._time:
+            parts.append(f"{number} IS NOT NULL")  # as at every later poll: no number is less than NULL
         return (f" WHERE {' AND '.join(parts)}" if parts else ""), parameters
 
     def _now(self, database: Dialect) -> datetime:
@@ -195,9 +202,11 @@ class SqlSource(Source):
 
     def _records(self, table: str, schema: Schema, rows: list[dict[str, Any]]) -> list[SourceRecord]:
         topic = self.config["topic.prefix"] + table.rpartition(".")[2]
-        fields = [(each.name, each.schema) for each in schema.fields]
+        fields = [(field.name, field.schema) for field in schema.fields]
         return [
-            SourceRecord(topic, {name: value_of(each, row.get(name)) for name, each in fields}, schema)
+            SourceRecord(
+                topic, {name: value_of(field_schema, row.get(name)) for name, field_schema in fields}, schema
+            )
             for row in rows
         ]
 

@@ -1,12 +1,15 @@
 """What the config topic says: connectors, their tasks, and whether they are to run. Changes only by `apply`."""
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 from ottla.connect.store.formats import dumps, loads
 
+log = logging.getLogger(__name__)
 STARTED, PAUSED, STOPPED = "STARTED", "PAUSED", "STOPPED"
 Record = tuple[bytes, bytes | None]
+_TASKS_MAX = 100_000  # of a connector: each has an entry in memory
 
 
 class ConfigState:
@@ -19,47 +22,63 @@ class ConfigState:
         self._deferred: dict[str, dict[int, dict[str, str | None]]] = {}  # until their commit record
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        kind, _, rest = key.decode("utf-8", "replace").partition("-")
-        told = loads(value)
+        """A record that is none of Connect's is logged and passed over, as Java's workers do: it stays in the topic."""
+        name = key.decode("utf-8", "replace")
+        try:
+            self._apply(name, loads(value))
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            log.error("record %s of the config topic cannot be read, and is passed over: %s", name, error)
+
+    def _apply(self, key: str, document: Any) -> None:
+        kind, _, rest = key.partition("-")
         match kind:
             case "connector":
-                self._apply_connector(rest, told)
+                self._apply_connector(rest, document)
             case "task":
                 name, _, number = rest.rpartition("-")
-                if told is not None and number.isdigit():
-                    self._deferred.setdefault(name, {})[int(number)] = told["properties"]
+                if document is not None and number.isdecimal():
+                    self._deferred.setdefault(name, {})[int(number)] = _properties(document)
             case "commit":
-                self._apply_commit(rest, told)
+                self._apply_commit(rest, document)
             case "target" if rest.startswith("state-"):
-                self._apply_target(rest.removeprefix("state-"), told)
+                self._apply_target(rest.removeprefix("state-"), document)
             case _:
                 pass  # session keys, restarts, loggers: of Java's workers among themselves
 
-    def _apply_connector(self, name: str, told: Any) -> None:
-        if told is None:
+    def _apply_connector(self, name: str, document: Any) -> None:
+        if document is None:
             self.connectors.pop(name, None)
             self.tasks.pop(name, None)
             self._deferred.pop(name, None)
         else:
-            self.connectors[name] = told["properties"]
+            self.connectors[name] = _properties(document)
 
-    def _apply_commit(self, name: str, told: Any) -> None:
-        if told is None:
+    def _apply_commit(self, name: str, document: Any) -> None:
+        if document is None:
             return
+        count = int(document["tasks"])
+        if not 0 <= count <= _TASKS_MAX:
+            raise ValueError(f"it has {count} tasks, and a connector has at most {_TASKS_MAX}")
         waiting = self._deferred.pop(name, {})
         before = self.tasks.get(name, [])
-        count = int(told["tasks"])
         known = {**dict(enumerate(before)), **waiting}
         self.tasks[name] = [known.get(index, {}) for index in range(count)]
 
-    def _apply_target(self, name: str, told: Any) -> None:
-        if told is None:
+    def _apply_target(self, name: str, document: Any) -> None:
+        if document is None:
             self.targets.pop(name, None)
         else:
-            self.targets[name] = told.get("state.v2") or told.get("state") or STARTED
+            self.targets[name] = document.get("state.v2") or document.get("state") or STARTED
 
     def target(self, name: str) -> str:
         return self.targets.get(name, STARTED)
+
+
+def _properties(document: Any) -> dict[str, str | None]:
+    properties = document["properties"]
+    if not isinstance(properties, dict):
+        raise TypeError("its properties are no object")
+    return properties
 
 
 # -- the records that change it --------------------------------------------------------------------

@@ -29,11 +29,16 @@ def offset_key(connector: str, partition: Json) -> bytes:
 def parse_offset_key(key: bytes) -> tuple[str, Json] | None:
     """None for what is not a key of Connect's."""
     try:
-        told = json.loads(key)
+        document = json.loads(key)
     except ValueError:
         return None
-    if isinstance(told, list) and len(told) == 2 and isinstance(told[0], str) and isinstance(told[1], dict):
-        return told[0], told[1]
+    if (
+        isinstance(document, list)
+        and len(document) == 2
+        and isinstance(document[0], str)
+        and isinstance(document[1], dict)
+    ):
+        return document[0], document[1]
     return None
 
 
@@ -53,5 +58,5 @@ def topic_status_key(topic: str, connector: str) -> bytes:
 
 
 def topic_status(topic: str, connector: str, now_ms: int, task: int = 0) -> bytes:
-    told = {"name": topic, "connector": connector, "task": task, "discoverTimestamp": now_ms}
-    return dumps({"topic": told})
+    document = {"name": topic, "connector": connector, "task": task, "discoverTimestamp": now_ms}
+    return dumps({"topic": document})

@@ -39,11 +39,11 @@ class Offsets:
                 self._offsets.pop(place, None)
 
     def of(self, connector: str) -> list[tuple[Json, Json]]:
-        return [told for (name, _), told in self._offsets.items() if name == connector]
+        return [offset for (name, _), offset in self._offsets.items() if name == connector]
 
     def offset(self, connector: str, partition: Json) -> Json | None:
-        found = self._offsets.get((connector, canonical(partition)))
-        return None if found is None else found[1]
+        entry = self._offsets.get((connector, canonical(partition)))
+        return None if entry is None else entry[1]
 
     def rows(self, connector: str, offsets: Iterable[tuple[Json, Json | None]]) -> pa.RecordBatch:
         """The records that move offsets; None removes one."""

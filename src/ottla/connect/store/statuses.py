@@ -1,14 +1,15 @@
 """What connectors and tasks are doing: in memory for answers, in the status topic for everybody else."""
 
-import json
+import logging
 import threading
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.client import Producer
-from ottla.connect.store.formats import connector_status_key, dumps, task_status_key, topic_status_key
+from ottla.connect.store.formats import connector_status_key, dumps, loads, task_status_key, topic_status_key
 from ottla.connect.store.table import TopicTable
 
+log = logging.getLogger(__name__)
 VERSION = "4.3.1"  # of Kafka Connect, whose answers these are
 
 
@@ -19,15 +20,15 @@ class Status:
     trace: str | None = None
 
     def to_record(self, generation: int) -> bytes:
-        told = {
+        document = {
             "state": self.state, "trace": self.trace, "worker_id": self.worker_id, "generation": generation,
             "version": VERSION,
         }  # fmt: skip
-        return dumps(told)
+        return dumps(document)
 
     def to_answer(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"state": self.state, "worker_id": self.worker_id, "version": VERSION}
-        return {**told, "trace": self.trace} if self.trace is not None else told
+        document: dict[str, Any] = {"state": self.state, "worker_id": self.worker_id, "version": VERSION}
+        return {**document, "trace": self.trace} if self.trace is not None else document
 
 
 class Statuses:
@@ -70,11 +71,11 @@ class Statuses:
         with self._lock:
             self._table.catch_up()
             rows = list(self._table.rows.items())
-        found = set()
+        names: set[str | None] = set()
         for key, value in rows:
             if key.startswith(b"status-topic-") and key.endswith(f":connector-{name}".encode()):
-                found.add(json.loads(value)["topic"]["name"])
-        return sorted(found)
+                names.add(_topic_name(key, value))
+        return sorted(name for name in names if name is not None)
 
     def reset_topics(self, name: str) -> None:
         for topic in self.topics(name):
@@ -85,3 +86,13 @@ class Statuses:
     def _send(self, key: bytes, value: bytes | None) -> None:
         if self._producer is not None:
             self._producer.send(self._topic, value, key)
+
+
+def _topic_name(key: bytes, value: bytes) -> str | None:
+    """None if the record is none of Connect's: it is logged and passed over, as Java's workers do."""
+    try:
+        name = loads(value)["topic"]["name"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        log.error("record %r of the status topic cannot be read, and is passed over: %s", key, error)
+        return None
+    return name if isinstance(name, str) else None

@@ -68,8 +68,8 @@ class TopicTable:
         return [TopicPartition(self.topic, index) for index in cluster.image.topics[self.topic].partitions]
 
     def _offsets(self, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
-        found = self._session.run(list_offsets(self._cluster, dict.fromkeys(partitions, at)))
-        return {where: told.offset for where, told in found.items()}
+        listed = self._session.run(list_offsets(self._cluster, dict.fromkeys(partitions, at)))
+        return {where: entry.offset for where, entry in listed.items()}
 
 
 def ensure_compacted(admin: Admin, topic: str, partitions: int, replication: int) -> None:

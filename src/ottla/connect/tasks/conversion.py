@@ -9,11 +9,13 @@ from ottla.client.values import TopicPartition
 from ottla.connect import schema as s
 from ottla.connect.arrow import records_of
 from ottla.connect.converters import Converter, converter
+from ottla.connect.converters.json import JsonConverter
 from ottla.connect.errors import DataError, RetriableError
 from ottla.connect.settings import Config
 from ottla.connect.spi import Batch, Header, SinkRecord, SourceRecord
 from ottla.connect.tasks.handling import Failure, Handling, PassedOver
 from ottla.connect.transforms import Transforms
+from ottla.connect.transforms.columns import Column, record_of
 from ottla.wire import columns
 
 _SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -28,11 +30,11 @@ class Converters:
             side: config.get(f"{side}.converter") or (_SIMPLE if side == "header" else _JSON)
             for side in ("key", "value", "header")
         }
-        self.key = self._made(config, "key")
-        self.value = self._made(config, "value")
-        self.header = self._made(config, "header")
+        self.key = self._converter(config, "key")
+        self.value = self._converter(config, "value")
+        self.header = self._converter(config, "header")
 
-    def _made(self, config: Config, side: str) -> Converter:
+    def _converter(self, config: Config, side: str) -> Converter:
         return converter(self.names[side], config.with_prefix(f"{side}.converter."), is_key=side == "key")
 
 
@@ -50,20 +52,17 @@ class SourceConversion:
         if batch.encoded:
             return [*batch.encoded, *self._from_records(batch.records)]
         if isinstance(batch.records, pa.RecordBatch):
-            converted = self._columns(batch)
+            converted = None if self._transforms.is_set else self._columns(batch)
+            converted = converted or self._transformed_columns(batch)
             if converted is not None:
-                return [converted]
+                return [converted] if converted[1].num_rows else []
             return self._from_records(records_of(batch.records, batch.topic))
         return self._from_records(batch.records)
 
     def _columns(self, batch: Batch) -> tuple[str, pa.RecordBatch] | None:
         rows: Any = batch.records
         names = set(rows.schema.names)
-        if (
-            self._transforms.is_set
-            or batch.topic is None
-            or not names <= {"key", "value", "timestamp", "partition"}
-        ):
+        if batch.topic is None or not names <= {"key", "value", "timestamp", "partition"}:
             return None
         arrays: dict[str, Any] = {}
         for side, used in (("key", self._converters.key), ("value", self._converters.value)):
@@ -77,13 +76,41 @@ class SourceConversion:
                 arrays[name] = rows.column(name)
         return batch.topic, pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
+    def _transformed_columns(self, batch: Batch) -> tuple[str, pa.RecordBatch] | None:
+        """Where transforms only move values, and the converters write whole columns; else None."""
+        rows: Any = batch.records
+        if batch.topic is None:
+            return None
+        try:
+            record = self._transforms.columns(record_of(rows, batch.topic))
+        except DataError:
+            return None  # records alone tell which of them is wrong
+        if record is None:
+            return batch.topic, rows.slice(rows.num_rows)
+        arrays: dict[str, Any] = {}
+        sides = (("key", record.key_schema, record.key), ("value", record.value_schema, record.value))
+        for side, schema, tree in sides:
+            if tree is None:
+                continue
+            written = self._written(side, record.topic, schema, tree)
+            if written is None:
+                return None
+            arrays[side] = written
+        return record.topic, pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+    def _written(self, side: str, topic: str, schema: s.Schema | None, tree: Any) -> Any:
+        used = self._converters.key if side == "key" else self._converters.value
+        if isinstance(used, JsonConverter) and schema is not None:
+            return used.from_tree(schema, tree)
+        return used.from_column(topic, tree.array) if isinstance(tree, Column) else None
+
     def _from_records(self, records: Iterable[SourceRecord]) -> list[tuple[str, pa.RecordBatch]]:
         """All at once; one by one if any of them fails, to know which."""
-        given = list(records)
+        all_records = list(records)
         try:
-            return self._all(given)
+            return self._all(all_records)
         except (DataError, RetriableError):
-            return self._one_by_one(given)
+            return self._one_by_one(all_records)
 
     def _all(self, records: Sequence[SourceRecord]) -> list[tuple[str, pa.RecordBatch]]:
         used, header = self._converters, self._converters.header.from_value
@@ -96,9 +123,9 @@ class SourceConversion:
             keys, values, headers, stamps, partitions = by_topic[topic]
             keys.append(key(topic, record.key_schema, record.key))
             values.append(value(topic, record.value_schema, record.value))
-            told = record.headers
+            own = record.headers
             headers.append(
-                [(each.key, header(topic, each.schema, each.value)) for each in told] if told else None
+                [(entry.key, header(topic, entry.schema, entry.value)) for entry in own] if own else None
             )
             stamps.append(record.timestamp_ms)
             partitions.append(record.partition)
@@ -108,16 +135,16 @@ class SourceConversion:
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for record in records:
             try:
-                made = self._one(record)
+                converted = self._one(record)
             except PassedOver as passed:
                 self.handling.report(passed.failure, f"for topic {record.topic}: {record!r}")
                 continue
-            if made is not None:
-                by_topic.setdefault(made[0], []).append(made[1])
+            if converted is not None:
+                by_topic.setdefault(converted[0], []).append(converted[1])
         return [(topic, to_rows(rows)) for topic, rows in by_topic.items()]
 
-    def _one(self, given: SourceRecord) -> tuple[str, dict[str, Any]] | None:
-        record = self._transforms.apply(given, self.handling)
+    def _one(self, source: SourceRecord) -> tuple[str, dict[str, Any]] | None:
+        record = self._transforms.apply(source, self.handling)
         if record is None:
             return None
         attempt, used, topic = self.handling.attempt, self._converters, record.topic
@@ -133,7 +160,7 @@ class SourceConversion:
 
     def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
         convert = self._converters.header.from_value
-        return [(each.key, convert(record.topic, each.schema, each.value)) for each in record.headers]
+        return [(header.key, convert(record.topic, header.schema, header.value)) for header in record.headers]
 
 
 def to_rows(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
@@ -147,12 +174,12 @@ def _columns(
 ) -> pa.RecordBatch:
     arrays = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
     if any(headers):
-        told = [[{"key": key, "value": value} for key, value in each or ()] for each in headers]
-        arrays["headers"] = pa.array(told, HEADERS)
-    if any(each is not None for each in stamps):
-        microseconds = [None if each is None else each * 1000 for each in stamps]
+        header_rows = [[{"key": key, "value": value} for key, value in header or ()] for header in headers]
+        arrays["headers"] = pa.array(header_rows, HEADERS)
+    if any(stamp is not None for stamp in stamps):
+        microseconds = [None if stamp is None else stamp * 1000 for stamp in stamps]
         arrays["timestamp"] = pa.array(microseconds, pa.int64()).cast(TIMESTAMP)
-    if any(each is not None for each in partitions):
+    if any(partition is not None for partition in partitions):
         arrays["partition"] = pa.array(partitions, pa.int32())
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
@@ -179,22 +206,22 @@ class SinkConversion:
         key, value = used.key.to_value, used.value.to_value
         names = ("offset", "key", "value", "timestamp", "timestampType", "headers")
         columns = [_plain_column(rows, name) for name in names]
-        made = []
+        converted = []
         for offset, raw_key, raw_value, stamp, kind, headers in zip(*columns, strict=True):
             key_schema, made_key = key(topic, raw_key)
             value_schema, made_value = value(topic, raw_value)
-            made.append(
+            converted.append(
                 SinkRecord(
                     topic, partition, offset, made_value, value_schema, made_key, key_schema,
                     self._headers(topic, headers) if headers else (), stamp, kind or 0, where,
                 )
             )  # fmt: skip
-        return self._transforms.all(made)
+        return self._transforms.all(converted)
 
     def _one_by_one(
         self, where: TopicPartition, rows: pa.RecordBatch
     ) -> tuple[list[SinkRecord], list[tuple[dict[str, Any], Failure]]]:
-        made: list[SinkRecord] = []
+        records: list[SinkRecord] = []
         failed: list[tuple[dict[str, Any], Failure]] = []
         for row in rows.to_pylist():
             try:
@@ -204,8 +231,8 @@ class SinkConversion:
                 failed.append((row, passed.failure))
                 continue
             if record is not None:
-                made.append(record)
-        return made, failed
+                records.append(record)
+        return records, failed
 
     def columns(self, where: TopicPartition, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """With key and value converted as columns; None where that is not possible."""
@@ -235,12 +262,12 @@ class SinkConversion:
         )  # fmt: skip
         return self._transforms.apply(record, self.handling)
 
-    def _headers(self, topic: str, told: Any) -> tuple[Header, ...]:
-        made = []
-        for each in told or ():
-            schema, value = self._converters.header.to_value(topic, each["value"])
-            made.append(Header(each["key"], value, schema))
-        return tuple(made)
+    def _headers(self, topic: str, rows: Any) -> tuple[Header, ...]:
+        headers = []
+        for row in rows or ():
+            schema, value = self._converters.header.to_value(topic, row["value"])
+            headers.append(Header(row["key"], value, schema))
+        return tuple(headers)
 
 
 def _plain_column(rows: pa.RecordBatch, name: str) -> list[Any]:
@@ -250,7 +277,7 @@ def _plain_column(rows: pa.RecordBatch, name: str) -> list[Any]:
     if name != "timestamp":
         plain: list[Any] = column.to_pylist()
         return plain
-    return [None if each is None else each // 1000 for each in column.cast(pa.int64()).to_pylist()]
+    return [None if item is None else item // 1000 for item in column.cast(pa.int64()).to_pylist()]
 
 
 def _millis(stamp: Any) -> int:

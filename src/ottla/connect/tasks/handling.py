@@ -89,7 +89,7 @@ def error_headers(
 ) -> list[tuple[str, bytes | None]]:
     """What Connect's dead letters tell in their headers."""
     error = failure.error
-    told = {
+    context = {
         "topic": topic,
         "partition": str(partition),
         "offset": str(offset),
@@ -103,4 +103,4 @@ def error_headers(
         "exception.message": str(error),
         "exception.stacktrace": "".join(traceback.format_exception(error)),
     }
-    return [(PREFIX + name, text.encode()) for name, text in told.items()]
+    return [(PREFIX + name, text.encode()) for name, text in context.items()]

@@ -49,7 +49,7 @@ class SourceLane:
         self._owner: TransactionOwner | None = None
         self._ours: dict[str, Json | None] = {}  # offsets, if the last step was ours and is committed
         self._turn = -1
-        self._told: set[str] = set()  # topics that the status topic knows of
+        self._reported: set[str] = set()  # topics that the status topic knows of
 
     def step(self, partitions: Sequence[Json], limit: Limit, *, retried: bool = False) -> Stepped:
         """What there is now of these partitions, in one transaction."""
@@ -132,9 +132,9 @@ class SourceLane:
     def _tell(self, topic: str) -> None:
         """The status topic knows which topics a connector writes to."""
         status = self._spec.status_topic
-        if status is None or topic in self._told:
+        if status is None or topic in self._reported:
             return
-        self._told.add(topic)
+        self._reported.add(topic)
         self._open.write(topic_row(topic, self._spec.name), status)
 
     @property

@@ -45,14 +45,14 @@ class Spec:
         return Config(self.resolved(), merged(common, self.plugin.load().settings))
 
     def source(self) -> Source:
-        made = self.plugin.load()(self.parsed())
-        assert isinstance(made, Source)
-        return made
+        source = self.plugin.load()(self.parsed())
+        assert isinstance(source, Source)
+        return source
 
     def sink(self) -> Sink:
-        made = self.plugin.load()(self.parsed())
-        assert isinstance(made, Sink)
-        return made
+        sink = self.plugin.load()(self.parsed())
+        assert isinstance(sink, Sink)
+        return sink
 
     def check(self) -> None:
         wrong = self.plugin.load().check(self.parsed())

@@ -51,7 +51,7 @@ class TopicCreation:
     def _create(self, admin: Admin, topic: str) -> None:
         default = dict(self._groups[-1][1])
         group = next(
-            (found for name, found in self._groups if name == _DEFAULT or _fits(found, topic)), default
+            (group for name, group in self._groups if name == _DEFAULT or _fits(group, topic)), default
         )
         wanted = {**default, **group} if group is not default else default
         configs = {name: str(value) for name, value in group.items() if name not in _OWN}
@@ -66,6 +66,6 @@ def _with_prefix(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 def _fits(group: Mapping[str, Any], topic: str) -> bool:
     def any_of(text: Any) -> bool:
-        return any(re.fullmatch(each.strip(), topic) for each in str(text or "").split(",") if each.strip())
+        return any(re.fullmatch(part.strip(), topic) for part in str(text or "").split(",") if part.strip())
 
     return any_of(group.get("include")) and not any_of(group.get("exclude"))

@@ -9,6 +9,11 @@ from ottla.connect.spi import SinkRecord, SourceRecord
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 PACKAGE = "org.apache.kafka.connect.transforms."
+# These look at names and schemas, not at values.
+MOVING = frozenset({
+    "ExtractField", "Filter", "Flatten", "HoistField", "InsertField", "MaskField", "RegexRouter", "ReplaceField",
+    "SetSchemaMetadata", "ValueToKey",
+})  # fmt: skip
 
 
 class Transform(Protocol):
@@ -35,28 +40,51 @@ class Transforms:
     def is_set(self) -> bool:
         return bool(self._steps)
 
+    def columns(self, record: SourceRecord) -> SourceRecord | None:
+        """The record holds columns (`transforms.columns`). Raises NotAsColumns where values must be looked at."""
+        from ottla.connect.transforms.columns import NotAsColumns
+
+        transformed: SourceRecord | None = record
+        for class_name, transform, predicate, negated in self._steps:
+            if class_name.removeprefix(PACKAGE).partition("$")[0] not in MOVING or (
+                predicate is not None and type(predicate).__name__ != "TopicNameMatches"
+            ):
+                raise NotAsColumns(class_name)
+            if predicate is None or predicate.test(transformed) != negated:
+                try:
+                    transformed = transform.apply(transformed)
+                except (
+                    AttributeError,
+                    TypeError,
+                ) as error:  # inside of a struct that some records do not have
+                    raise NotAsColumns(class_name) from error
+            if transformed is None:
+                return None
+        return transformed
+
     def all(self, records: Sequence[R]) -> list[R]:
         """Without a handling of errors: the first one is raised."""
-        made: list[Any] = list(records)
+        transformed: list[Any] = list(records)
         for _, transform, predicate, negated in self._steps:
             if predicate is None:
-                applied = [transform.apply(each) for each in made]
+                applied = [transform.apply(record) for record in transformed]
             else:
                 applied = [
-                    each if predicate.test(each) == negated else transform.apply(each) for each in made
+                    record if predicate.test(record) == negated else transform.apply(record)
+                    for record in transformed
                 ]
-            made = [each for each in applied if each is not None]
-        return made
+            transformed = [record for record in applied if record is not None]
+        return transformed
 
     def apply(self, record: R, handling: Any) -> R | None:
-        made: R | None = record
+        transformed: R | None = record
         for class_name, transform, predicate, negated in self._steps:
-            if predicate is not None and predicate.test(made) == negated:
+            if predicate is not None and predicate.test(transformed) == negated:
                 continue
-            made = handling.attempt("TRANSFORMATION", class_name, transform.apply, made)
-            if made is None:
+            transformed = handling.attempt("TRANSFORMATION", class_name, transform.apply, transformed)
+            if transformed is None:
                 return None
-        return made
+        return transformed
 
 
 def _step(
@@ -81,7 +109,7 @@ def _step(
 def _predicates(config: Config) -> dict[str, Predicate]:
     from ottla.connect.transforms.predicates import PREDICATES
 
-    made: dict[str, Predicate] = {}
+    predicates: dict[str, Predicate] = {}
     for alias in config.get("predicates") or []:
         settings = config.with_prefix(f"predicates.{alias}.")
         name = str(settings.get("type", "")).removeprefix(f"{PACKAGE}predicates.")
@@ -89,24 +117,24 @@ def _predicates(config: Config) -> dict[str, Predicate]:
             raise ConfigError(
                 f"predicates.{alias}.type={settings.get('type')} is not known; there are {', '.join(PREDICATES)}"
             )
-        made[alias] = PREDICATES[name](settings)
-    return made
+        predicates[alias] = PREDICATES[name](settings)
+    return predicates
 
 
 def transform(class_name: str, settings: Mapping[str, Any]) -> Transform:
     """By class name: Kafka's, with $Key or $Value, or `package.module:Class`."""
     short = class_name.removeprefix(PACKAGE)
     name, _, side = short.partition("$")
-    found = _table().get(name)
-    if found is None and ":" in class_name:
+    entry = _table().get(name)
+    if entry is None and ":" in class_name:
         return _by_place(class_name, settings)
-    if found is None:
+    if entry is None:
         raise ConfigError(f"transform {class_name} is not known; there are {', '.join(sorted(_table()))}")
-    made, settings_of, sided = found
+    transform_class, settings_of, sided = entry
     if sided and side not in ("Key", "Value"):
         raise ConfigError(f"transform {class_name}: say which part: {class_name}$Key or {class_name}$Value")
     parsed = Config(dict(settings), settings_of)
-    return made(parsed, side) if sided else made(parsed)
+    return transform_class(parsed, side) if sided else transform_class(parsed)
 
 
 def _by_place(where: str, settings: Mapping[str, Any]) -> Transform:
@@ -114,10 +142,10 @@ def _by_place(where: str, settings: Mapping[str, Any]) -> Transform:
 
     module, _, name = where.partition(":")
     try:
-        made: Transform = getattr(import_module(module), name)(dict(settings))
+        transform: Transform = getattr(import_module(module), name)(dict(settings))
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"transform {where} cannot be loaded: {error}") from error
-    return made
+    return transform
 
 
 def _table() -> Mapping[str, tuple[Callable[..., Transform], tuple[Setting, ...], bool]]:

@@ -10,6 +10,7 @@ from ottla.connect.errors import ConfigError, DataError
 from ottla.connect.schema import Field, Schema
 from ottla.connect.settings import Config
 from ottla.connect.spi import SinkRecord
+from ottla.connect.transforms.columns import Column
 from ottla.connect.transforms.sides import Remembered, Side, get, require_map, require_struct
 
 
@@ -45,19 +46,21 @@ class InsertField:
         if value is None:
             return record
         if schema is None:
-            made = dict(require_map(value, self._PURPOSE))
+            changed = dict(require_map(value, self._PURPOSE))
             for what, (name, _) in self._wanted.items():
                 inserted = self._inserted(record, what)
                 if inserted is not None:
-                    made[name] = inserted
-            return self._side.changed(record, None, made)
+                    changed[name] = inserted
+            return self._side.changed(record, None, changed)
         require_struct(schema, value, self._PURPOSE)
-        made = {each.name: get(schema, value, each.name, defaults=self._defaults) for each in schema.fields}
+        changed = {
+            field.name: get(schema, value, field.name, defaults=self._defaults) for field in schema.fields
+        }
         for what, (name, _) in self._wanted.items():
             inserted = self._inserted(record, what)
             if inserted is not None:
-                made[name] = s.moment(inserted) if what == "timestamp" else inserted
-        return self._side.changed(record, self._schema(schema), made)
+                changed[name] = s.moment(inserted) if what == "timestamp" else inserted
+        return self._side.changed(record, self._schema(schema), changed)
 
     def _made_schema(self, schema: Schema) -> Schema:
         wanted = self._wanted.items()
@@ -100,7 +103,7 @@ class ReplaceField:
         self._side = Side(side)
         self._defaults = config["replace.null.with.default"]
         self._exclude, self._include = set(config["exclude"]), set(config["include"])
-        self._renames = dict(_rename(each) for each in config["renames"])
+        self._renames = dict(_rename(rename) for rename in config["renames"])
         self._schema = Remembered(self._made_schema)
 
     def apply(self, record: Any) -> Any:
@@ -108,21 +111,23 @@ class ReplaceField:
         if value is None:
             return record
         if schema is None:
-            given = require_map(value, self._PURPOSE)
-            made = {self._renames.get(name, name): each for name, each in given.items() if self._keeps(name)}
-            return self._side.changed(record, None, made)
+            mapping = require_map(value, self._PURPOSE)
+            changed = {
+                self._renames.get(name, name): item for name, item in mapping.items() if self._keeps(name)
+            }
+            return self._side.changed(record, None, changed)
         require_struct(schema, value, self._PURPOSE)
-        made = {
-            self._renames.get(each.name, each.name): get(schema, value, each.name, defaults=self._defaults)
-            for each in schema.fields
-            if self._keeps(each.name)
+        changed = {
+            self._renames.get(field.name, field.name): get(schema, value, field.name, defaults=self._defaults)
+            for field in schema.fields
+            if self._keeps(field.name)
         }
-        return self._side.changed(record, self._schema(schema), made)
+        return self._side.changed(record, self._schema(schema), changed)
 
     def _made_schema(self, schema: Schema) -> Schema:
-        kept = [each for each in schema.fields if self._keeps(each.name)]
+        fields = [field for field in schema.fields if self._keeps(field.name)]
         return basics(
-            schema, tuple(Field(self._renames.get(each.name, each.name), each.schema) for each in kept)
+            schema, tuple(Field(self._renames.get(field.name, field.name), field.schema) for field in fields)
         )
 
     def _keeps(self, name: str) -> bool:
@@ -148,19 +153,21 @@ class MaskField:
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
         if schema is None:
-            given = require_map(value, self._PURPOSE)
-            made = {**given, **{name: self._masked(given.get(name), None) for name in self._fields}}
-            return self._side.changed(record, None, made)
+            mapping = require_map(value, self._PURPOSE)
+            changed = {**mapping, **{name: self._masked(mapping.get(name), None) for name in self._fields}}
+            return self._side.changed(record, None, changed)
         require_struct(schema, value, self._PURPOSE)
-        made = {}
-        for each in schema.fields:
-            found = get(schema, value, each.name, defaults=self._defaults)
-            made[each.name] = self._masked(found, each.schema) if each.name in self._fields else found
-        return self._side.changed(record, schema, made)
+        changed = {}
+        for field in schema.fields:
+            part = get(schema, value, field.name, defaults=self._defaults)
+            changed[field.name] = self._masked(part, field.schema) if field.name in self._fields else part
+        return self._side.changed(record, schema, changed)
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:
             return None
+        if isinstance(value, Column):
+            return value.masked(self._replacement)
         return _nothing(value) if self._replacement is None else self._replaced(value, schema)
 
     def _replaced(self, value: Any, schema: Schema | None) -> Any:
@@ -170,12 +177,12 @@ class MaskField:
             )
         kind = type(value)
         try:
-            made = kind(self._replacement)
+            changed = kind(self._replacement)
         except (ValueError, ArithmeticError) as error:
             raise DataError(f"Unable to convert {self._replacement} to {kind.__name__}") from error
         if schema is not None:
-            s.check(schema, made)
-        return made
+            s.check(schema, changed)
+        return changed
 
 
 def _nothing(value: Any) -> Any:
@@ -215,8 +222,8 @@ class ValueToKey:
     def apply(self, record: Any) -> Any:
         schema, value = record.value_schema, record.value
         if schema is None:
-            given = require_map(value, self._PURPOSE)
-            return replace(record, key_schema=None, key={name: given.get(name) for name in self._fields})
+            mapping = require_map(value, self._PURPOSE)
+            return replace(record, key_schema=None, key={name: mapping.get(name) for name in self._fields})
         require_struct(schema, value, self._PURPOSE)
         key_schema = self._schema(schema)
         key = {name: get(schema, value, name, defaults=self._defaults) for name in self._fields}
@@ -239,8 +246,8 @@ class HoistField:
 
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
-        made = None if schema is None else self._schema(schema)
-        return self._side.changed(record, made, {self._field: value})
+        changed = None if schema is None else self._schema(schema)
+        return self._side.changed(record, changed, {self._field: value})
 
 
 class ExtractField:
@@ -257,34 +264,34 @@ class ExtractField:
     def apply(self, record: Any) -> Any:
         schema, value = self._side.of(record)
         if schema is None:
-            found: Any = value
+            part: Any = value
             for name in self._path:
-                found = require_map(found, self._PURPOSE).get(name) if found is not None else None
-            return self._side.changed(record, None, found)
+                part = require_map(part, self._PURPOSE).get(name) if part is not None else None
+            return self._side.changed(record, None, part)
         if schema.type != s.STRUCT:
             raise DataError(f"Only Struct objects supported for [{self._PURPOSE}], found: {schema.type}")
         inner: Schema = schema
-        found = value
+        part = value
         for name in self._path:
             field = inner.field(name)
             if field is None:
                 raise DataError(f"Unknown field: {self._text}")
-            found = None if found is None else get(inner, found, name, defaults=self._defaults)
+            part = None if part is None else get(inner, part, name, defaults=self._defaults)
             inner = field.schema
-        return self._side.changed(record, inner, found)
+        return self._side.changed(record, inner, part)
 
 
 def steps(path: str) -> list[str]:
     """The names of a nested field's path."""
-    found, rest = [], path
+    part, rest = [], path
     while rest:
         if rest.startswith("`"):
             end = rest.find("`.", 1) if "`." in rest[1:] else len(rest) - 1
             if rest[end : end + 1] != "`":
                 raise ConfigError(f"Incomplete backtick pair in path: [{path}]")
-            found.append(rest[1:end])
+            part.append(rest[1:end])
             rest = rest[end + 2 :]
         else:
             name, _, rest = rest.partition(".")
-            found.append(name)
-    return found
+            part.append(name)
+    return part

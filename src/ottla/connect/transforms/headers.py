@@ -27,7 +27,9 @@ class DropHeaders:
         self._names = set(config["headers"])
 
     def apply(self, record: Any) -> Any:
-        return replace(record, headers=tuple(each for each in record.headers if each.key not in self._names))
+        return replace(
+            record, headers=tuple(header for header in record.headers if header.key not in self._names)
+        )
 
 
 class HeaderFrom:
@@ -45,13 +47,13 @@ class HeaderFrom:
         purpose = f"header {'move' if self._moves else 'copy'}"
         added: list[Header] = []
         if schema is None:
-            given = require_map(value, purpose)
+            mapping = require_map(value, purpose)
             added = [
-                Header(name, given.get(field))
+                Header(name, mapping.get(field))
                 for field, name in zip(self._fields, self._headers, strict=True)
             ]
             if self._moves:
-                value = {name: each for name, each in given.items() if name not in self._fields}
+                value = {name: item for name, item in mapping.items() if name not in self._fields}
         else:
             require_struct(schema, value, purpose)
             for name, header in zip(self._fields, self._headers, strict=True):
@@ -61,13 +63,13 @@ class HeaderFrom:
                 added.append(Header(header, get(schema, value, name, defaults=self._defaults), field.schema))
             if self._moves:
                 schema = basics(
-                    schema, tuple(each for each in schema.fields if each.name not in self._fields)
+                    schema, tuple(field for field in schema.fields if field.name not in self._fields)
                 )
-                value = {name: each for name, each in value.items() if name not in self._fields}
+                value = {name: item for name, item in value.items() if name not in self._fields}
         return replace(self._side.changed(record, schema, value), headers=(*record.headers, *added))
 
     def _made_schema(self, schema: Schema) -> Schema:
-        return basics(schema, tuple(each for each in schema.fields if each.name not in self._fields))
+        return basics(schema, tuple(field for field in schema.fields if field.name not in self._fields))
 
 
 class RegexRouter:
@@ -85,8 +87,8 @@ class RegexRouter:
         )
 
     def apply(self, record: Any) -> Any:
-        found = self._pattern.fullmatch(record.topic)
-        return record if found is None else replace(record, topic=found.expand(self._replacement))
+        match = self._pattern.fullmatch(record.topic)
+        return record if match is None else replace(record, topic=match.expand(self._replacement))
 
 
 class Filter:

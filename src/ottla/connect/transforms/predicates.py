@@ -11,8 +11,8 @@ from ottla.connect.settings import MEDIUM, STRING, Config, Setting
 class _Predicate:
     settings: ClassVar[tuple[Setting, ...]] = ()
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.config = Config(dict(given), self.settings)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.config = Config(dict(settings), self.settings)
 
     def test(self, record: Any) -> bool:
         raise AssertionError("each predicate has its own")
@@ -33,8 +33,8 @@ class RecordIsTombstone(_Predicate):
 class TopicNameMatches(_Predicate):
     settings = (Setting("pattern", STRING, doc="Regular expression for the whole name", importance=MEDIUM),)
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
         try:
             self._pattern = re.compile(self.config["pattern"])
         except re.error as error:

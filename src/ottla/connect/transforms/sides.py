@@ -15,14 +15,14 @@ class Remembered:
 
     def __init__(self, make: Callable[[Schema], Schema]) -> None:
         self._make = make
-        self._made: dict[int, tuple[Schema, Schema]] = {}
+        self._schemas_made: dict[int, tuple[Schema, Schema]] = {}
 
     def __call__(self, schema: Schema) -> Schema:
-        known = self._made.get(id(schema))
+        known = self._schemas_made.get(id(schema))
         if known is None or known[0] is not schema:
-            if len(self._made) > _SCHEMAS_MAX:
-                self._made.clear()
-            known = self._made[id(schema)] = schema, self._make(schema)
+            if len(self._schemas_made) > _SCHEMAS_MAX:
+                self._schemas_made.clear()
+            known = self._schemas_made[id(schema)] = schema, self._make(schema)
         return known[1]
 
 
@@ -53,11 +53,11 @@ def require_struct(schema: Schema | None, value: Any, purpose: str) -> dict[str,
 
 def get(schema: Schema, value: dict[str, Any], name: str, *, defaults: bool = True) -> Any:
     """A field's value; its default where it is null."""
-    found = value.get(name)
-    if found is None and defaults:
+    part = value.get(name)
+    if part is None and defaults:
         field = schema.field(name)
         return field.schema.default if field is not None and field.schema.has_default else None
-    return found
+    return part
 
 
 def _shown(value: Any) -> str:

@@ -30,14 +30,14 @@ class DateFormat:
 
     def __init__(self, pattern: str) -> None:
         self._parts: list[tuple[str, int, str]] = []  # letter, how many, text
-        for found in _TOKEN.finditer(pattern):
-            if found[2]:
-                if found[2] not in "yMdHhamsSEDZXz":
-                    raise ConfigError(f"format {pattern}: the letter {found[2]} is not known here")
-                self._parts.append((found[2], len(found[0]), ""))
+        for match in _TOKEN.finditer(pattern):
+            if match[2]:
+                if match[2] not in "yMdHhamsSEDZXz":
+                    raise ConfigError(f"format {pattern}: the letter {match[2]} is not known here")
+                self._parts.append((match[2], len(match[0]), ""))
             else:
-                quoted = found[0].startswith("'")
-                text = (found[1].replace("''", "'") or "'") if quoted else found[0]
+                quoted = match[0].startswith("'")
+                text = (match[1].replace("''", "'") or "'") if quoted else match[0]
                 self._parts.append(("", 0, text))
         self._pattern = pattern
 
@@ -73,13 +73,16 @@ class DateFormat:
 
     def parse(self, text: str) -> datetime:
         expression = "".join(self._expression(*part, i) for i, part in enumerate(self._parts))
-        found = re.fullmatch(expression, text)
-        if found is None:
+        match = re.fullmatch(expression, text)
+        if match is None:
             raise DataError(
                 f"Could not parse timestamp: value ({text}) does not match pattern ({self._pattern})"
             )
-        values = {self._parts[int(name[1:])][0]: value for name, value in found.groupdict().items()}
-        return _moment(values, self._parts)
+        values = {self._parts[int(name[1:])][0]: value for name, value in match.groupdict().items()}
+        try:
+            return _moment(values, self._parts).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise DataError(f"Could not parse timestamp: value ({text}): {error}") from None
 
     def _expression(self, letter: str, count: int, text: str, index: int) -> str:
         if text:
@@ -98,9 +101,7 @@ def _moment(values: dict[str, str], parts: list[tuple[str, int, str]]) -> dateti
     if {letter: count for letter, count, _ in parts}.get("y") == 2 and len(values.get("y", "")) == 2:
         year += 2000 if year < 70 else 1900
     month_text = values.get("M", "1")
-    month = int(month_text) if month_text.isdigit() else next(
-        i + 1 for i, name in enumerate(_MONTHS) if name.lower().startswith(month_text.lower())
-    )  # fmt: skip
+    month = int(month_text) if month_text.isdecimal() else _month(month_text)
     hour = int(values.get("H", 0))
     if "h" in values:
         hour = int(values["h"]) % 12 + (12 if values.get("a", "AM").upper() == "PM" else 0)
@@ -111,6 +112,13 @@ def _moment(values: dict[str, str], parts: list[tuple[str, int, str]]) -> dateti
         days=int(values.get("d", 1)) - 1, hours=hour, minutes=int(values.get("m", 0)),
         seconds=int(values.get("s", 0)), milliseconds=int(values.get("S", 0)),
     )  # fmt: skip
+
+
+def _month(text: str) -> int:
+    for number, name in enumerate(_MONTHS, 1):
+        if name.lower().startswith(text.lower()):
+            return number
+    raise ValueError(f"{text} is no month")
 
 
 def _zone(text: str | None) -> timezone:
@@ -147,18 +155,18 @@ class TimestampConverter:
         updated = self._updated(schema)
         if value is None:
             return self._side.changed(record, updated, None)
-        made = {}
-        for each in schema.fields:
-            found = get(schema, value, each.name, defaults=self._defaults)
-            made[each.name] = self._converted(found, each.schema) if each.name == self._field else found
-        return self._side.changed(record, updated, made)
+        converted = {}
+        for field in schema.fields:
+            part = get(schema, value, field.name, defaults=self._defaults)
+            converted[field.name] = self._converted(part, field.schema) if field.name == self._field else part
+        return self._side.changed(record, updated, converted)
 
     def _made_schema(self, schema: Schema) -> Schema:
         if not self._field:
             return self._schema(schema)
         fields = tuple(
-            Field(each.name, self._schema(each.schema)) if each.name == self._field else each
-            for each in schema.fields
+            Field(field.name, self._schema(field.schema)) if field.name == self._field else field
+            for field in schema.fields
         )
         return replace(basics(schema, fields), optional=schema.optional)
 
@@ -167,9 +175,9 @@ class TimestampConverter:
             return self._side.changed(record, None, self._converted(value, None))
         if value is None:
             return record
-        given = require_map(value, "converting timestamp formats")
+        mapping = require_map(value, "converting timestamp formats")
         return self._side.changed(
-            record, None, {**given, self._field: self._converted(given.get(self._field), None)}
+            record, None, {**mapping, self._field: self._converted(mapping.get(self._field), None)}
         )
 
     def _schema(self, schema: Schema) -> Schema:
@@ -224,7 +232,7 @@ class TimestampConverter:
                     raise DataError(
                         "TimestampConverter requires format option to be specified when using string timestamps"
                     )
-                return self._format.parse(value).astimezone(UTC)
+                return self._format.parse(value)
             case _:
                 raise DataError(
                     f"TimestampConverter does not support {type(value).__name__} values as its input"

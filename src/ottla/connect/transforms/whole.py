@@ -27,13 +27,13 @@ class Flatten:
         if value is None:
             return record
         if schema is None:
-            made: dict[str, Any] = {}
-            self._flatten_map(require_map(value, self._PURPOSE), "", made)
-            return self._side.changed(record, None, made)
+            changed: dict[str, Any] = {}
+            self._flatten_map(require_map(value, self._PURPOSE), "", changed)
+            return self._side.changed(record, None, changed)
         require_struct(schema, value, self._PURPOSE)
-        made = {}
-        self._flatten_struct(schema, value, "", schema.optional, schema.default, None, made)
-        return self._side.changed(record, self._schema(schema), made)
+        changed = {}
+        self._flatten_struct(schema, value, "", schema.optional, schema.default, None, changed)
+        return self._side.changed(record, self._schema(schema), changed)
 
     def _made_schema(self, schema: Schema) -> Schema:
         fields: list[Field] = []
@@ -43,13 +43,13 @@ class Flatten:
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
-    def _flatten_map(self, value: dict[str, Any], prefix: str, made: dict[str, Any]) -> None:
-        for key, each in value.items():
+    def _flatten_map(self, value: dict[str, Any], prefix: str, changed: dict[str, Any]) -> None:
+        for key, item in value.items():
             name = self._name(prefix, key)
-            if isinstance(each, dict):
-                self._flatten_map(each, name, made)
+            if isinstance(item, dict):
+                self._flatten_map(item, name, changed)
             else:
-                made[name] = each
+                changed[name] = item
 
     def _flatten_struct(
         self,
@@ -59,33 +59,35 @@ class Flatten:
         optional: bool,
         default: Any,
         fields: list[Field] | None,
-        made: dict[str, Any],
+        changed: dict[str, Any],
     ) -> None:
         """A field below an optional struct is optional: the struct may be missing."""
-        for each in schema.fields:
-            name = self._name(prefix, each.name)
-            inner_optional = optional or each.schema.optional
-            inner_default = _default(each.schema, default, each.name)
-            inner = None if value is None else value.get(each.name)
-            if each.schema.type == s.STRUCT:
-                below = get(schema, value, each.name) if value is not None else None
-                self._flatten_struct(each.schema, below, name, inner_optional, inner_default, fields, made)
-            elif each.schema.type == s.MAP:
+        for field in schema.fields:
+            name = self._name(prefix, field.name)
+            inner_optional = optional or field.schema.optional
+            inner_default = _default(field.schema, default, field.name)
+            inner = None if value is None else value.get(field.name)
+            if field.schema.type == s.STRUCT:
+                below = get(schema, value, field.name) if value is not None else None
+                self._flatten_struct(
+                    field.schema, below, name, inner_optional, inner_default, fields, changed
+                )
+            elif field.schema.type == s.MAP:
                 raise DataError(
-                    f"Flatten transformation does not support {each.schema.type} for record with schema "
+                    f"Flatten transformation does not support {field.schema.type} for record with schema "
                     f"(for field {name})."
                 )
             else:
                 if fields is not None:
                     flat = replace(
-                        each.schema,
+                        field.schema,
                         optional=inner_optional,
                         default=inner_default,
                         has_default=inner_default is not None,
                     )
                     fields.append(Field(name, flat))
                 if value is not None:
-                    made[name] = inner
+                    changed[name] = inner
 
 
 def _default(schema: Schema, parent: Any, name: str) -> Any:
@@ -101,11 +103,13 @@ class Cast:
         self._whole: str | None = None
         self._updated = Remembered(self._made_schema)
         self._fields: dict[str, str] = {}
-        for each in config["spec"]:
-            name, colon, kind = each.rpartition(":")
+        for entry in config["spec"]:
+            name, colon, kind = entry.rpartition(":")
             kind = kind.strip().upper()
             if kind not in _CASTS:
-                raise ConfigError(f"Invalid value {each} for configuration spec: Invalid output type: {kind}")
+                raise ConfigError(
+                    f"Invalid value {entry} for configuration spec: Invalid output type: {kind}"
+                )
             if colon:
                 self._fields[name.strip()] = kind
             else:
@@ -123,12 +127,12 @@ class Cast:
         if schema is None:
             if self._whole:
                 return self._side.changed(record, None, cast(value, self._whole, None))
-            given = require_map(value, "cast types")
-            made = {
-                **given,
-                **{name: cast(given.get(name), kind, None) for name, kind in self._fields.items()},
+            mapping = require_map(value, "cast types")
+            changed = {
+                **mapping,
+                **{name: cast(mapping.get(name), kind, None) for name, kind in self._fields.items()},
             }
-            return self._side.changed(record, None, made)
+            return self._side.changed(record, None, changed)
         if self._whole:
             return self._side.changed(record, self._updated(schema), cast(value, self._whole, schema))
         require_struct(schema, value, "cast types")
@@ -143,28 +147,28 @@ class Cast:
         )  # fmt: skip
 
     def _values(self, schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
-        made = {}
-        for each in schema.fields:
-            found = get(schema, value, each.name, defaults=self._defaults)
-            made[each.name] = (
-                cast(found, self._fields[each.name], each.schema) if each.name in self._fields else found
+        changed = {}
+        for field in schema.fields:
+            part = get(schema, value, field.name, defaults=self._defaults)
+            changed[field.name] = (
+                cast(part, self._fields[field.name], field.schema) if field.name in self._fields else part
             )
-        return made
+        return changed
 
     def _struct(self, schema: Schema) -> Schema:
         fields = tuple(
-            Field(each.name, self._schema(each.schema, self._fields[each.name]))
-            if each.name in self._fields
-            else each
-            for each in schema.fields
+            Field(field.name, self._schema(field.schema, self._fields[field.name]))
+            if field.name in self._fields
+            else field
+            for field in schema.fields
         )
         return replace(basics(schema, fields), optional=schema.optional)
 
     def _schema(self, schema: Schema, kind: str) -> Schema:
-        made = Schema(kind, optional=schema.optional)
+        changed = Schema(kind, optional=schema.optional)
         if schema.has_default and schema.default is not None:
-            made = replace(made, default=cast(schema.default, kind, schema), has_default=True)
-        return made
+            changed = replace(changed, default=cast(schema.default, kind, schema), has_default=True)
+        return changed
 
 
 def cast(value: Any, kind: str, schema: Schema | None) -> Any:
@@ -193,7 +197,7 @@ def _text(value: Any, schema: Schema | None) -> str:
 
 
 def _integer(bits: int) -> Any:
-    def made(value: Any) -> int:
+    def cast_value(value: Any) -> int:
         if isinstance(value, str):
             whole = int(value)
             if not -(1 << bits - 1) <= whole < 1 << bits - 1 or value != value.strip() or "_" in value:
@@ -201,7 +205,7 @@ def _integer(bits: int) -> Any:
             return whole
         return _wrapped(value, bits)
 
-    return made
+    return cast_value
 
 
 def _wrapped(value: Any, bits: int) -> int:

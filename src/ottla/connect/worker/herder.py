@@ -65,15 +65,15 @@ class Herder:
         return {"name": name, "config": config, "tasks": tasks, "type": self._kind(config)}
 
     def status(self, name: str) -> dict[str, Any]:
-        found = self.statuses.connectors.get(name)
-        if found is None:
+        status = self.statuses.connectors.get(name)
+        if status is None:
             raise not_found(f"No status found for connector {name}")
         tasks = [
             {"id": index, **status.to_answer()}
             for index, status in sorted(self.statuses.tasks.get(name, {}).items())
         ]
         kind = self._kind(self.state.connectors.get(name, {}))
-        return {"name": name, "connector": found.to_answer(), "tasks": tasks, "type": kind}
+        return {"name": name, "connector": status.to_answer(), "tasks": tasks, "type": kind}
 
     def tasks(self, name: str) -> list[dict[str, Any]]:
         self.config(name)
@@ -83,10 +83,10 @@ class Herder:
         ]
 
     def task_status(self, name: str, task: int) -> dict[str, Any]:
-        found = self.statuses.tasks.get(name, {}).get(task)
-        if found is None:
+        status = self.statuses.tasks.get(name, {}).get(task)
+        if status is None:
             raise not_found(f"No status found for task {name}-{task}")
-        return {"id": task, **found.to_answer()}
+        return {"id": task, **status.to_answer()}
 
     def topics(self, name: str) -> dict[str, Any]:
         return {name: {"topics": self.statuses.topics(name)}}

@@ -31,13 +31,13 @@ class OffsetChanges:
             offsets.catch_up()
             return [{"partition": partition, "offset": offset} for partition, offset in offsets.of(spec.name)]
         with Admin(spec.client("admin")) as admin:
-            found = sorted(_group_offsets(admin, spec.group).items())
+            positions = sorted(_group_offsets(admin, spec.group).items())
         return [
             {
                 "partition": {"kafka_partition": where.partition, "kafka_topic": where.topic},
-                "offset": {"kafka_offset": told.offset},
+                "offset": {"kafka_offset": position.offset},
             }
-            for where, told in found
+            for where, position in positions
         ]
 
     def alter(self, spec: Spec, changes: list[Change]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.connect import secrets
 from ottla.connect.errors import ConfigError
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -18,7 +19,7 @@ class WorkerSettings:
     distributed: bool
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, distributed: bool) -> "WorkerSettings":
+    def parse(cls, texts: Mapping[str, str], *, distributed: bool) -> "WorkerSettings":
         plain: dict[str, Any] = {
             "bootstrap.servers": "localhost:9092",
             "key.converter": _JSON,
@@ -27,7 +28,7 @@ class WorkerSettings:
             "config.storage.topic": "connect-configs",
             "status.storage.topic": "connect-status",
             "group.id": "connect-cluster" if distributed else "connect-standalone",
-            **given,
+            **_resolved(texts),
         }
         settings = cls(plain, distributed)
         settings.listener()
@@ -43,7 +44,7 @@ class WorkerSettings:
             return str(self.plain.get("rest.host.name") or ""), int(self.plain.get("rest.port") or PORT)
         scheme, _, rest = text.partition("://")
         host, _, port = rest.rpartition(":")
-        if scheme.lower() != "http" or not port.isdigit():
+        if scheme.lower() != "http" or not port.isdecimal() or len(port) > 5:
             raise ConfigError(f"listeners={text}: write http://host:port; others are not served")
         return host, int(port)
 
@@ -67,3 +68,9 @@ class WorkerSettings:
     def client(self) -> dict[str, Any]:
         wanted = ("bootstrap.servers", "security.", "sasl.", "ssl.")
         return {name: value for name, value in self.plain.items() if name.startswith(wanted)}
+
+
+def _resolved(texts: Mapping[str, str]) -> dict[str, str | None]:
+    """With the secrets of this host. Those of converters, which connectors inherit, are resolved where a task runs."""
+    own = {name: text for name, text in texts.items() if ".converter" not in name}
+    return {**texts, **secrets.resolve(own)}

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 import traceback
 
 from ottla.connect.errors import ConfigError
@@ -14,7 +13,6 @@ from ottla.pipelines.errors import BadTopology, StateLost, TakenOver
 log = logging.getLogger(__name__)
 _FINAL = (ConfigError, BadTopology, StateLost, TakenOver)  # no new start can mend these
 _PAUSE_S = (1.0, 60.0)
-_GOOD_S = 60.0  # a run of this length ends the series of failures
 
 
 class Supervision:
@@ -33,6 +31,7 @@ class Supervision:
         self._runner, self._statuses, self._worker_id = runner, statuses, worker_id
         self._pauses = pauses
         self._stopping = threading.Event()
+        self._run_now: Run | None = None
         self._thread = threading.Thread(target=self._run, name=f"connector-{spec.name}", daemon=True)
 
     def start(self) -> None:
@@ -51,19 +50,19 @@ class Supervision:
             )
 
     def _run(self) -> None:
-        failures = 0
+        failures = 0  # in a row, without a step in between
         while not self._stopping.is_set():
-            begun = time.monotonic()
+            self._run_now = None
             try:
                 self._once()
                 failures = 0
             except Exception as error:
-                failures = 1 if time.monotonic() - begun > _GOOD_S else failures + 1
+                failures = 1 if self._run_has_stepped() else failures + 1
                 if not self._failed(error, failures):
                     return
 
     def _once(self) -> None:
-        run: Run | None = self._runner.start(self.spec, self._stopping)
+        run = self._run_now = self._runner.start(self.spec, self._stopping)
         if run is None:
             return
         try:
@@ -71,6 +70,13 @@ class Supervision:
             run.wait(self._stopping)
         finally:
             run.stop()
+
+    def _run_has_stepped(self) -> bool:
+        try:
+            return self._run_now is not None and self._run_now.has_stepped
+        except Exception as error:  # Spark's session may be gone
+            log.debug("connector %s: whether it has stepped is not known: %s", self.spec.name, error)
+            return False
 
     def _failed(self, error: Exception, failures: int) -> bool:
         """Whether it is to be started again."""

@@ -1,5 +1,6 @@
 """Checks of a connector's config, and the answer that lists every setting with what is wrong with it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,9 +39,9 @@ _HINT = (
 
 def check_config(config: Config) -> None:
     """Raises the answer 400 with all that is wrong."""
-    found = infos(config)
-    if found["error_count"]:
-        errors = [error for each in found["configs"] for error in each["value"]["errors"]]
+    described = infos(config)
+    if described["error_count"]:
+        errors = [error for setting in described["configs"] for error in setting["value"]["errors"]]
         raise bad_request(
             f"Connector configuration is invalid and contains the following {len(errors)} error(s):\n"
             + "\n".join(errors)
@@ -62,21 +63,25 @@ def plugin_of(config: Config) -> Plugin:
 def infos(config: Config, worker: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The answer of `validate`: definitions and values, in Kafka's order. Defaults may be the worker's."""
     plugin = plugin_of(config)
-    made = plugin.load()
+    connector_class = plugin.load()
     common = SOURCE_SETTINGS if plugin.kind == "source" else SINK_SETTINGS
-    settings = merged(common, made.settings, _of_transforms(config))
+    settings = merged(common, connector_class.settings, _of_transforms(config))
     values: dict[str, tuple[Any, list[str]]] = {}
     plain, unresolved = _resolved(config)
     for setting in settings:
         value, wrong = problems(setting, plain)
         values[setting.name] = value, wrong
-    if unresolved:
-        values[unresolved[0]][1].append(unresolved[1])
+    for name, text in unresolved:
+        values.setdefault(name, (None, []))[1].append(text)
     _further(plugin, plain, settings, values)
+    _hide_resolved(config, plain, values)
+    # An error of a setting without a definition counts too: it would be the task's failure later.
+    defined = {setting.name for setting in settings}
+    settings += [Setting(name, STRING, None) for name in values if name not in defined]
     shown = [_info(_inherited(setting, worker or {}), config, *values[setting.name]) for setting in settings]
     return {
         "name": config["connector.class"],
-        "error_count": sum(len(each["value"]["errors"]) for each in shown),
+        "error_count": sum(len(setting["value"]["errors"]) for setting in shown),
         "groups": _groups(settings),
         "configs": shown,
     }
@@ -127,17 +132,60 @@ def _other_settings(name: str) -> Sequence[Setting] | None:
         return None
 
 
-def _resolved(config: Config) -> tuple[dict[str, str | None], tuple[str, str] | None]:
-    """A secret that cannot be had is an error of its setting."""
+def _resolved(config: Config) -> tuple[dict[str, str | None], list[tuple[str, str]]]:
+    """The settings with their secrets, and an error for each setting whose secret cannot be had."""
     plain: dict[str, str | None] = {}
-    wrong = None
+    unresolved = []
     for name, value in config.items():
         try:
             plain |= secrets.resolve({name: value})
         except ConfigError as error:
             plain[name] = value
-            wrong = ("name" if name not in config else name, str(error))
-    return plain, wrong
+            unresolved.append((name, str(error)))
+    return plain, unresolved
+
+
+def _hide_resolved(config: Config, plain: Config, values: Mapping[str, tuple[Any, list[str]]]) -> None:
+    """Errors show the placeholder of a secret, never what stands behind it: callers of REST may not know it. The
+    error of one setting may name the value of another, so all errors are looked through."""
+    for name, placeholder in config.items():
+        if placeholder is None or not secrets.has_placeholder(placeholder):
+            continue
+        pieces = _pieces(placeholder, plain[name] or "")
+        for other, (_, errors) in values.items():
+            errors[:] = [
+                _without(
+                    pieces, placeholder, _without_value(name, placeholder, error) if other == name else error
+                )
+                for error in errors
+            ]
+
+
+def _pieces(placeholder: str, resolved: str) -> list[str]:
+    """What an error may quote of a resolved value, the longest first: all of it, a secret in it, an item of a list."""
+    texts = [resolved, *secrets.values(placeholder)]
+    items = [item for text in texts for item in (text, *text.split(","))]
+    pieces = {item.strip() for item in items} - {"", placeholder}
+    return sorted(pieces, key=len, reverse=True)
+
+
+def _without_value(name: str, placeholder: str, error: str) -> str:
+    """Kafka's sentence quotes the parsed value, which may be written differently: 7 for 007."""
+    marker = f" for configuration {name}: "
+    if not error.startswith("Invalid value ") or marker not in error:
+        return error
+    return f"Invalid value {placeholder}{marker}{error.rpartition(marker)[2]}"
+
+
+def _without(pieces: Sequence[str], placeholder: str, error: str) -> str:
+    """Short pieces are replaced as whole words alone: a 1 is also part of many other numbers."""
+    for piece in pieces:
+        pattern = re.escape(piece) if len(piece) > 3 else rf"(?<!\w){re.escape(piece)}(?!\w)"
+        # The placeholder itself stays whole if it happens to hold the piece.
+        error = placeholder.join(
+            re.sub(pattern, lambda _: placeholder, part) for part in error.split(placeholder)
+        )
+    return error
 
 
 def _further(
@@ -154,6 +202,11 @@ def _further(
         )
     if not (plain.get("name") or ""):
         values["name"][1][:] = ["Invalid value  for configuration name: String may not be empty"]
+    if controls := [str(ord(letter)) for letter in plain.get("name") or "" if _is_control(letter)]:
+        values["name"][1].append(
+            f"Invalid value {plain['name']} for configuration name: String may not contain control sequences but "
+            f"had the following ASCII chars: {', '.join(controls)}"
+        )
     if plugin.kind == "sink":
         _check_topics(plain, values)
     for side in ("key", "value", "header"):
@@ -167,6 +220,11 @@ def _further(
         values["transforms"][1].append(str(error))
     for name, text in plugin.load().check(parsed).items():
         values.setdefault(name, (plain.get(name), []))[1].append(text)
+
+
+def _is_control(letter: str) -> bool:
+    """Java's Character.isISOControl."""
+    return ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0
 
 
 def _check_topics(plain: Config, values: dict[str, tuple[Any, list[str]]]) -> None:
@@ -183,7 +241,7 @@ def _check_topics(plain: Config, values: dict[str, tuple[Any, list[str]]]) -> No
     if problem:
         values["topics"][1].append(problem)
         values["topics.regex"][1].append(problem)
-    if letters and letters in [each.strip() for each in (plain.get("topics") or "").split(",")]:
+    if letters and letters in [part.strip() for part in (plain.get("topics") or "").split(",")]:
         values["topics"][1].append(
             f"The DLQ topic '{letters}' may not be included in the list of topics ('topics') consumed by the connector"
         )
@@ -205,9 +263,9 @@ def _check_converter(side: str, plain: Config, values: dict[str, tuple[Any, list
 
 def _of_transforms(config: Config) -> list[Setting]:
     """The settings of the transforms and predicates that the config names, under their full names."""
-    found: list[Setting] = []
+    settings: list[Setting] = []
     for what, group in (("transforms", "Transforms"), ("predicates", "Predicates")):
-        for alias in filter(None, (each.strip() for each in (config.get(what) or "").split(","))):
+        for alias in filter(None, (part.strip() for part in (config.get(what) or "").split(","))):
             prefix, shown = f"{what}.{alias}.", f"{group}: {alias}"
             own = _other_settings(config.get(f"{prefix}type") or "") or ()
             extra: tuple[Setting, ...] = (Setting("type", CLASS, doc="Class", importance=HIGH),)
@@ -218,13 +276,17 @@ def _of_transforms(config: Config) -> list[Setting]:
                     ),
                     Setting("negate", BOOLEAN, "false", "Only for those that it is not true for", MEDIUM),
                 )
-            found += [
+            settings += [
                 replace(
-                    each, name=prefix + each.name, group=shown, display=each.display or each.name, order=order
+                    setting,
+                    name=prefix + setting.name,
+                    group=shown,
+                    display=setting.display or setting.name,
+                    order=order,
                 )
-                for order, each in enumerate((*extra, *own))
+                for order, setting in enumerate((*extra, *own))
             ]
-    return found
+    return settings
 
 
 def _groups(settings: Iterable[Setting]) -> list[str]:
