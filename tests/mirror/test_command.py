@@ -19,6 +19,7 @@ from ottla.mirror.status import set_control, status
 from ottla.mirror.throttle import Throttle
 from ottla.testing import Broker
 from tests.mirror.local import link, records, runner
+from tests.oracle.garbage import thresholds_at_exit
 
 
 @pytest.fixture
@@ -44,10 +45,17 @@ def test_a_copy_that_ends_and_its_status(
     source, target = sides
     send(source, 100)
     program = str(Path(sys.executable).with_name("ottla"))
+    noting, noted = thresholds_at_exit(tmp_path)
     done = subprocess.run(
-        [program, "mirror", *where(source, target), "--local", "--once"], capture_output=True, text=True
+        [program, "mirror", *where(source, target), "--local", "--once"],
+        capture_output=True,
+        text=True,
+        env=noting,
     )
     assert done.returncode == 0, done.stderr
+    assert (
+        int(noted.read_text()) <= 2_000
+    )  # a collection of more objects would stop all tasks for milliseconds
     assert len(records(target.bootstrap, "A.in", 0)) == 50
     send(source, 10)
     assert main(["mirror", "status", *where(source, target)]) == 0
@@ -62,6 +70,40 @@ def test_a_copy_that_ends_and_its_status(
     rows = json.loads(capsys.readouterr().out)
     assert [(row["topic"], row["lag"], row["records"]) for row in rows] == [("in", 5, 50), ("in", 5, 50)]
     assert all(row["lag_seconds"] > 0 for row in rows)
+
+
+def test_all_links_are_watched(
+    sides: tuple[Broker, Broker],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    source, target = sides
+    target.create_topic("back", partitions=1)
+    target.send("back", "x")
+    send(source, 10)
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {source.bootstrap}\nB.bootstrap.servers = {target.bootstrap}\n"
+        "A->B.enabled = true\nA->B.topics = in\nB->A.enabled = true\nB->A.topics = back\n"
+    )
+    program = str(Path(sys.executable).with_name("ottla"))
+    subprocess.run([program, "mirror", "--config", str(file), "--local", "--once"], check=True)
+    pause, looks, sleep = 0.125, [], time.sleep
+
+    def wait(seconds: float) -> None:
+        if seconds != pause:  # not the command's
+            sleep(seconds)
+            return
+        looks.append(seconds)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.cli.mirror.time.sleep", wait)
+    assert main(["mirror", "status", "--config", str(file), "--watch", str(pause)]) == 130
+    shown = capsys.readouterr().out
+    assert shown.count("A->B: stopped, 0 records behind") == 2
+    assert shown.count("B->A: stopped, 0 records behind") == 2
 
 
 def test_promote_says_first_what_would_be_lost(

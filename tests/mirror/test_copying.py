@@ -263,6 +263,22 @@ def test_rules_are_carried_over_if_that_is_asked() -> None:
         assert rules == {("A.in", Operation.READ)}
 
 
+def test_records_are_copied_between_clusters_that_ask_for_tls_and_a_login() -> None:
+    with (
+        Broker(security="SASL_SSL", users={"admin": "one"}, authorizer=True) as source,
+        Broker(security="SASL_SSL", users={"admin": "two"}, authorizer=True) as target,
+    ):
+        source.create_topic("in", partitions=1)
+        for i in range(20):
+            source.send("in", f"v{i}")
+        clients = [
+            side.client_settings("admin", mechanism=mechanism)
+            for side, mechanism in ((source, "SCRAM-SHA-256"), (target, "PLAIN"))
+        ]
+        copy(replace(link("", ""), source_client=clients[0], target_client=clients[1]))
+        assert [record.value for record in target.records("A.in")] == [b"v%d" % i for i in range(20)]
+
+
 def test_a_compacted_topic_keeps_its_tombstones_and_its_last_values(sides: tuple[Broker, Broker]) -> None:
     source, target = sides
     source.create_topic("in", partitions=1, cleanup_policy="compact")
@@ -297,7 +313,7 @@ def test_a_copy_that_is_deleted_while_the_mirror_runs_is_copied_again_from_the_s
 def test_batches_that_are_too_large_for_the_target_are_split() -> None:
     with Broker(message_max_bytes=8_000_000) as source, Broker() as target:
         source.create_topic("in", partitions=1)
-        settings = {"max.request.size": 8_000_000, "batch.size": 4_000_000, "linger.ms": 200}
+        settings = {"max.request.size": 8_000_000, "batch.size": 4_000_000, "linger.ms": 60_000}
         with Producer({"bootstrap.servers": source.bootstrap, **settings}) as producer:
             for i in range(300):
                 producer.send("in", b"%09000d" % i)

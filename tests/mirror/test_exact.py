@@ -94,12 +94,12 @@ def test_nobody_else_writes_to_a_mirror(sides: tuple[Broker, Broker]) -> None:
         Producer(bootstrap_servers=target.bootstrap) as producer,
         pytest.raises(errors.PolicyViolation, match="mirrors A->B"),
     ):
-        producer.send("A.in", b"mine", partition=0).result(10)
+        producer.send("A.in", b"mine", partition=0).result(60)
     with Producer(bootstrap_servers=target.bootstrap, transactional_id="t") as producer:
         producer.init_transactions()
         producer.begin_transaction()
         with pytest.raises(errors.PolicyViolation):
-            producer.send("A.in", b"mine", partition=0).result(10)
+            producer.send("A.in", b"mine", partition=0).result(60)
         producer.abort_transaction()
     assert log_of(target.bootstrap, "A.in", 0) == before  # nor a marker of the transaction
 
@@ -194,8 +194,25 @@ def test_a_promoted_copy_is_a_topic_of_its_own(sides: tuple[Broker, Broker]) -> 
     visible = records(target.bootstrap, "A.in", 0)
     assert visible == committed  # the open transaction no longer holds readers up, and is not to be seen
     with Producer(bootstrap_servers=target.bootstrap) as producer:
-        producer.send("A.in", b"mine", partition=0).result(10)
+        producer.send("A.in", b"mine", partition=0).result(60)
     assert records(target.bootstrap, "A.in", 0)[-1][1] == b"mine"
+
+
+def test_a_promotion_that_cannot_ask_is_not_said_to_be_done(sides: tuple[Broker, Broker]) -> None:
+    source, target = sides
+    fill(source, 1)
+    chosen = exact(source, target)
+    with runner(chosen) as running:
+        running.run_once()
+        running.driver.leave()
+    figures = promote.figures(chosen)
+    with target.fail("DescribeConfigs", "INVALID_REQUEST", times=None), pytest.raises(errors.InvalidRequest):
+        promote.promote(chosen, figures)
+    with target.fail("DescribeConfigs", "TOPIC_AUTHORIZATION_FAILED", times=None):
+        left = promote.promote(chosen, figures)
+    assert any(line.startswith("A.in: left as it is, its settings cannot be read") for line in left)
+    done = promote.promote(chosen, figures)
+    assert [line.partition(";")[0] for line in done] == ["A.in: 2 partitions are promoted"]
 
 
 def test_a_producer_with_a_mirrored_id_loses_nothing_after_the_promotion(
@@ -204,7 +221,7 @@ def test_a_producer_with_a_mirrored_id_loses_nothing_after_the_promotion(
     """Ids are given out by each cluster: the first producer of both has the same, and the same sequence."""
     source, target = sides
     with Producer(bootstrap_servers=source.bootstrap) as producer:
-        producer.send("in", b"theirs", partition=0).result(10)
+        producer.send("in", b"theirs", partition=0).result(60)
         theirs = producer.producer_id_and_epoch
     chosen = exact(source, target, emit_checkpoints=False, emit_offset_syncs=False)
     with runner(chosen) as running:
@@ -213,7 +230,7 @@ def test_a_producer_with_a_mirrored_id_loses_nothing_after_the_promotion(
     promote.promote(chosen, promote.figures(chosen))
     for _ in range(20):
         with Producer(bootstrap_servers=target.bootstrap) as producer:
-            delivered = producer.send("A.in", b"ours", partition=0).result(10)
+            delivered = producer.send("A.in", b"ours", partition=0).result(60)
             if producer.producer_id_and_epoch >= theirs:
                 break
     assert delivered.offset > 0

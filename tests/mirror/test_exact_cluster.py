@@ -130,7 +130,7 @@ def test_a_promotion_holds_at_every_broker_and_outlives_the_leader() -> None:
             late.close()
         visible = len(records(target.bootstrap, *PLACES[0]))
         with Producer(bootstrap_servers=target.bootstrap, enable_idempotence=False) as producer:
-            producer.send("A.in", b"mine", partition=0).result(30)
+            producer.send("A.in", b"mine", partition=0).result(60)
         target.wait_for_isr("A.in", timeout=60)
         target.kill(target.leader("A.in", 0).broker_id)
         after = records(target.bootstrap, *PLACES[0])

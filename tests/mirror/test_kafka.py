@@ -14,6 +14,7 @@ from tests.mirror.local import copy, link, records, runner, with_offsets
 from tests.mirror.test_exact import log_of
 from tests.mirror.test_groups import fill
 from tests.oracle.cluster import Oracle
+from tests.oracle.transactions import wait_for_markers
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
@@ -36,8 +37,13 @@ def test_records_and_positions_cross(kafka: Oracle, direction: str) -> None:
         with runner(chosen) as running:
             for seed in (1, 2):
                 fill(source, seed)
+                wait_for_markers(source.bootstrap, "in", 2)
                 while running.round():
                     pass
+            wait_for_markers(target.bootstrap, chosen.remote("in"), 2)
+            wait_for_markers(target.bootstrap, chosen.journal)
+            with Admin(bootstrap_servers=target.bootstrap) as admin:
+                admin.group_offsets(chosen.group, require_stable=True)
             running.driver.keep(whole=True)
             for partition in (0, 1):
                 here = with_offsets(source.bootstrap, "in", partition)
@@ -51,6 +57,7 @@ def test_a_copy_of_apache_kafka_is_exact_too(kafka: Oracle) -> None:
     with Broker() as broker:
         topic_on(kafka)
         fill(kafka, 3)
+        wait_for_markers(kafka.bootstrap, "in", 2)
         copy(link(kafka.bootstrap, broker.bootstrap, mode="exact"))
         for partition in (0, 1):
             assert log_of(kafka.bootstrap, "in", partition) == log_of(broker.bootstrap, "A.in", partition)

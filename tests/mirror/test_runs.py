@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from ottla.client.columnar.whole import Chunk
 from ottla.client.values import TopicPartition
+from ottla.mirror import journal as journal_module
 from ottla.mirror import runs as runs_module
 from ottla.mirror.journal import Control, Journal, control_record, run_records
 from ottla.mirror.passing import batches_of, runs_of
+from ottla.mirror.positions import Position, read
 from ottla.mirror.runs import Run, Translator, join, pack, unpack
 from ottla.wire import batch as batches
 from ottla.wire import records as wire_records
@@ -80,6 +83,86 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
     assert translator.translate(25) == 15
 
 
+@given(
+    steps=st.lists(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), min_size=1, max_size=12),
+        min_size=1,
+        max_size=6,
+    ),
+    log_starts=st.lists(st.integers(0, 250), min_size=1, max_size=3).map(sorted),
+    restarts=st.booleans(),
+)
+def test_after_pruning_and_compaction_a_restarted_mirror_translates_as_before(
+    steps: list[list[tuple[int, int]]], log_starts: list[int], restarts: bool
+) -> None:
+    """`steps`: gaps before runs at the source, and their lengths. A step is one record of the journal."""
+    topic = journal_of(steps)
+    complete, pruned = loaded(topic), loaded(topic)
+    (where,) = complete.maps
+    end = (complete.maps[where].last() or Run(0, 0, 0)).source
+    for log_start in log_starts:
+        topic += [(key, None) for key in pruned.forget_below(where, log_start)]
+        restarted = loaded(compacted(topic))
+        for position in range(log_start, end + 10):
+            expected = complete.maps[where].translate(position)
+            assert pruned.maps[where].translate(position) == expected
+            assert restarted.maps[where].translate(position) == expected
+        if restarts:
+            topic, pruned = compacted(topic), restarted
+
+
+def test_records_of_the_journal_are_deleted_once_none_of_their_runs_is_needed() -> None:
+    topic = journal_of([[(1, 1)] * 25 for _ in range(3)])  # the records begin at 1, 51 and 101
+    pruned, where = loaded(topic), (WHERE, b"i" * 16)
+    assert pruned.forget_below(where, 30) == []
+    assert pruned.forget_below(where, 51) == [topic[0][0]]
+    assert pruned.forget_below(where, 51) == []
+    assert pruned.forget_below(where, 1_000) == [topic[1][0]]  # the last run is always kept
+    assert loaded([*topic, (topic[0][0], None)]).forget_map(where) == [topic[1][0], topic[2][0]]
+
+
+def test_keys_that_are_too_many_are_thinned_and_no_record_is_deleted_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal_module, "RECORDS_MAX", 8)
+    topic = journal_of([[(1, 1), (1, 1)] for _ in range(50)])
+    complete, pruned = loaded(topic), loaded(topic)
+    (where,) = complete.maps
+    topic += [(key, None) for key in pruned.forget_below(where, 180)]
+    restarted = loaded(compacted(topic))
+    assert len(compacted(topic)) < 50
+    for position in range(180, 202):
+        assert restarted.maps[where].translate(position) == complete.maps[where].translate(position)
+
+
+JournalRecords = list[tuple[bytes, bytes | None]]
+
+
+def journal_of(steps: list[list[tuple[int, int]]]) -> JournalRecords:
+    topic: JournalRecords = []
+    source = target = 0
+    for step in steps:
+        runs = []
+        for gap, length in step:
+            runs.append(Run(source + gap, target, length))
+            source, target = source + gap + length, target + length
+        topic += run_records(WHERE, b"i" * 16, runs)
+        target += 1  # the transaction's marker
+    return topic
+
+
+def compacted(topic: JournalRecords) -> JournalRecords:
+    """As a broker leaves it: the last value of each key, and no tombstones."""
+    return [(key, value) for key, value in dict(topic).items() if value is not None]
+
+
+def loaded(topic: JournalRecords) -> Journal:
+    journal = Journal()
+    for key, value in topic:
+        journal.apply(key, value)
+    return journal
+
+
 def test_what_operators_ask_is_read_back() -> None:
     journal = Journal()
     journal.apply(*control_record(Control(paused=True, throttle_bytes=5)))
@@ -124,3 +207,17 @@ def test_a_damaged_batch_is_not_given_a_new_checksum() -> None:
     data[-5] ^= 1
     with pytest.raises(batches.CorruptBatch):
         list(batches_of(Chunk(WHERE, bytes(data), 0, check_crcs=False), 0))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40), st.integers(1, 1000)), max_size=30)
+)
+def test_a_position_keeps_its_runs(gaps: list[tuple[int, int, int]]) -> None:
+    runs, source, target = [], 0, 0
+    for source_gap, target_gap, length in gaps:
+        runs.append(Run(source + source_gap, target + target_gap, length))
+        source, target = runs[-1].source + length, runs[-1].target + length
+    position = Position(source, target, "ab" * 16, runs=tuple(runs))
+    offset = position.to_offset()
+    assert read("in-0", offset) == position
+    assert json.loads(offset.metadata)["mirror"] == (2 if runs else 1)

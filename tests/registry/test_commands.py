@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from ottla import Producer
 from ottla.cli.main import main
 from ottla.errors import OttlaError
-from ottla.serialization import RegistryClient
+from ottla.serialization import AvroSerializer, RegistryClient
 
 AVRO = '{"type":"record","name":"Order","fields":[{"name":"id","type":"string"}]}'
 
@@ -61,6 +62,15 @@ def test_json_lines_are_written_with_a_schema_and_read_back(ask, broker, tmp_pat
     assert code == 1 and "written without a registry's serializer" in err
     code, out, _ = ask("consume", "orders", "-n", "1", "--decode", broker.registry)
     assert (code, out) == (0, '{"id": "7"}\n')
+
+
+def test_a_value_whose_schema_stands_in_its_header_is_decoded_too(ask, broker):
+    registry = RegistryClient(broker.registry)
+    serializer = AvroSerializer(registry, AVRO, topic="guids", ids="header")
+    value = {"id": "7"}
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("guids", serializer(value), headers=serializer.headers_of(value)).result(30)
+    assert ask("consume", "guids", "-n", "1", "--decode", broker.registry)[:2] == (0, '{"id": "7"}\n')
 
 
 def test_no_registry_is_said_in_a_sentence(ask):

@@ -3,10 +3,12 @@
 import json
 import struct
 import uuid
+from typing import NamedTuple
 
 import pytest
 
 from ottla import Producer, errors
+from ottla.registry import decisions, formats
 from ottla.registry.contracts import Schemas, record_names
 from ottla.registry.records import DELETE_SUBJECT, SCHEMA, Key
 from ottla.registry.state import Content
@@ -20,6 +22,7 @@ from ottla.wire.records import Record
 from tests.integration.nodes import broker as running_broker
 from tests.integration.nodes import run
 from tests.registry.test_serializers import order_class
+from tests.registry.test_store import UNREADABLE, schema_record
 
 ORDER = (
     '{"type":"record","name":"Order","namespace":"shop","fields":'
@@ -51,15 +54,24 @@ def topic(broker, request):
     return made
 
 
+class Asked(NamedTuple):
+    """What a topic asks of its keys or values."""
+
+    field: str
+    strategy: str
+
+
 def with_id(schema_id, payload=b""):
     return struct.pack(">bi", 0, schema_id) + payload
 
 
 def sent(broker, topic, *records, **settings):
-    """Sends records (value, key) in one batch."""
-    with Producer(bootstrap_servers=broker.bootstrap, **{"linger_ms": 50, **settings}) as producer:
+    """Sends records (value, key) in one batch: nothing leaves before the last of them is there."""
+    settings |= {"linger_ms": 100_000, "delivery_timeout_ms": 300_000}
+    with Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
         deliveries = [producer.send(topic, value, key) for value, key in records]
-        return [delivery.result(30) for delivery in deliveries]
+        producer.flush()
+        return [delivery.result(60) for delivery in deliveries]
 
 
 def refused(broker, topic, *records, **settings):
@@ -87,6 +99,21 @@ def test_keys_are_checked_by_themselves(broker, registry, topic):
     assert "the key names no schema" in refused(broker, name, (b"anything", b"k"))
 
 
+@pytest.mark.parametrize(("key", "value"), UNREADABLE)
+def test_a_record_that_cannot_be_read_does_not_end_the_brokers_reading(key, value):
+    schemas = Schemas()
+    good = [part.encode() for part in schema_record({"subject": "bad-value", "version": 2}, id=9)]
+    schemas.apply(*good)
+    schemas.apply(key.replace('"bad"', '"bad-value"').encode(), value.encode())
+    for strategy in ("topic", "record", "topic-record"):
+        allowed = schemas.allowed("bad", Asked("value", strategy))
+        assert allowed.ids == (struct.pack("=i", 9) if strategy == "topic" else b"")
+
+
+def test_a_schema_of_another_registry_that_nests_deep_has_no_names():
+    assert list(record_names(Content("[" * 100_000))) == []
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches_are_checked_too(broker, registry, topic, codec):
     name = topic(BY_ID)
@@ -106,7 +133,7 @@ def test_an_id_counts_from_the_moment_its_registration_is_answered(broker, regis
             schema = f'{{"type":"record","name":"R{name}{number}","fields":[]}}'
             registry.ask("PUT", f"/config/{name}-value", {"compatibility": "NONE"})
             schema_id = registry.register(f"{name}-value", schema).schema_id
-            producer.send(name, with_id(schema_id)).result(30)
+            producer.send(name, with_id(schema_id)).result(60)
 
 
 def test_a_deleted_schema_is_refused(broker, registry, topic):
@@ -127,7 +154,7 @@ def test_a_schema_whose_transaction_was_aborted_is_none(broker, registry, topic)
     ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send("_schemas", json.dumps(value).encode(), key).result(30)
+        producer.send("_schemas", json.dumps(value).encode(), key).result(60)
         refused(broker, name, (with_id(5000), None))  # it is not decided yet
         producer.abort_transaction()
     refused(broker, name, (with_id(5000), None))
@@ -141,10 +168,21 @@ def test_ids_in_headers_count_as_well(broker, registry, topic):
     serializer = AvroSerializer(registry, ORDER, topic=name, ids="header")
     value = {"id": "7", "n": 3}
     with Producer(bootstrap_servers=broker.bootstrap) as producer:
-        producer.send(name, serializer(value), headers=serializer.headers_of(value)).result(30)
+        producer.send(name, serializer(value), headers=serializer.headers_of(value)).result(60)
         with pytest.raises(errors.InvalidRecord, match="by its GUID, is not registered"):
             header = ("__value_schema_id", b"\1" + bytes(16))
-            producer.send(name, serializer(value), headers=[header]).result(30)
+            producer.send(name, serializer(value), headers=[header]).result(60)
+
+
+def test_a_message_of_protobuf_has_its_path_in_the_header(broker, registry, topic, tmp_path):
+    name, kind = topic({"ottla.value.schema.validate": "full"}), order_class(tmp_path)
+    serializer = ProtobufSerializer(registry, kind, topic=name, ids="header")
+    value = kind(lines=[kind.Line(n=3)])
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        headers = serializer.headers_of(value)
+        producer.send(name, serializer(value), headers=headers).result(60)
+        with pytest.raises(errors.InvalidRecord, match="lines"):
+            producer.send(name, b"\x08\x01", headers=headers).result(60)
 
 
 def test_subjects_by_the_names_of_records(broker, registry, topic):
@@ -178,11 +216,11 @@ def test_a_refused_batch_leaves_producer_and_transaction_usable(broker, registry
             producer.init_transactions()
             producer.begin_transaction()
         with pytest.raises(errors.InvalidRecord):
-            producer.send(name, b"no schema").result(30)
+            producer.send(name, b"no schema").result(60)
         if transactional:
             producer.abort_transaction()
             producer.begin_transaction()
-        producer.send(name, with_id(schema_id)).result(30)
+        producer.send(name, with_id(schema_id)).result(60)
         if transactional:
             producer.commit_transaction()
     assert [record.value for record in broker.records(name)] == [with_id(schema_id)]
@@ -225,7 +263,7 @@ def test_a_large_batch_is_checked_in_full_in_parts(broker, registry, topic):
     good = AvroSerializer(registry, ORDER, topic=name)({"id": "7", "n": 3})
     sent(broker, name, *[(good, None)] * 3000, batch_size=1_000_000)
     assert "record 2999: value: field n" in refused(
-        broker, name, *[(good, None)] * 2999, (good[:-1], None), batch_size=1_000_000, linger_ms=1000
+        broker, name, *[(good, None)] * 2999, (good[:-1], None), batch_size=1_000_000
     )
 
 
@@ -286,9 +324,9 @@ def test_a_broker_that_does_not_lead_the_registrys_topic_asks_its_leader():
             with Producer(bootstrap_servers=cluster.bootstrap) as producer:
                 for number in range(10):
                     for partition in range(4):
-                        producer.send("t", with_id(schema_id), partition=partition).result(30)
+                        producer.send("t", with_id(schema_id), partition=partition).result(60)
                         with pytest.raises(errors.InvalidRecord):
-                            producer.send("t", with_id(4711), partition=partition).result(30)
+                            producer.send("t", with_id(4711), partition=partition).result(60)
                     schema = ORDER.replace('"int"', '"int","default":' + str(number))
                     schema_id = client.register("t-value", schema).schema_id
         finally:
@@ -305,12 +343,12 @@ def test_nobody_but_the_registry_writes_to_its_topic(broker, registry):
             Producer(bootstrap_servers=broker.bootstrap, **more) as producer,
             pytest.raises(errors.PolicyViolation, match="schema-registry-_schemas"),
         ):
-            producer.send("_schemas", b"{}", b"x").result(30)
+            producer.send("_schemas", b"{}", b"x").result(60)
     with Producer(bootstrap_servers=broker.bootstrap, transactional_id="mine") as producer:
         producer.init_transactions()
         producer.begin_transaction()
         with pytest.raises(errors.PolicyViolation):
-            producer.send("_schemas", b"{}", b"x").result(30)
+            producer.send("_schemas", b"{}", b"x").result(60)
         producer.abort_transaction()
     assert registry.register("writers-2", '"long"').schema_id > 0
 
@@ -373,3 +411,19 @@ def test_what_was_deleted_for_good_is_not_allowed_any_more():
     schemas.apply(b"not a key", b"{")
     schemas.apply(key, None)
     assert schemas.allowed("t", Terms()).guids == b""
+
+
+def test_the_loop_does_not_wait_for_a_schema_that_is_being_parsed(monkeypatch):
+    """New schemas are applied on the loop; a long one is parsed on a thread."""
+    schemas, applied = Schemas(), []
+
+    def slow(content, references):
+        is_free = schemas._changing.acquire(timeout=30)
+        applied.append(is_free)
+        if is_free:
+            schemas._changing.release()
+        return formats.parse(content, references)
+
+    monkeypatch.setattr(decisions, "parse", slow)
+    assert schemas._check(Content(ORDER))(b"") is not None
+    assert applied == [True]

@@ -83,9 +83,10 @@ def test_modes_forbid_writing_and_let_ids_be_imported(client):
     assert client.ask("POST", "/subjects/a/versions", body)["id"] == 70
     assert client.ask("GET", "/subjects/a/versions") == [5]
     other = {"schema": '"long"', "id": 70, "version": 6}
-    assert refused(client, "POST", "/subjects/a/versions", other) == (422, 42207)
-    assert refused(client, "PUT", "/mode", {"mode": "IMPORT"}) == (422, 42205)
+    assert refused(client, "POST", "/subjects/a/versions", other) == (422, 42205)
+    assert refused(client, "POST", "/subjects/b/versions", {"schema": INT}) == (422, 42205)
     assert client.ask("DELETE", "/mode") == {"mode": "IMPORT"}
+    assert refused(client, "PUT", "/mode", {"mode": "IMPORT"}) == (422, 42205)
     assert client.ask("POST", "/subjects/b/versions", {"schema": '"long"'})["id"] == 71
 
 
@@ -100,7 +101,12 @@ def test_modes_forbid_writing_and_let_ids_be_imported(client):
         ("POST", "/subjects/a", {"schema": '"long"'}, (404, 40403)),
         ("POST", "/subjects/none", {"schema": INT}, (404, 40401)),
         ("POST", "/subjects/a/versions", {"schema": "{"}, (422, 42201)),
-        ("POST", "/subjects/a/versions", {"schema": ""}, (422, 42201)),
+        ("POST", "/subjects/none/versions", {"schema": ""}, (422, 42201)),
+        ("POST", "/subjects/a", {"schema": ""}, (422, 42201)),
+        ("POST", "/subjects/a/versions", {"schema": '"long"', "version": 7}, (422, 42201)),
+        ("POST", "/compatibility/subjects/a/versions/7", {"schema": INT}, (404, 40402)),
+        ("POST", "/subjects/a/versions", {"schema": INT, "metadata": 3}, (422, 422)),
+        ("POST", "/subjects/a/versions", {"schema": INT, "ruleSet": {"domainRules": [{"name": "1"}]}}, (422, 42210)),
         ("POST", "/subjects/a/versions", {"schema": INT, "schemaType": "XML"}, (422, 42201)),
         ("POST", "/subjects/a/versions", {"schema": '"long"', "id": 9}, (422, 42205)),
         ("DELETE", "/subjects/a?permanent=true", None, (404, 40405)),
@@ -198,7 +204,7 @@ def test_a_body_that_is_not_json_or_too_large_is_refused(broker):
     for data, status in ((b"{", 400), (b'"' + b"x" * 5_000_000 + b'"', 413)):
         request = urllib.request.Request(f"{broker.registry}/subjects/a/versions", data, method="POST")
         with pytest.raises(urllib.error.HTTPError) as raised:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=60)
         assert raised.value.code == status
 
 
@@ -229,3 +235,247 @@ def test_a_schema_by_its_guid_names_a_version_that_has_it(client):
     told = client.ask("GET", f"/schemas/guids/{guid}")
     assert (told["subject"], told["version"], told["id"]) == ("a", 1, 1)
     assert refused(client, "GET", f"/schemas/guids/{'0' * 8}-0000-0000-0000-{'0' * 12}/ids") == (404, 40403)
+
+
+def test_a_schema_that_is_known_is_answered_in_every_mode(client):
+    """Producers that register what they write go on while nothing may be changed."""
+    client.ask("POST", "/subjects/a/versions", {"schema": INT})
+    client.ask("PUT", "/mode", {"mode": "READONLY"})
+    assert client.ask("POST", "/subjects/a/versions", {"schema": INT})["id"] == 1
+    assert refused(client, "POST", "/subjects/b/versions", {"schema": INT}) == (422, 42205)
+    assert refused(client, "GET", "/mode/a") == (404, 40409)
+    client.ask("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    assert client.ask("GET", "/mode/a") == {"mode": "READONLY_OVERRIDE"}
+
+
+def test_a_subject_without_versions_loses_its_settings_and_its_latest_version(client):
+    for schema in (ORDER_1, ORDER_2):
+        client.ask("POST", "/subjects/a/versions", {"schema": schema})
+    client.ask("PUT", "/config/a", {"compatibility": "FULL"})
+    client.ask("PUT", "/mode/a", {"mode": "READWRITE"})
+    client.ask("DELETE", "/subjects/a/versions/2")
+    assert client.ask("GET", "/subjects/a/versions/latest?deleted=true")["version"] == 1
+    assert client.ask("GET", "/config/a") == {"compatibilityLevel": "FULL"}
+    client.ask("DELETE", "/subjects/a/versions/latest")
+    assert refused(client, "GET", "/config/a") == (404, 40408)
+    assert refused(client, "GET", "/mode/a") == (404, 40409)
+    assert refused(client, "GET", "/subjects/a/versions/latest?deleted=true") == (404, 40401)
+    # The same schema again: with its id, in the place of the version that was deleted.
+    again = client.ask("POST", "/subjects/a/versions", {"schema": ORDER_1})
+    assert (again["id"], again["version"]) == (1, 3)
+    assert client.ask("GET", "/subjects/a/versions?deleted=true") == [2, 3]
+
+
+def test_an_import_begins_with_what_was_soft_deleted_gone(client):
+    client.ask("POST", "/subjects/a/versions", {"schema": INT})
+    assert refused(client, "PUT", "/mode/a", {"mode": "IMPORT"}) == (422, 42205)
+    client.ask("DELETE", "/subjects/a")
+    client.ask("PUT", "/mode/a", {"mode": "IMPORT"})
+    assert client.ask("GET", "/subjects?deleted=true") == []
+    client.ask("POST", "/subjects/a/versions", {"schema": '"long"', "id": 1, "version": 3})
+    assert client.ask("GET", "/subjects/a/versions") == [3]
+
+
+def test_compatibility_with_nothing_and_of_no_schema(client):
+    latest = "/compatibility/subjects/a/versions/latest"
+    assert client.ask("POST", latest, {"schema": INT}) == {"is_compatible": True}
+    told = client.ask("POST", f"{latest}?verbose=true", {"schema": "{"})
+    assert not told["is_compatible"] and "Invalid schema" in told["messages"][0]
+    assert refused(client, "POST", latest, {"schema": "{"}) == (422, 42201)
+
+
+@pytest.mark.parametrize(
+    ("kind", "versions", "refusals"),
+    [
+        # Without b, with an optional b, with a b of another type: each level refuses what it must.
+        (
+            "AVRO",
+            [ORDER_1, ORDER_2, ORDER_2.replace('["null","string"]', '["null","int"]')],
+            {"BACKWARD": 2, "FORWARD": 2, "FULL": 2, "BACKWARD_TRANSITIVE": 2, "NONE": None},
+        ),
+        (
+            "PROTOBUF",
+            [
+                'syntax = "proto3"; message M { string a = 1; }',
+                'syntax = "proto3"; message M { string a = 1; int32 b = 2; }',
+                'syntax = "proto3"; message M { string a = 1; string b = 2; }',
+            ],
+            {"BACKWARD": 2, "FORWARD": 2, "FULL": 2, "FORWARD_TRANSITIVE": 2, "NONE": None},
+        ),
+        (
+            "JSON",
+            [
+                '{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}',
+                '{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"additionalProperties":false}',
+                '{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"additionalProperties":false}',
+            ],
+            {"BACKWARD": 2, "FORWARD": 1, "FULL": 1, "NONE": None},
+        ),
+        # The third fits the second and not the first: only a transitive level sees it.
+        (
+            "AVRO",
+            [ORDER_2, ORDER_1, ORDER_2.replace('["null","string"]', '["null","int"]')],
+            {"BACKWARD": None, "BACKWARD_TRANSITIVE": 2, "FORWARD_TRANSITIVE": 2, "FULL_TRANSITIVE": 2, "FULL": None},
+        ),
+    ],
+)  # fmt: skip
+def test_levels_refuse_what_confluents_documentation_says(client, kind, versions, refusals):
+    """`refusals`: which of the versions is the first that the level refuses."""
+    for level, first_refused in refusals.items():
+        subject = f"{level}-{kind}-{len(refusals)}"
+        client.ask("PUT", f"/config/{subject}", {"compatibility": level})
+        for number, schema in enumerate(versions):
+            body = {"schema": schema, "schemaType": kind}
+            if number == first_refused:
+                assert refused(client, "POST", f"/subjects/{subject}/versions", body) == (409, 409)
+                break
+            client.ask("POST", f"/subjects/{subject}/versions", body)
+
+
+def test_a_subject_with_an_alias_stands_for_another(client, confluent):
+    confluent.register_schema("orders-value", Schema(ORDER_1, "AVRO"))
+    client.ask("PUT", "/config/short", {"alias": "orders-value"})
+    assert client.ask("GET", "/config/short") == {"alias": "orders-value"}
+    assert confluent.get_latest_version("short").subject == "orders-value"
+    assert confluent.lookup_schema("short", Schema(ORDER_1, "AVRO")).version == 1
+    assert confluent.register_schema("short", Schema(ORDER_2, "AVRO")) == 2
+    assert client.ask("GET", "/subjects") == ["orders-value"]
+    assert client.ask("GET", "/subjects/short/versions") == [1, 2]
+    assert client.ask("GET", "/schemas/ids/2/subjects?subject=short") == ["orders-value"]
+    assert client.ask("GET", "/contexts/./subjects/short/versions") == [1, 2]
+    path = "/compatibility/subjects/short/versions/latest"
+    assert client.ask("POST", path, {"schema": ORDER_3}) == {"is_compatible": False}
+    client.ask("PUT", "/config/shorter", {"alias": "short"})  # an alias of an alias is not followed
+    assert refused(client, "GET", "/subjects/shorter/versions") == (404, 40401)
+    client.ask("PUT", "/config/short", {"alias": None})
+    assert refused(client, "GET", "/subjects/short/versions") == (404, 40401)
+
+
+@pytest.mark.parametrize("level", ["BACKWARD", "NONE"])
+@pytest.mark.parametrize(
+    ("schema_type", "text"),
+    [
+        ("AVRO", '{"type":"record","name":"R","fields":[{"name":"city","type":"string","default":""}]}'),
+        ("JSON", '{"type":"object","properties":{"city":{"type":"string"}}}'),
+        ("PROTOBUF", 'syntax = "proto3"; message R { string city = 1; }'),
+    ],
+)
+def test_fields_that_the_metadata_reserve_stay_free_where_they_are_validated(
+    client, level, schema_type, text
+):
+    def register(schema, reserved):
+        body = {"schema": schema, "schemaType": schema_type}
+        body["metadata"] = {"properties": {"confluent:reserved": reserved}}
+        return client.ask("POST", "/subjects/r/versions", body)
+
+    client.ask("PUT", "/config/r", {"compatibility": level, "validateFields": True})
+    with pytest.raises(RegistryRefused, match=r"has the field city, .*\{validateFields: 'true'") as raised:
+        register(text, "name, city")
+    assert raised.value.code == 409
+    register(text, "name, street")
+    with pytest.raises(RegistryRefused, match="no longer reserves the field street"):
+        register(text, "name")
+    client.ask("PUT", "/config/r", {"validateFields": False})
+    assert register(text, "name, city")["version"] == 2
+
+
+def test_a_json_field_that_begins_with_two_dollars_is_refused_where_fields_are_validated(client):
+    schema = {"schema": '{"type":"object","properties":{"$$x":{}}}', "schemaType": "JSON"}
+    client.ask("PUT", "/config", {"validateFields": True})
+    assert refused(client, "POST", "/subjects/j/versions", schema) == (422, 42201)
+    client.ask("PUT", "/config", {"validateFields": False})
+    assert client.ask("POST", "/subjects/j/versions", schema)["id"] == 1
+
+
+BEYOND = (2**31, 2**40, -5, float("inf"), float("nan"), "x", [])
+
+
+def test_an_import_takes_no_id_and_no_version_that_clients_cannot_read(client):
+    client.ask("PUT", "/mode", {"mode": "IMPORT"})
+    for number in (0, *BEYOND):
+        status, _ = refused(client, "POST", "/subjects/a/versions", {"schema": INT, "id": number})
+        assert status == 422
+    for number in BEYOND:
+        body = {"schema": INT, "id": 1, "version": number}
+        assert refused(client, "POST", "/subjects/a/versions", body)[0] == 422
+        body = {"schema": INT, "id": 1, "references": [{"name": "a", "subject": "a", "version": number}]}
+        assert refused(client, "POST", "/subjects/a/versions", body)[0] == 422
+    highest = {"schema": INT, "id": 2**31 - 1, "version": 2**31 - 1}
+    assert client.ask("POST", "/subjects/a/versions", highest)["id"] == 2**31 - 1
+    refers = [{"name": "a", "subject": "a", "version": 2**31 - 1}]
+    body = {"schema": '"long"', "id": 5, "references": refers}
+    assert client.ask("POST", "/subjects/b/versions", body)["version"] == 1
+    assert client.ask("GET", "/subjects/a/versions") == [2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"schema": '{"type":"record","name":"R","doc":"\\ud800","fields":[]}'},
+        {"schema": '{"type":"record","name":"R","doc":"\ud800","fields":[]}'},
+        {"schema": '{"title":"\\udc00"}', "schemaType": "JSON"},
+        {"schema": '{"title":"\udc00"}', "schemaType": "JSON"},
+        {"schema": 'syntax = "proto3"; // \ud800', "schemaType": "PROTOBUF"},
+        {"schema": INT, "schemaType": "\ud800"},
+        {"schema": INT, "references": [{"name": "a", "subject": "\ud800", "version": 1}]},
+        {"schema": INT, "metadata": {"properties": {"a": "\ud800"}}},
+        {"schema": INT, "ruleSet": {"domainRules": [{"name": "a", "type": "b", "doc": "\ud800"}]}},
+    ],
+)
+def test_text_that_is_no_unicode_is_refused(client, body, caplog):
+    client.ask("POST", "/subjects/a/versions", {"schema": '"string"'})
+    for path in ("/subjects/a/versions", "/subjects/a", "/compatibility/subjects/a/versions"):
+        assert refused(client, "POST", path, body) == (422, 42201)
+    assert client.ask("GET", "/subjects/a/versions") == [1]
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_refusal_that_quotes_text_that_is_no_unicode_is_an_answer(client):
+    assert refused(client, "POST", "/subjects/a/versions", {"schema": INT, "id": "\ud800"}) == (422, 422)
+    settings = {"defaultMetadata": {"properties": {"\ud800": 5}}}
+    assert refused(client, "PUT", "/config", settings) == (422, 422)
+
+
+DIGITS = "9" * 5000
+
+
+def test_a_number_of_thousands_of_digits_is_one_that_does_not_exist(client, caplog):
+    client.ask("POST", "/subjects/a/versions", {"schema": INT})
+    for path in (
+        f"/schemas/ids/{DIGITS}",
+        f"/schemas/ids/{DIGITS}/schema",
+        f"/schemas/ids/{DIGITS}/versions",
+    ):
+        assert refused(client, "GET", path) == (404, 404)
+    for method in ("GET", "DELETE"):
+        assert refused(client, method, f"/subjects/a/versions/{DIGITS}") == (422, 42202)
+    assert refused(client, "GET", "/subjects/a/versions/0") == (422, 42202)
+    assert refused(client, "GET", f"/subjects/a/versions/{2**31}") == (422, 42202)
+    assert refused(client, "GET", f"/subjects/a/versions/{2**31 - 1}") == (404, 40402)
+    for number in (1, 2):
+        schema = f'{{"$ref":"#/anyOf/{DIGITS}","anyOf":[true],"title":"{number}"}}'
+        client.ask("POST", "/subjects/b/versions", {"schema": schema, "schemaType": "JSON"})
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("name", ["alias", "compatibilityGroup", "compatibilityPolicy"])
+def test_settings_that_are_texts_are_texts_or_null(client, name):
+    for value in ({}, [], 5, True, "\ud800"):
+        assert refused(client, "PUT", "/config/g", {name: value}) == (422, 422)
+    assert client.ask("PUT", "/config/g", {name: "x"}) == {name: "x"}
+    assert client.ask("PUT", "/config/g", {name: None}) == {name: None}
+
+
+@pytest.mark.parametrize("name", ["normalize", "validateFields", "validateRules"])
+def test_settings_that_are_yes_or_no_are_that_or_null(client, name):
+    for value in ({}, [], 5, "true"):
+        assert refused(client, "PUT", "/config/g", {name: value}) == (422, 422)
+    assert client.ask("PUT", "/config/g", {name: True}) == {name: True}
+    assert client.ask("PUT", "/config/g", {name: None}) == {name: None}
+
+
+def test_rules_that_are_no_list_are_refused(client):
+    for kind in ("domainRules", "migrationRules", "encodingRules"):
+        assert refused(client, "PUT", "/config/g", {"defaultRuleSet": {kind: 5}}) == (422, 422)
+        body = {"schema": INT, "ruleSet": {kind: 5}}
+        assert refused(client, "POST", "/subjects/a/versions", body) == (422, 422)

@@ -1,9 +1,11 @@
 """Values through topics: ours and Confluent's serializers read each other's."""
 
+import asyncio
 import enum
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import protoxy
 import pytest
@@ -15,17 +17,30 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer as Con
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as ConfluentProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
+from pydantic import BaseModel
 
-from ottla import Consumer, Producer
+from ottla import Consumer, Producer, aio
 from ottla.serialization import (
     AvroDeserializer,
     AvroSerializer,
+    JsonDeserializer,
     JsonSchemaDeserializer,
     JsonSchemaSerializer,
+    JsonSerializer,
     ProtobufDeserializer,
     ProtobufSerializer,
+    XmlDeserializer,
+    XmlSerializer,
 )
-from ottla.serialization.framing import BadValue, indexes_of, indexes_to_bytes
+from ottla.serialization.framing import (
+    KEY_HEADER,
+    VALUE_HEADER,
+    BadValue,
+    guid_header,
+    indexes_of,
+    indexes_to_bytes,
+)
+from ottla.serialization.registry_client import RegistryRefused
 
 ORDER = (
     '{"type":"record","name":"Order","namespace":"shop","fields":'
@@ -107,15 +122,80 @@ def test_ours_reads_what_confluents_protobuf_wrote_and_the_other_way_round(clien
     assert 'import "item.proto";' in text and "message Order" in text
 
 
-def test_guids_in_headers_are_read_and_written(client, confluent):
+@pytest.mark.parametrize("kind", ["avro", "json", "protobuf"])
+def test_guids_in_headers_are_read_and_written(client, confluent, tmp_path, kind):
+    """Confluent's serializer and deserializer of each kind, unmodified, and ours; the values are the same bytes."""
+    headers = {"schema.id.serializer": header_schema_id_serializer}
+    value: Any = {"id": "long enough", "n": 3}
+    serializer: Any
+    deserializer: Any
+    ours: Any
+    our_reader: Any
+    if kind == "avro":
+        serializer = ConfluentAvroSerializer(confluent, ORDER, conf=headers)
+        deserializer, our_reader = ConfluentAvroDeserializer(confluent), AvroDeserializer(client)
+        ours = AvroSerializer(client, ORDER, topic="orders", ids="header")
+    elif kind == "json":
+        serializer = JSONSerializer(JSON, confluent, conf=headers)
+        deserializer = JSONDeserializer(None, schema_registry_client=confluent)
+        ours, our_reader = (
+            JsonSchemaSerializer(client, JSON, topic="orders", ids="header"),
+            JsonSchemaDeserializer(client),
+        )
+    else:
+        message = order_class(tmp_path)
+        value = message(lines=[message.Line(n=3), message.Line(n=4)])
+        settings = {"use.deprecated.format": False}
+        serializer = ConfluentProtobufSerializer(message, confluent, {**settings, **headers})
+        deserializer = ConfluentProtobufDeserializer(message, settings, confluent)
+        ours, our_reader = (
+            ProtobufSerializer(client, message, topic="orders", ids="header"),
+            ProtobufDeserializer(client),
+        )
     context = SerializationContext("orders", MessageField.VALUE, headers=[])
-    serializer = ConfluentAvroSerializer(
-        confluent, ORDER, conf={"schema.id.serializer": header_schema_id_serializer}
-    )
-    theirs = serializer(VALUE, context)
-    assert AvroDeserializer(client)(theirs, context) == VALUE
-    ours = AvroSerializer(client, ORDER, topic="orders", ids="header")
-    assert ours(VALUE) == theirs and ours.headers_of(VALUE) == context.headers
+    theirs = serializer(value, context)
+    guid = client.ask("GET", "/subjects/orders-value/versions/1")["guid"]
+    assert context.headers[0][0] == "__value_schema_id"
+    path = b"\x02\x02" if kind == "protobuf" else b""  # to the second message of its file
+    assert context.headers == [("__value_schema_id", guid_header(guid, path))]
+    assert ours.headers_of(value) == context.headers
+    written = ours(value)
+    assert written == theirs or kind == "json"  # JSON may have spaces
+    as_sent = SerializationContext("orders", MessageField.VALUE, headers=context.headers)
+    assert deserializer(written, as_sent) == value
+    read = our_reader(theirs, as_sent)
+    assert read == value if kind != "protobuf" else read.lines[0].n == 3
+
+
+def test_guids_in_headers_go_through_our_producers_and_consumers_by_themselves(broker, client):
+    serializers: dict[str, Any] = {
+        "value_serializer": AvroSerializer(client, ORDER, topic="by-guid", ids="header"),
+        "key_serializer": JsonSchemaSerializer(client, JSON, topic="by-guid", ids="header", is_key=True),
+    }
+    with Producer(bootstrap_servers=broker.bootstrap, **serializers) as producer:
+        producer.send("by-guid", VALUE, VALUE, headers=[("mine", b"1")])
+        producer.send("by-guid", None, VALUE)
+
+    async def send():
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **serializers) as producer:
+            await producer.send_and_wait("by-guid", VALUE)
+
+    asyncio.run(send())
+    records = broker.records("by-guid")
+    names = [[name for name, _ in record.headers] for record in records]
+    assert names == [["mine", VALUE_HEADER, KEY_HEADER], [KEY_HEADER], [VALUE_HEADER]]
+    assert not records[0].value.startswith(b"\0\0\0\0")
+    deserializers: dict[str, Any] = {
+        "value_deserializer": AvroDeserializer(client),
+        "key_deserializer": JsonSchemaDeserializer(client, is_key=True),
+    }
+    settings = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest"}
+    with Consumer(settings, **deserializers) as consumer:
+        consumer.assign([("by-guid", 0)])
+        read = []
+        while len(read) < 3:
+            read += [(record.key, record.value) for record in consumer.poll(10.0)]
+    assert read == [(VALUE, VALUE), (VALUE, None), (None, VALUE)]
 
 
 def test_our_client_sends_dataclasses_and_reads_them(broker, client):
@@ -126,7 +206,7 @@ def test_our_client_sends_dataclasses_and_reads_them(broker, client):
     settings = {"bootstrap.servers": broker.bootstrap, "auto.offset.reset": "earliest"}
     with Consumer(settings, value_deserializer=AvroDeserializer(client)) as consumer:
         consumer.assign([("visits", 0)])
-        (record,) = consumer.poll(10.0)
+        (record,) = consumer.poll(60.0)
     assert record.value == {
         "patient": "ann", "at": visit.at, "ward": "SOUTH", "tags": ["first"], "note": None, "minutes": 10,
     }  # fmt: skip
@@ -144,6 +224,50 @@ def test_typed_dicts_and_dataclasses_are_json_schemas_too(client):
     assert schema["required"] == ["device", "pulse"]
 
 
+class Bed(BaseModel):
+    ward: Ward
+    number: int = 1
+
+
+class Stay(BaseModel):
+    patient: str
+    beds: list[Bed]
+    until: datetime | None = None
+
+
+def test_pydantic_models_are_avro_and_json_schemas(client):
+    stay = Stay(patient="ann", beds=[Bed(ward=Ward.SOUTH)])
+    avro = AvroSerializer(client, Stay, topic="stays")
+    bed = {"ward": "SOUTH", "number": 1}
+    assert AvroDeserializer(client)(avro(stay)) == {"patient": "ann", "beds": [bed], "until": None}
+    plain = JsonSchemaSerializer(client, topic="plain-stays")
+    assert JsonSchemaDeserializer(client, build=Stay.model_validate)(plain(stay)) == stay
+    assert JsonSerializer()(stay) == stay.model_dump_json().encode()
+
+
+def test_json_and_xml_need_no_registry_and_refuse_what_is_none():
+    assert JsonDeserializer()(JsonSerializer()({"ä": [1, None]})) == {"ä": [1, None]}
+    for value in ({"a": {1, 2}}, float("nan")):
+        with pytest.raises(BadValue, match="cannot be written as JSON"):
+            JsonSerializer()(value)
+    with pytest.raises(BadValue, match="is not JSON"):
+        JsonDeserializer()(b"{")
+    text = '<?xml version="1.0" encoding="ISO-8859-1"?><a b="ä">ü</a>'
+    data = XmlSerializer()(text)
+    assert data == text.encode("latin-1") and XmlDeserializer()(data) == text
+    element = XmlDeserializer(elements=True)(data)
+    assert (element.get("b"), element.text) == ("ä", "ü")
+    assert XmlDeserializer()(XmlSerializer()(element)) == '<a b="ä">ü</a>'
+    for wrong, reason in (("<a>", "no element found"), (b"x", "syntax error"), (7, "a int is no XML")):
+        with pytest.raises(BadValue, match=reason):
+            XmlSerializer()(wrong)
+    laughs = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 10))
+    with pytest.raises(BadValue, match="is not XML"):
+        XmlDeserializer()(f'<!DOCTYPE a [<!ENTITY a0 "ha">{laughs}]><a>&a9;</a>'.encode())
+    for convert in (JsonSerializer(), JsonDeserializer(), XmlSerializer(), XmlDeserializer()):
+        assert convert(None) is None
+
+
 def test_a_value_that_does_not_fit_and_bytes_without_a_schema_are_refused_in_words(client):
     with pytest.raises(BadValue, match="does not fit its Avro schema"):
         AvroSerializer(client, ORDER, topic="orders")({"id": 7})
@@ -152,6 +276,22 @@ def test_a_value_that_does_not_fit_and_bytes_without_a_schema_are_refused_in_wor
     data = AvroSerializer(client, ORDER, topic="orders")(VALUE)
     with pytest.raises(BadValue, match="is not what schema 1 says"):
         AvroDeserializer(client)(data[:6])
+
+
+PROTO = 'syntax = "proto3"; message Order { string id = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("schema", "schema_type"),
+    [(ORDER, "AVRO"), (JSON, "JSON"), (PROTO, "PROTOBUF")],
+    ids=["avro", "json", "protobuf"],
+)
+def test_a_value_with_a_schema_of_another_type_is_refused_in_words(client, schema, schema_type):
+    schema_id = client.register("others-value", schema, schema_type).schema_id
+    deserializers = AvroDeserializer, JsonSchemaDeserializer, ProtobufDeserializer
+    for deserialize in (kind(client) for kind in deserializers if kind.schema_type != schema_type):
+        with pytest.raises(BadValue, match=f"its schema {schema_id} is of type {schema_type}, not"):
+            deserialize(b"\0" + schema_id.to_bytes(4, "big") + b"x")
 
 
 def test_a_reader_with_a_newer_schema_gets_its_defaults(client):
@@ -176,6 +316,31 @@ def test_schemas_with_references_are_resolved_on_both_sides(client):
     serializer = AvroSerializer(client, order, topic="orders", use_latest=True)
     value = {"item": {"sku": "apple"}}
     assert AvroDeserializer(client)(serializer(value)) == value
+
+
+def test_json_schemas_whose_references_have_references_are_resolved(client):
+    client.register("sku", '{"type":"string"}', "JSON")
+    sku = [{"name": "sku.json", "subject": "sku", "version": 1}]
+    client.register("item", '{"properties":{"sku":{"$ref":"sku.json"}}}', "JSON", sku)
+    order = '{"properties":{"item":{"$ref":"item.json"}}}'
+    client.register("orders-value", order, "JSON", [{"name": "item.json", "subject": "item", "version": 1}])
+    serializer = JsonSchemaSerializer(client, order, topic="orders", use_latest=True)
+    value = {"item": {"sku": "apple"}}
+    assert JsonSchemaDeserializer(client)(serializer(value)) == value
+    with pytest.raises(BadValue, match="item/sku"):
+        serializer({"item": {"sku": 7}})
+
+
+@pytest.mark.parametrize("word", ["$schema", "$ref"])
+def test_no_address_that_a_json_schema_names_is_fetched(client, word):
+    """A server that never answers would hold up every caller, the registry and the broker too."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(0)
+        schema = {word: f"http://127.0.0.1:{silent.getsockname()[1]}/schema.json", "type": "object"}
+        with pytest.raises((BadValue, RegistryRefused)):
+            JsonSchemaSerializer(client, schema, topic="orders")({"a": 1})
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 @pytest.mark.parametrize("path", [[0], [1], [0, 2], [3, 0, 300]])

@@ -12,7 +12,7 @@ class BadLink(MirrorError):
 
 
 class PositionLost(MirrorError):
-    """The target has records, but nobody knows up to where the source was copied."""
+    """The target has records, but up to which offset the source was copied is unknown."""
 
 
 class SourceChanged(MirrorError):
@@ -21,6 +21,10 @@ class SourceChanged(MirrorError):
 
 class TakenOver(MirrorError):
     """Another driver runs this mirror now."""
+
+
+class SessionEnded(MirrorError):
+    """The mirror's group has forgotten it, and nobody else is in charge: it joins again."""
 
 
 class TargetMoved(MirrorError):

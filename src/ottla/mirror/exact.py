@@ -18,10 +18,10 @@ from ottla.client.errors import OutOfRange, TimedOut
 from ottla.client.session import LATEST, Session, commit, committed, list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.values import GroupMetadata, TopicPartition
-from ottla.errors import OttlaError, error_for
+from ottla.errors import error_for
 from ottla.mirror import positions
 from ottla.mirror.clusters import SourceEpochs
-from ottla.mirror.errors import BadLink, SourceChanged, TakenOver, TargetMoved
+from ottla.mirror.errors import BadLink, SessionEnded, SourceChanged, TakenOver, TargetMoved
 from ottla.mirror.link import Link
 from ottla.mirror.positions import Position
 from ottla.mirror.task import Work
@@ -38,10 +38,15 @@ SOURCE, EPOCH = "mirror.source", "mirror.link.epoch"
 
 
 class ExactTask:
-    """One for each process and task. Nothing it remembers is needed to go on."""
+    """One for each process and task. Nothing it remembers is needed to go on.
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    `alone`: no other process of this run steps for the task, so the target need not be asked before every step. If
+    somebody else has written since, the target refuses the frame.
+    """
+
+    def __init__(self, link: Link, *, alone: bool = False) -> None:
+        self._link, self._alone = link, alone
+        self._known: dict[TopicPartition, Position] = {}  # what this process has left
         self._reader = FollowingReader({**link.source_client, **_EVERYTHING})
         self._compared = ColumnarReader({**link.target_client, **_EVERYTHING})
         self._target = FrameSender(link)
@@ -51,6 +56,18 @@ class ExactTask:
     def run(self, work: Work, member: GroupMetadata, *, retried: bool) -> Mapping[TopicPartition, Position]:
         if retried:
             self._checked.clear()
+            self._known.clear()
+        known, self._known = self._known, {}
+        if self._alone and all(where in known and where in self._checked for where in work.ends):
+            stand = {where: known[where] for where in work.ends}
+        else:
+            stand = self._stand(work)
+        after = self._step(work, stand, member)
+        self._known = {**known, **after}
+        return after
+
+    def _stand(self, work: Work) -> dict[TopicPartition, Position]:
+        """Where the target's logs end. The caller has checked that they are copies of the source's."""
         places = {where: self._remote(where) for where in work.ends}
         self._target.know({place.topic for place in places.values()})
         known = self._target.positions(list(places.values()))
@@ -66,13 +83,19 @@ class ExactTask:
         for where in unchecked:
             self._check_tip(where, places[where], stand[where].source)
             self._checked.add(where)
+        return stand
+
+    def _step(
+        self, work: Work, stand: Mapping[TopicPartition, Position], member: GroupMetadata
+    ) -> dict[TopicPartition, Position]:
+        places = {where: self._remote(where) for where in work.ends}
         begins = self._source.begins([where for where, position in stand.items() if position.source == 0])
         ranges = {
             where: (max(stand[where].source, begins.get(where, 0)), end)
             for where, end in work.ends.items()
             if end > stand[where].source
         }
-        after = {**stand, **self._copy(ranges, stand, work.bytes_max)} if ranges else stand
+        after = {**stand, **self._copy(ranges, stand, work.bytes_max)} if ranges else dict(stand)
         # A new copy begins where its source does.
         self._target.trim(
             {places[where]: begin for where, begin in begins.items() if 0 < begin <= after[where].source}
@@ -80,10 +103,11 @@ class ExactTask:
         self._target.note({places[where]: position for where, position in after.items()}, member)
         return after
 
-    def wait(
-        self, positions: Mapping[TopicPartition, Position], timeout_s: float
-    ) -> Mapping[TopicPartition, int]:
-        wanted = [Range(*where, each.source, each.source) for where, each in positions.items()]
+    def follow(
+        self, known: Mapping[TopicPartition, Position], _: object, timeout_s: float
+    ) -> Mapping[TopicPartition, int] | None:
+        """See `worker.Stepping`; each step is one to `run`."""
+        wanted = [Range(*where, position.source, position.source) for where, position in known.items()]
         return self._reader.wait(wanted, timeout_s)
 
     def close(self) -> None:
@@ -177,20 +201,22 @@ class FrameSender:
             self._epochs[topic] = link_epoch(self._link, self._admin, topic)
 
     def ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        found = self._session.run(list_offsets(self._cluster, dict.fromkeys(partitions, LATEST)))
-        return {where: told.offset for where, told in found.items()}
+        offsets = self._session.run(list_offsets(self._cluster, dict.fromkeys(partitions, LATEST)))
+        return {where: answer.offset for where, answer in offsets.items()}
 
     def positions(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Position]:
-        found = self._session.run(committed(self._cluster, self._link.group, partitions))
-        return {place: positions.read(place, told) for place, told in found.items()}
+        offsets = self._session.run(committed(self._cluster, self._link.group, partitions))
+        return {place: positions.read(place, noted) for place, noted in offsets.items()}
 
-    def note(self, found: Mapping[TopicPartition, Position], member: GroupMetadata) -> None:
+    def note(self, reached: Mapping[TopicPartition, Position], member: GroupMetadata) -> None:
         """For those who look; the log itself is the position."""
-        offsets = {place: position.to_offset() for place, position in found.items()}
+        offsets = {place: position.to_offset() for place, position in reached.items()}
         try:
             self._session.run(commit(self._cluster, member, offsets))
-        except (errors.FencedInstanceId, errors.IllegalGeneration, errors.UnknownMemberId) as error:
+        except errors.FencedInstanceId as error:
             raise TakenOver(f"another driver runs mirror {self._link.name} now: {error}") from error
+        except (errors.IllegalGeneration, errors.UnknownMemberId) as error:
+            raise SessionEnded(f"mirror {self._link.name} must join its group again: {error}") from error
 
     def trim(self, begins: Mapping[TopicPartition, int]) -> None:
         if begins:
@@ -232,10 +258,10 @@ class FrameSender:
                 ],
             )
             answer = await self._cluster.ask(request, leader.leader)
-            told = answer.responses[0].partition_responses[0]
-            if told.error_code:
-                raise error_for(told.error_code, told.error_message)
-            return int(told.base_offset)
+            response = answer.responses[0].partition_responses[0]
+            if response.error_code:
+                raise error_for(response.error_code, response.error_message)
+            return int(response.base_offset)
 
         return await self._cluster.retrying(attempt, f"{place} could not be written")
 
@@ -259,14 +285,14 @@ def frames(data: Any, position: int) -> Iterator[tuple[bytes, list[BatchHeader]]
 
 def link_epoch(link: Link, target: Admin, topic: str) -> int:
     """Of a topic that mirrors this link; any other is refused."""
-    told = target.describe_configs("topic", topic)
-    source = told[SOURCE].value if SOURCE in told else None
+    configs = target.describe_configs("topic", topic)
+    source = configs[SOURCE].value if SOURCE in configs else None
     if source != link.name:
         raise BadLink(
             f"topic {topic} at {link.target} is not the mirror of {link.name} ({SOURCE} is {source or 'not set'}): "
             "it was promoted, or is somebody else's. Delete it to mirror the source's again"
         )
-    return int(told[EPOCH].value or 0) if EPOCH in told else 0
+    return int(configs[EPOCH].value or 0) if EPOCH in configs else 0
 
 
 def promote(link: Link, target: Admin) -> list[str]:
@@ -274,18 +300,23 @@ def promote(link: Link, target: Admin) -> list[str]:
     done = []
     sender = FrameSender(link)
     try:
-        for topic, told in sorted(target.list_topics().items()):
+        for topic, description in sorted(target.list_topics().items()):
             try:
                 epoch = link_epoch(link, target, topic)
-            except (BadLink, OttlaError):
+            except (BadLink, errors.UnknownTopicOrPartition):  # another's, or deleted just now
+                continue
+            except errors.TopicAuthorizationFailed as error:
+                done.append(f"{topic}: left as it is, its settings cannot be read ({error})")
                 continue
             target.alter_configs("topic", topic, set_={EPOCH: str(epoch + 1)})
-            for index in sorted(told.partitions):
+            for index in sorted(description.partitions):
                 sender.send(
                     TopicPartition(topic, index), MirrorFrame(link.name, epoch + 1, 0, mirror_frame.PROMOTE)
                 )
             target.alter_configs("topic", topic, set_={EPOCH: str(epoch + 2)}, delete=[SOURCE])
-            done.append(f"{topic}: {len(told.partitions)} partitions are promoted; link epoch {epoch + 2}")
+            done.append(
+                f"{topic}: {len(description.partitions)} partitions are promoted; link epoch {epoch + 2}"
+            )
     finally:
         sender.close()
     return done

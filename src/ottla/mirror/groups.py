@@ -28,23 +28,23 @@ class GroupKeeper:
         checkpoints: list[tuple[bytes, bytes]] = []
         busy = {group.id for group in self._target.list_groups() if group.state not in _IDLE}
         for surveyed in self._source.survey_groups():
-            group, found = surveyed.group, surveyed.offsets
+            group, offsets = surveyed.group, surveyed.offsets
             if not self._link.wants_group(group.id) or group.type == "Share":
                 continue
-            if found is None:
-                found = self._source.group_offsets(group.id)
-            translated = self._translated(found, translate)
-            checkpoints += self._checkpoints(group.id, found, translated)
+            if offsets is None:
+                offsets = self._source.group_offsets(group.id)
+            translated = self._translated(offsets, translate)
+            checkpoints += self._checkpoints(group.id, offsets, translated)
             if self._link.sync_groups and group.id not in busy:
-                self._write(group.id, {place: told for _, place, told in translated})
+                self._write(group.id, {place: offset for _, place, offset in translated})
         return checkpoints
 
     def _translated(
-        self, found: Mapping[TopicPartition, OffsetAndMetadata], translate: Translate
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], translate: Translate
     ) -> list[tuple[TopicPartition, TopicPartition, OffsetAndMetadata]]:
         """Source partition, target partition and the position there; the leader epoch is the source's, so it goes."""
         translated = []
-        for where, committed in found.items():
+        for where, committed in offsets.items():
             offset = translate(where, committed.offset)
             if offset is not None:
                 place = TopicPartition(self._link.remote(where.topic), where.partition)
@@ -54,37 +54,37 @@ class GroupKeeper:
     def _checkpoints(
         self,
         group: str,
-        found: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
         translated: list[tuple[TopicPartition, TopicPartition, OffsetAndMetadata]],
     ) -> list[tuple[bytes, bytes]]:
         news = []
-        for where, place, told in translated:
-            pair = (found[where].offset, told.offset)
+        for where, place, translation in translated:
+            pair = (offsets[where].offset, translation.offset)
             if self._emitted.get((group, place)) != pair:
                 self._emitted[group, place] = pair
-                news.append(formats.checkpoint(group, place, *pair, told.metadata))
+                news.append(formats.checkpoint(group, place, *pair, translation.metadata))
         return news
 
     def _write(self, group: str, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Never back: a group that went on at the target keeps what it has."""
         news = {
-            place: told
-            for place, told in wanted.items()
-            if self._written.get((group, place), -1) < told.offset
+            place: position
+            for place, position in wanted.items()
+            if self._written.get((group, place), -1) < position.offset
         }
         if not news:
             return
         try:
             present = self._target.group_offsets(group, list(news))
             ahead = {
-                place: told
-                for place, told in news.items()
-                if place not in present or present[place].offset < told.offset
+                place: position
+                for place, position in news.items()
+                if place not in present or present[place].offset < position.offset
             }
             if ahead:
                 self._target.alter_group_offsets(group, ahead)
-            for place, told in news.items():
-                self._written[group, place] = told.offset
+            for place, position in news.items():
+                self._written[group, place] = position.offset
         except errors.NonEmptyGroup:
             return  # it became active just now
         except OttlaError as error:

@@ -102,7 +102,7 @@ class Link:
         return not group.startswith("ottla-mirror.") and self._groups.matches(group)
 
     def wants_config(self, name: str) -> bool:
-        excluded = any(_compiled(each).fullmatch(name) for each in self.configs_exclude)
+        excluded = any(_compiled(pattern).fullmatch(name) for pattern in self.configs_exclude)
         return name not in _CONFIGS_NEVER and not excluded
 
     @cached_property
@@ -116,8 +116,8 @@ class Link:
 
 class _Filter:
     def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
-        self._include = [_compiled(each) for each in include]
-        self._exclude = [_compiled(each) for each in exclude]
+        self._include = [_compiled(pattern) for pattern in include]
+        self._exclude = [_compiled(pattern) for pattern in exclude]
 
     def matches(self, name: str) -> bool:
         return any(p.fullmatch(name) for p in self._include) and not any(
@@ -145,12 +145,12 @@ def _refuse_circles(links: "tuple[Link, ...]") -> None:
         if link.naming.identical:
             ways.setdefault(link.source, set()).add(link.target)
     for begin in ways:
-        seen: set[str] = set()
+        visited: set[str] = set()
         reached = set(ways[begin])
-        while reached - seen:
-            seen |= reached
-            reached = {far for near in seen for far in ways.get(near, ())}
-        if begin in seen:
+        while reached - visited:
+            visited |= reached
+            reached = {far for near in visited for far in ways.get(near, ())}
+        if begin in visited:
             raise BadLink(
                 f"links with identical names lead from {begin} back to {begin}: each record would go round"
             )

@@ -2,10 +2,11 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.client.columnar.reader import DataLost
-from ottla.client.values import TopicPartition
+from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.errors import OttlaError
 from ottla.mirror.driver import Driver
 from ottla.mirror.errors import FINAL
@@ -91,22 +92,37 @@ class LocalRunner:
             raise
 
     def _next(self, task: int, worker: Stepping, known: dict[TopicPartition, Position]) -> Work | None:
-        """What the source has beyond the positions; None after a second without, and while the link rests."""
-        positions = {where: known.get(where) for where in self.driver.partitions_of(task)}
-        if not positions:
+        """What the source has beyond the positions, if it is worth a step of its own; None after a second without, and
+        while the link rests."""
+        partitions = self.driver.partitions_of(task)
+        if not partitions:
             self._stopped.wait(_LOOK_S)
             return None
-        copied = {where: each for where, each in positions.items() if each is not None}
-        if len(copied) == len(positions) and (ends := worker.wait(copied, _WAIT_S)):
+        copied = {where: known[where] for where in partitions if where in known}
+        ends: Mapping[TopicPartition, int] | None = {}
+        if len(copied) == len(partitions):
+            ends = worker.follow(copied, self._planned, _WAIT_S)
+            known |= copied
+            if ends is None:
+                return None
+        if ends:
             work = self.driver.plan_followed(copied, ends)
         else:
             works = self.driver.plan(known, task=task)
-            seen = self.driver.positions
-            known |= {where: seen[where] for where in positions if where not in known and where in seen}
+            positions = self.driver.positions
+            known |= {
+                where: positions[where] for where in partitions if where not in known and where in positions
+            }
             work = works[0] if works else None
         if work is None:
             self.driver.rest()
         return work
+
+    def _planned(
+        self, known: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, int]
+    ) -> tuple[Work, GroupMetadata] | None:
+        work = self.driver.plan_followed(known, ends)
+        return None if work is None else (work, self.driver.member())
 
     def _worker(self, task: int) -> Stepping:
         if task not in self._workers:

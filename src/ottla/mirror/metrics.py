@@ -25,33 +25,33 @@ def text(links: Sequence[Link]) -> str:
     for link in links:
         label = f'link="{link.name}"'
         try:
-            told = status(link, timeout_ms=5_000)
+            link_status = status(link, timeout_ms=5_000)
         except OttlaError:
             samples["ottla_mirror_running"].append(f"{{{label}}} 0")
             continue
-        _add(samples, label, told)
+        _add(samples, label, link_status)
     lines = []
     for name, values in samples.items():
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [
             f"# HELP {name} {_HELP[name]}",
             f"# TYPE {name} {kind}",
-            *(f"{name}{each}" for each in values),
+            *(f"{name}{sample}" for sample in values),
         ]
     return "\n".join(lines) + "\n"
 
 
-def _add(samples: dict[str, list[str]], label: str, told: LinkStatus) -> None:
-    samples["ottla_mirror_running"].append(f"{{{label}}} {int(told.state != 'stopped')}")
-    for each in told.partitions:
-        labels = f'{{{label},topic="{each.source.topic}",partition="{each.source.partition}"}}'
+def _add(samples: dict[str, list[str]], label: str, link_status: LinkStatus) -> None:
+    samples["ottla_mirror_running"].append(f"{{{label}}} {int(link_status.state != 'stopped')}")
+    for partition in link_status.partitions:
+        labels = f'{{{label},topic="{partition.source.topic}",partition="{partition.source.partition}"}}'
         figures = {
-            "ottla_mirror_lag_records": each.lag,
-            "ottla_mirror_lag_seconds": each.lag_s,
-            "ottla_mirror_records_total": each.position.records,
-            "ottla_mirror_bytes_total": each.position.bytes,
-            "ottla_mirror_skipped_total": each.position.skipped,
-            "ottla_mirror_step_age_seconds": each.silent_s,
+            "ottla_mirror_lag_records": partition.lag,
+            "ottla_mirror_lag_seconds": partition.lag_s,
+            "ottla_mirror_records_total": partition.position.records,
+            "ottla_mirror_bytes_total": partition.position.bytes,
+            "ottla_mirror_skipped_total": partition.position.skipped,
+            "ottla_mirror_step_age_seconds": partition.silent_s,
         }
         for name, value in figures.items():
             if value is not None:

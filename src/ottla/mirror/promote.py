@@ -17,10 +17,12 @@ class Figures:
     status: LinkStatus
 
     def lines(self) -> list[str]:
-        told = self.status
-        lines = [f"{self.link.name}: {told.state}, {len(told.partitions)} partitions"]
-        if told.lag is None:
-            silent = [each.silent_s for each in told.partitions if each.silent_s is not None]
+        link_status = self.status
+        lines = [f"{self.link.name}: {link_status.state}, {len(link_status.partitions)} partitions"]
+        if link_status.lag is None:
+            silent = [
+                partition.silent_s for partition in link_status.partitions if partition.silent_s is not None
+            ]
             lines.append(
                 f"the source cannot be asked. The last step was {min(silent):,.0f} s ago: what was written there since "
                 "then is not here"
@@ -28,9 +30,12 @@ class Figures:
                 else "the source cannot be asked, and nothing was copied yet"
             )
             return lines
-        behind = [each for each in told.partitions if each.lag]
-        lines.append(f"{told.lag:,} records of the source are not copied and would be missing here")
-        lines += [f"  {each.source}: {each.lag:,} records, {each.lag_s:,.1f} s" for each in behind]
+        behind = [partition for partition in link_status.partitions if partition.lag]
+        lines.append(f"{link_status.lag:,} records of the source are not copied and would be missing here")
+        lines += [
+            f"  {partition.source}: {partition.lag:,} records, {partition.lag_s:,.1f} s"
+            for partition in behind
+        ]
         return lines
 
 

@@ -150,9 +150,9 @@ class MirrorWriter(DataSourceStreamArrowWriter):
         retried = context is not None and context.attemptNumber() > 0
         for rows in iterator:
             for content in rows.column("work").to_pylist():
-                told = json.loads(content)
-                work = unpacked(told["work"])
-                member = GroupMetadata(*told["member"])
+                task = json.loads(content)
+                work = unpacked(task["work"])
+                member = GroupMetadata(*task["member"])
                 worker(self._link, self._run_id, work.task).run(work, member, retried=retried)
         return Stepped()
 
@@ -191,6 +191,6 @@ def packed(work: Work) -> list[Any]:
     ]
 
 
-def unpacked(told: Sequence[Any]) -> Work:
-    task, ends, bytes_max = told
+def unpacked(fields: Sequence[Any]) -> Work:
+    task, ends, bytes_max = fields
     return Work(task, {TopicPartition(topic, p): end for topic, p, end in ends}, bytes_max)

@@ -69,10 +69,14 @@ class Translator:
         if len(self._runs) > RUNS_MAX:
             self._thin()
 
-    def forget_below(self, source: int) -> None:
-        """Runs that lie wholly below a source offset, except the last of them: nobody asks for them any more."""
+    def forget_below(self, source: int) -> int | None:
+        """Runs that lie wholly below a source offset, except the last of them: nobody asks for them any more.
+
+        The source offset of the first run that is kept.
+        """
         keep = max(0, bisect.bisect_right(self._sources, source) - 1)
         del self._runs[:keep], self._sources[:keep]
+        return self._sources[0] if self._sources else None
 
     def translate(self, position: int) -> int | None:
         """Where to go on at the target: the first record there that is not before `position` at the source.
@@ -91,9 +95,6 @@ class Translator:
 
     def last(self) -> Run | None:
         return self._runs[-1] if self._runs else None
-
-    def sources(self) -> list[int]:
-        return self._sources
 
     def _thin(self) -> None:
         """Every second of the older half goes: positions there are translated to an earlier record, never a later."""

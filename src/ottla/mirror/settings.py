@@ -87,77 +87,106 @@ def links(settings: Mapping[str, str]) -> list[Link]:
         raise BadLink("clusters= names the aliases of the clusters, as clusters=A,B")
     settings = {name: value for name, value in settings.items() if name != "clusters"}
     _check_names(settings, clusters)
-    found = [
+    enabled = [
         link_of(settings, source, target)
         for source in clusters
         for target in clusters
         if _flag(settings, f"{source}->{target}.enabled", False)
     ]
-    if not found:
+    if not enabled:
         raise BadLink("no link is enabled: write A->B.enabled=true for the direction to copy")
-    check_together(tuple(found))
-    return found
+    check_together(tuple(enabled))
+    return enabled
 
 
 def link_of(settings: Mapping[str, str], source: str, target: str, **more: Any) -> Link:
     """The link between two clusters of a file; `more` wins."""
+    of_link = _OfLink(settings, f"{source}->{target}")
+    defaults = Link(source, target, {}, {})
+    values: dict[str, Any] = {
+        "source_client": client_of(settings, source),
+        "target_client": client_of(settings, target),
+        **_selection(of_link, defaults),
+        **_synced(of_link, defaults),
+        **_emitted(of_link, defaults),
+    }
+    if values["offset_syncs_at"] not in ("source", "target"):
+        raise BadLink(f"offset-syncs.topic.location={values['offset_syncs_at']}; it is source or target")
+    return Link(source, target, **{**values, **more})
 
-    def told(name: str, default: str) -> str:
-        return settings.get(f"{source}->{target}.{name}", settings.get(name, default))
 
-    def patterns(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        text = told(name, "\0")
+class _OfLink:
+    """The settings of one link: `A->B.name`, else `name`."""
+
+    def __init__(self, settings: Mapping[str, str], link: str) -> None:
+        self._settings, self._link = settings, link
+
+    def text(self, name: str, default: str) -> str:
+        return self._settings.get(f"{self._link}.{name}", self._settings.get(name, default))
+
+    def patterns(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        text = self.text(name, "\0")
         return default if text == "\0" else tuple(_list(text))
 
-    def flag(name: str, default: bool) -> bool:
-        return _truth(name, told(name, str(default).lower()))
+    def flag(self, name: str, default: bool) -> bool:
+        return _truth(name, self.text(name, str(default).lower()))
 
-    def number(name: str, default: float) -> float:
-        text = told(name, str(default))
+    def number(self, name: str, default: float) -> float:
+        text = self.text(name, str(default))
         try:
             return float(text)
         except ValueError:
             raise BadLink(f"{name}={text} is not a number") from None
 
-    defaults = Link(source, target, {}, {})
-    values: dict[str, Any] = {
-        "source_client": client_of(settings, source),
-        "target_client": client_of(settings, target),
-        "topics": patterns("topics", defaults.topics),
-        "topics_exclude": patterns("topics.exclude", defaults.topics_exclude),
-        "groups": patterns("groups", defaults.groups),
-        "groups_exclude": patterns("groups.exclude", defaults.groups_exclude),
-        "configs_exclude": patterns("config.properties.exclude", defaults.configs_exclude),
+
+def _selection(of_link: _OfLink, defaults: Link) -> dict[str, Any]:
+    """What is mirrored, and how."""
+    return {
+        "topics": of_link.patterns("topics", defaults.topics),
+        "topics_exclude": of_link.patterns("topics.exclude", defaults.topics_exclude),
+        "groups": of_link.patterns("groups", defaults.groups),
+        "groups_exclude": of_link.patterns("groups.exclude", defaults.groups_exclude),
+        "configs_exclude": of_link.patterns("config.properties.exclude", defaults.configs_exclude),
         "naming": _naming(
-            told("replication.policy.class", PREFIXED), told("replication.policy.separator", ".")
+            of_link.text("replication.policy.class", PREFIXED),
+            of_link.text("replication.policy.separator", "."),
         ),
-        "mode": told("mode", defaults.mode),
-        "start": told("auto.offset.reset", defaults.start),
-        "tasks": int(number("tasks.max", defaults.tasks)),
-        "replication_factor": int(number("replication.factor", defaults.replication_factor)),
-        "refresh_topics_s": number("refresh.topics.interval.seconds", defaults.refresh_topics_s)
-        if flag("refresh.topics.enabled", True)
+        "mode": of_link.text("mode", defaults.mode),
+        "start": of_link.text("auto.offset.reset", defaults.start),
+        "tasks": int(of_link.number("tasks.max", defaults.tasks)),
+        "replication_factor": int(of_link.number("replication.factor", defaults.replication_factor)),
+        "refresh_topics_s": of_link.number("refresh.topics.interval.seconds", defaults.refresh_topics_s)
+        if of_link.flag("refresh.topics.enabled", True)
         else float("inf"),
-        "sync_configs": flag("sync.topic.configs.enabled", defaults.sync_configs),
-        "sync_acls": flag("sync.topic.acls.enabled", defaults.sync_acls),
-        "sync_topic_deletes": flag("sync.topic.deletes.enabled", defaults.sync_topic_deletes),
-        "sync_record_deletes": flag("sync.record.deletes.enabled", defaults.sync_record_deletes),
-        "tolerate_loss": flag("tolerate.loss", defaults.tolerate_loss),
-        "sync_groups": flag("sync.group.offsets.enabled", defaults.sync_groups),
-        "sync_groups_s": min(
-            number("sync.group.offsets.interval.seconds", defaults.sync_groups_s),
-            number("emit.checkpoints.interval.seconds", defaults.sync_groups_s),
-        ),
-        "emit_checkpoints": flag("emit.checkpoints.enabled", defaults.emit_checkpoints),
-        "emit_heartbeats": flag("emit.heartbeats.enabled", defaults.emit_heartbeats),
-        "heartbeats_s": number("emit.heartbeats.interval.seconds", defaults.heartbeats_s),
-        "emit_offset_syncs": flag("emit.offset-syncs.enabled", defaults.emit_offset_syncs),
-        "offset_syncs_at": told("offset-syncs.topic.location", defaults.offset_syncs_at),
-        "throttle_bytes": int(number("throttle.bytes.per.second", defaults.throttle_bytes)),
+        "tolerate_loss": of_link.flag("tolerate.loss", defaults.tolerate_loss),
+        "throttle_bytes": int(of_link.number("throttle.bytes.per.second", defaults.throttle_bytes)),
     }
-    if values["offset_syncs_at"] not in ("source", "target"):
-        raise BadLink(f"offset-syncs.topic.location={values['offset_syncs_at']}; it is source or target")
-    return Link(source, target, **{**values, **more})
+
+
+def _synced(of_link: _OfLink, defaults: Link) -> dict[str, Any]:
+    """What is carried over beside records."""
+    return {
+        "sync_configs": of_link.flag("sync.topic.configs.enabled", defaults.sync_configs),
+        "sync_acls": of_link.flag("sync.topic.acls.enabled", defaults.sync_acls),
+        "sync_topic_deletes": of_link.flag("sync.topic.deletes.enabled", defaults.sync_topic_deletes),
+        "sync_record_deletes": of_link.flag("sync.record.deletes.enabled", defaults.sync_record_deletes),
+        "sync_groups": of_link.flag("sync.group.offsets.enabled", defaults.sync_groups),
+        "sync_groups_s": min(
+            of_link.number("sync.group.offsets.interval.seconds", defaults.sync_groups_s),
+            of_link.number("emit.checkpoints.interval.seconds", defaults.sync_groups_s),
+        ),
+    }
+
+
+def _emitted(of_link: _OfLink, defaults: Link) -> dict[str, Any]:
+    """The link's own records."""
+    return {
+        "emit_checkpoints": of_link.flag("emit.checkpoints.enabled", defaults.emit_checkpoints),
+        "emit_heartbeats": of_link.flag("emit.heartbeats.enabled", defaults.emit_heartbeats),
+        "heartbeats_s": of_link.number("emit.heartbeats.interval.seconds", defaults.heartbeats_s),
+        "emit_offset_syncs": of_link.flag("emit.offset-syncs.enabled", defaults.emit_offset_syncs),
+        "offset_syncs_at": of_link.text("offset-syncs.topic.location", defaults.offset_syncs_at),
+    }
 
 
 def client_of(settings: Mapping[str, str], cluster: str) -> dict[str, Any]:
@@ -176,9 +205,9 @@ def client_of(settings: Mapping[str, str], cluster: str) -> dict[str, Any]:
 
 
 def _check_names(settings: Mapping[str, str], clusters: list[str]) -> None:
-    prefixes = [f"{a}->{b}." for a in clusters for b in clusters] + [f"{each}." for each in clusters]
+    prefixes = [f"{a}->{b}." for a in clusters for b in clusters] + [f"{alias}." for alias in clusters]
     for name in settings:
-        prefix = next((each for each in prefixes if name.startswith(each)), "")
+        prefix = next((candidate for candidate in prefixes if name.startswith(candidate)), "")
         rest = name.removeprefix(prefix)
         refusal = next(
             (why for key, why in REFUSED.items() if rest == key or rest.startswith(f"{key}.")), None
@@ -201,7 +230,7 @@ def _naming(policy: str, separator: str) -> Naming:
 
 
 def _list(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _flag(settings: Mapping[str, str], name: str, default: bool) -> bool:

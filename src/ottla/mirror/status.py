@@ -42,7 +42,7 @@ class LinkStatus:
 
     @property
     def lag(self) -> int | None:
-        lags = [each.lag for each in self.partitions]
+        lags = [partition.lag for partition in self.partitions]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
 
@@ -80,27 +80,27 @@ def read_control(link: Link, target: Admin) -> Control:
         return Control()
     begin = target.list_offsets({where: -2})[where].offset
     end = target.list_offsets({where: LATEST}, committed_only=True)[where].offset
-    told = Journal()
+    replayed = Journal()
     with ColumnarReader(link.target_client) as reader:
         for rows in reader.read([Range(*where, begin, end)]):
             for key, value in zip(
                 rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True
             ):
                 if journal.is_control(key):
-                    told.apply(key, value)
-    return told.control
+                    replayed.apply(key, value)
+    return replayed.control
 
 
 def _positions(link: Link, target: Admin) -> dict[TopicPartition, Position]:
-    found = {}
+    by_place = {}
     for place, committed in target.group_offsets(link.group).items():
         if link.naming.is_heartbeats(place.topic):
             continue  # they never rest
         try:
-            found[place] = positions.read(place, committed)
+            by_place[place] = positions.read(place, committed)
         except PositionLost:
             continue
-    return found
+    return by_place
 
 
 def _source(link: Link, place: TopicPartition) -> TopicPartition:

@@ -5,9 +5,9 @@ alone: the transactional id has one owner, and positions travel in the transacti
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ottla.client.columnar.whole import Chunk, OffsetsUnknown, Written
 from ottla.client.errors import TimedOut
@@ -17,7 +17,11 @@ from ottla.mirror.errors import PositionLost, SourceChanged, TargetMoved
 from ottla.mirror.link import Link
 from ottla.mirror.passing import batches_of
 from ottla.mirror.positions import Position
-from ottla.mirror.runs import Run
+from ottla.mirror.runs import Run, join
+
+T = TypeVar("T")
+# Runs that a position may carry before they go to the journal: a partition less in most transactions of single records.
+RUNS_IN_POSITION_MAX = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +56,22 @@ class Target(Protocol):
         self, partition: TopicPartition, encoded: bytearray, count: int, attached: Any
     ) -> None: ...
 
-    def take_written(self) -> list[Written]:
-        """Waits for the acknowledgements; where each batch went."""
-
     def write_journal(self, records: list[tuple[bytes, bytes]]) -> None: ...
 
     def topic_id(self, topic: str) -> bytes: ...
 
-    def add_positions(
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """On the target's loop: what follows works only there."""
+
+    async def add_positions(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: GroupMetadata
     ) -> None:
         """Into the transaction; records may still be on their way."""
 
-    def end(self) -> None:
+    async def take_written(self) -> list[Written]:
+        """Waits for the acknowledgements; where each batch went."""
+
+    async def end(self) -> None:
         """Commits the transaction once all of it is acknowledged; then the next one begins."""
 
     def abort(self) -> None:
@@ -79,6 +86,7 @@ class _Progress:
     begin: int  # the target's offset of that record, as far as it can be known before
     runs: list[Run] = field(default_factory=list)
     count: int = 0
+    is_in_journal: bool = False
 
     def add(self, runs: list[Run], count: int) -> None:
         self.runs += [Run(run.source, self.count + run.target, run.length) for run in runs]
@@ -90,7 +98,9 @@ class MirrorTask:
 
     def __init__(self, link: Link, source: Source, target: Target, *, alone: bool = False) -> None:
         self._link, self._source, self._target, self._alone = link, source, target, alone
-        self._known: dict[TopicPartition, Position] = {}  # what this process has committed last
+        self._known: dict[
+            TopicPartition, Position
+        ] = {}  # what this process has committed last, or knows to stand
         self._owns = False
 
     def step(
@@ -100,13 +110,36 @@ class MirrorTask:
         try:
             return self._step(work, member, retried)
         except BaseException:
-            self._owns = False
-            self._known.clear()
-            self._target.abort()
+            self.give_up()
             raise
+
+    def follows(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether nobody has to be asked before the next step of these partitions."""
+        return self._alone and self._owns and all(where in self._known for where in partitions)
+
+    async def step_followed(
+        self, chunks: list[Chunk], member: GroupMetadata
+    ) -> dict[TopicPartition, Position]:
+        """A step with what has arrived, on the target's loop: from a fetched record to its commit without a switch of
+        threads. Only of partitions that it `follows`; a caller whose step fails calls `give_up` from its own thread."""
+        self._check_lives({chunk.partition: self._known[chunk.partition] for chunk in chunks})
+        copied: dict[TopicPartition, _Progress] = {}
+        for chunk in chunks:
+            self._add(chunk, self._known, copied)
+        after = await self._commit(copied, member) if copied else {}
+        self._known.update(after)
+        return after
+
+    def give_up(self) -> None:
+        """After a step that failed: the next one takes over and asks where it stands."""
+        self._owns = False
+        self._known.clear()
+        self._target.abort()
 
     def _step(self, work: Work, member: GroupMetadata, retried: bool) -> dict[TopicPartition, Position]:
         stand = self._stand(work, retried)
+        if self._alone:
+            self._known.update(stand)  # also of partitions that have nothing to copy: nobody else moves them
         ranges = {
             where: (stand[where].source, end) for where, end in work.ends.items() if end > stand[where].source
         }
@@ -116,21 +149,22 @@ class MirrorTask:
         copied = self._copy(ranges, stand, work.bytes_max)
         if not copied:
             return stand
-        after = self._commit(copied, member)
+        after = self._target.run(self._commit(copied, member))
         self._known.update(after)
         self._owns = True
         return {**stand, **after}
 
-    def _commit(
+    async def _commit(
         self, copied: Mapping[TopicPartition, _Progress], member: GroupMetadata
     ) -> dict[TopicPartition, Position]:
         """Nobody else writes to a copy, so records go behind the marker of the step before. The journal and the
         positions say so while the records are on their way: one round trip for all three. Where it turns out wrong
         (a step was aborted, somebody else wrote) both are said again in the same transaction, where the last counts."""
-        after = self._say(copied, member)
-        if self._see(copied):
-            after = self._say(copied, member)
-        self._target.end()
+        after = await self._say(copied, member)
+        if self._see(copied, await self._target.take_written()):
+            after = await self._say(copied, member)
+            await self._target.take_written()
+        await self._target.end()
         return after
 
     # -- before ------------------------------------------------------------------------------------
@@ -154,14 +188,14 @@ class MirrorTask:
 
     def _committed(self, work: Work) -> dict[TopicPartition, Position]:
         places = {where: self._remote(where) for where in work.ends}
-        found = self._target.committed(list(places.values()))
-        missing = [str(place) for place in places.values() if place not in found]
+        offsets = self._target.committed(list(places.values()))
+        missing = [str(place) for place in places.values() if place not in offsets]
         if missing:
             raise PositionLost(
                 f"group {self._link.group} has no position for {', '.join(missing)}: it was deleted or has expired. "
                 "Delete the topic at the target to copy it again"
             )
-        return {where: positions.read(place, found[place]) for where, place in places.items()}
+        return {where: positions.read(place, offsets[place]) for where, place in places.items()}
 
     def _check_lives(self, stand: Mapping[TopicPartition, Position]) -> None:
         for where, position in stand.items():
@@ -190,12 +224,7 @@ class MirrorTask:
         try:
             for chunks in fetched:
                 for chunk in chunks:
-                    where = chunk.partition
-                    if where not in stand:
-                        continue  # the reader follows more than this step is about; it will be fetched again
-                    progress = copied.setdefault(where, _begin(stand[where]))
-                    self._pass(chunk, where, progress)
-                    size += len(chunk.data)
+                    size += self._add(chunk, stand, copied)
                 if size >= bytes_max:
                     break
         except TimedOut:
@@ -204,6 +233,21 @@ class MirrorTask:
         finally:
             fetched.close()  # type: ignore[attr-defined]
         return copied
+
+    def _add(
+        self,
+        chunk: Chunk,
+        stand: Mapping[TopicPartition, Position],
+        copied: dict[TopicPartition, _Progress],
+    ) -> int:
+        """Its size, if the step is about its partition. The reader may follow more: that will be fetched again."""
+        where = chunk.partition
+        if where not in stand:
+            return 0
+        if where not in copied:
+            copied[where] = _begin(stand[where])
+        self._pass(chunk, where, copied[where])
+        return len(chunk.data)
 
     def _pass(self, chunk: Chunk, where: TopicPartition, progress: _Progress) -> None:
         before, records = progress.position, 0
@@ -228,39 +272,39 @@ class MirrorTask:
             skipped=before.skipped + skipped,
         )
 
-    def _say(
+    async def _say(
         self, copied: Mapping[TopicPartition, _Progress], member: GroupMetadata
     ) -> dict[TopicPartition, Position]:
-        """Where the records are, to the journal and the group."""
-        records = [
-            record
-            for where, progress in copied.items()
-            for record in journal.run_records(
-                where,
-                self._target.topic_id(self._link.remote(where.topic)),
-                [Run(run.source, progress.begin + run.target, run.length) for run in progress.runs],
+        """Where the records are, to the group and now and then to the journal."""
+        now_ms = int(time.time() * 1000)
+        after: dict[TopicPartition, Position] = {}
+        records: list[tuple[bytes, bytes]] = []
+        for where, progress in copied.items():
+            before = progress.position
+            new = [Run(run.source, progress.begin + run.target, run.length) for run in progress.runs]
+            runs = join([*before.runs, *new])
+            # Once there it stays there: what is said again must replace what was said before.
+            progress.is_in_journal |= len(runs) > RUNS_IN_POSITION_MAX or (bool(runs) and not before.target)
+            if progress.is_in_journal:
+                topic_id = self._target.topic_id(self._link.remote(where.topic))
+                records += journal.run_records(where, topic_id, runs)
+            after[where] = replace(
+                before,
+                target=progress.begin + progress.count if progress.count else before.target,
+                at_ms=now_ms,
+                runs=() if progress.is_in_journal else tuple(runs),
             )
-        ]
         if records:
             self._target.write_journal(records)
-        now_ms = int(time.time() * 1000)
-        after = {
-            where: replace(
-                progress.position,
-                target=progress.begin + progress.count if progress.count else progress.position.target,
-                at_ms=now_ms,
-            )
-            for where, progress in copied.items()
-        }
-        self._target.add_positions(
+        await self._target.add_positions(
             {self._remote(where): position.to_offset() for where, position in after.items()}, member
         )
         return after
 
-    def _see(self, copied: Mapping[TopicPartition, _Progress]) -> bool:
-        """Waits until all is acknowledged and notes where it went; whether that is elsewhere than expected."""
+    def _see(self, copied: Mapping[TopicPartition, _Progress], acknowledged: list[Written]) -> bool:
+        """Notes where the records went; whether that is elsewhere than expected."""
         begins: dict[TopicPartition, int] = {}
-        for written in self._target.take_written():
+        for written in acknowledged:
             where, index = written.attached
             if written.base_offset < copied[where].position.target:
                 raise TargetMoved(

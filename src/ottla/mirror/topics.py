@@ -109,31 +109,31 @@ class TopicKeeper:
     def _replicas(self, topic: Topic, brokers: int) -> int:
         wanted = self._link.replication_factor
         if wanted < 0:
-            wanted = max(len(each.replicas) for each in topic.partitions.values())
+            wanted = max(len(partition.replicas) for partition in topic.partitions.values())
         return max(1, min(wanted, brokers))
 
     def _configs(self, topic: str) -> dict[str, str]:
         """What was set for the topic itself. Defaults are each cluster's own."""
         try:
-            told = self._source.describe_configs("topic", topic)
+            configs = self._source.describe_configs("topic", topic)
         except OttlaError as error:
             self._say_once(f"settings of {topic} cannot be read: {error}")
             return {}
         return {
-            name: each.value
-            for name, each in told.items()
-            if each.source == "DYNAMIC_TOPIC_CONFIG"
-            and each.value is not None
-            and not each.sensitive
+            name: config.value
+            for name, config in configs.items()
+            if config.source == "DYNAMIC_TOPIC_CONFIG"
+            and config.value is not None
+            and not config.sensitive
             and self._link.wants_config(name)
         }
 
     def _sync_configs(self, pair: Pair, wanted: Mapping[str, str]) -> None:
-        told = self._target.describe_configs("topic", pair.target.name)
+        configs = self._target.describe_configs("topic", pair.target.name)
         own = {
-            name: each.value or ""
-            for name, each in told.items()
-            if each.source == "DYNAMIC_TOPIC_CONFIG" and self._link.wants_config(name)
+            name: config.value or ""
+            for name, config in configs.items()
+            if config.source == "DYNAMIC_TOPIC_CONFIG" and self._link.wants_config(name)
         }
         set_ = {name: value for name, value in wanted.items() if own.get(name) != value}
         delete = [name for name in own if name not in wanted]

@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from ottla.client.session import Engine, quick_loop
 from ottla.client.values import GroupMetadata, TopicPartition
 from ottla.mirror.clusters import SourceLog, TargetLog
 from ottla.mirror.exact import ExactTask
@@ -12,7 +13,14 @@ from ottla.mirror.link import EXACT, Link
 from ottla.mirror.positions import Position
 from ottla.mirror.task import MirrorTask, Work
 
+LITTLE_BYTES = 256 * 1024
 _REFRESH_S = 5.0  # a topic that was re-created has another id; a fetch by the old one fails anyhow
+
+
+Planner = Callable[
+    [Mapping[TopicPartition, Position], Mapping[TopicPartition, int]], tuple[Work, GroupMetadata] | None
+]
+"""By positions and the source's ends: the work and as whom to commit it, or None while nothing may be copied."""
 
 
 class Stepping(Protocol):
@@ -22,10 +30,11 @@ class Stepping(Protocol):
         self, work: Work, member: GroupMetadata, *, retried: bool
     ) -> Mapping[TopicPartition, Position]: ...
 
-    def wait(
-        self, positions: Mapping[TopicPartition, Position], timeout_s: float
-    ) -> Mapping[TopicPartition, int]:
-        """The source's ends, once it has more than that; the next `run` has it at hand. Nothing: look yourself."""
+    def follow(
+        self, known: dict[TopicPartition, Position], plan: Planner, timeout_s: float
+    ) -> Mapping[TopicPartition, int] | None:
+        """Waits for records behind the positions, and may copy them at once, with `known` kept up to date. The
+        source's ends, if there is a step to `run`; nothing: look yourself; None: all that came is copied."""
 
     def close(self) -> None: ...
 
@@ -35,7 +44,8 @@ class Worker:
 
     def __init__(self, link: Link, task: int, *, alone: bool = False) -> None:
         self._link = link
-        self._source, self._target = SourceLog(link), TargetLog(link, task)
+        self._engine = Engine("mirror task", new_loop=quick_loop)
+        self._source, self._target = SourceLog(link, self._engine), TargetLog(link, task, self._engine)
         self._task = MirrorTask(link, self._source, self._target, alone=alone)
         self._known: set[str] = set()
         self._refreshed = 0.0
@@ -44,21 +54,58 @@ class Worker:
         self._know({where.topic for where in work.ends}, fresh=retried)
         return self._task.step(work, member, retried=retried)
 
-    def wait(
-        self, positions: Mapping[TopicPartition, Position], timeout_s: float
-    ) -> Mapping[TopicPartition, int]:
-        self._know({where.topic for where in positions})
-        return self._source.wait({where: each.source for where, each in positions.items()}, timeout_s)
+    def follow(
+        self, known: dict[TopicPartition, Position], plan: Planner, timeout_s: float
+    ) -> Mapping[TopicPartition, int] | None:
+        self._know({where.topic for where in known})
+        if not self._task.follows(known):
+            return self._source.wait(_sources(known), timeout_s)
+        try:
+            return self._engine.run(self._follow(known, plan, timeout_s))
+        except BaseException:
+            self._task.give_up()
+            raise
+
+    async def _follow(
+        self, known: dict[TopicPartition, Position], plan: Planner, timeout_s: float
+    ) -> Mapping[TopicPartition, int] | None:
+        """Little by little on the loop's own thread; a lot is a step for another thread: the loop must not wait."""
+        deadline, steps = time.monotonic() + timeout_s, 0
+        while (left_s := deadline - time.monotonic()) > 0:
+            ends = await self._source.follow(_sources(known), left_s)
+            if not ends:
+                break
+            planned = plan(known, ends)
+            if planned is None:
+                return ends
+            work, member = planned
+            if self._source.held_bytes > min(LITTLE_BYTES, work.bytes_max):
+                return ends
+            chunks = self._source.take_held(tolerate=self._link.tolerate_loss)
+            known.update(await self._task.step_followed(chunks, member))
+            steps += 1
+        return None if steps else {}
 
     def _know(self, topics: set[str], *, fresh: bool = False) -> None:
-        if fresh or not topics <= self._known or time.monotonic() - self._refreshed > _REFRESH_S:
+        copies = {self._link.remote(topic) for topic in topics}
+        if fresh or not topics <= self._known:
             self._source.refresh(topics)
-            self._target.refresh({self._link.remote(topic) for topic in topics})
-            self._known, self._refreshed = topics, time.monotonic()
+            self._target.refresh(copies)
+        elif time.monotonic() - self._refreshed > _REFRESH_S:
+            self._source.refresh_soon(topics)
+            self._target.refresh_soon(copies)
+        else:
+            return
+        self._known, self._refreshed = topics, time.monotonic()
 
     def close(self) -> None:
         self._target.close()
         self._source.close()
+        self._engine.close()
+
+
+def _sources(known: Mapping[TopicPartition, Position]) -> dict[TopicPartition, int]:
+    return {where: position.source for where, position in known.items()}
 
 
 _workers: dict[tuple[int, str, int], tuple[str, Stepping]] = {}
@@ -66,7 +113,7 @@ _workers: dict[tuple[int, str, int], tuple[str, Stepping]] = {}
 
 def stepping(link: Link, task: int, *, alone: bool = False) -> Stepping:
     """`alone`: no other process of this run steps for the task, so positions need not be read before every step."""
-    return ExactTask(link) if link.mode == EXACT else Worker(link, task, alone=alone)
+    return ExactTask(link, alone=alone) if link.mode == EXACT else Worker(link, task, alone=alone)
 
 
 def worker(link: Link, run_id: str, task: int) -> Stepping:

@@ -23,17 +23,34 @@ def problems(level: str, new: Parsed, earlier: Sequence[tuple[int, Parsed]]) -> 
     for number, old in reversed(compared):
         reasons = _between(level, new, old)
         if reasons:
-            told = [f"{{oldSchemaVersion: {number}}}", f"{{oldSchema: '{old.canonical}'}}"]
-            return [*reasons, *told, f"{{compatibility: '{level}'}}"]
+            return [*reasons, f"{{oldSchemaVersion: {number}}}", f"{{oldSchema: '{old.canonical}'}}"]
     return []
+
+
+def field_problems(
+    new: Parsed, reserved: frozenset[str], reserved_before: frozenset[str] = frozenset()
+) -> list[str]:
+    """With `validateFields`: names that are reserved stay so, and no field has one of them."""
+    gone = [
+        f"The new schema no longer reserves the field {name}, which the earlier schema's metadata reserve."
+        for name in sorted(reserved_before - reserved)
+    ]
+    taken = [
+        f"The new schema has the field {name}, which its metadata reserve."
+        for name in sorted(reserved & new.top_fields)
+    ]
+    return gone + taken
 
 
 def _between(level: str, new: Parsed, old: Parsed) -> list[str]:
     if type(new) is not type(old):
         return ["{errorType:'SCHEMA_TYPE_CHANGED', description:'the earlier schema is of another type'}"]
     reasons: list[str] = []
-    if not level.startswith("FORWARD"):
-        reasons += new.cannot_read(old)
-    if not level.startswith("BACKWARD"):
-        reasons += old.cannot_read(new)
+    try:
+        if not level.startswith("FORWARD"):
+            reasons += new.cannot_read(old)
+        if not level.startswith("BACKWARD"):
+            reasons += old.cannot_read(new)
+    except RecursionError:
+        return ["{errorType:'TOO_DEEP', description:'the schemas nest too deep to be compared'}"]
     return reasons

@@ -17,7 +17,16 @@ from ottla.registry.errors import RegistryError
 from ottla.registry.records import SCHEMA, read
 from ottla.registry.state import Content, State, Version
 from ottla.registry.subjects import DEFAULT, context_of
-from ottla.serialization.framing import KEY_HEADER, MAGIC_GUID, PREFIX_BYTES, VALUE_HEADER, BadValue, id_of
+from ottla.serialization.framing import (
+    GUID_HEADER_BYTES,
+    KEY_HEADER,
+    MAGIC_GUID,
+    PREFIX_BYTES,
+    VALUE_HEADER,
+    BadValue,
+    guid_of,
+    id_of,
+)
 from ottla.serialization.registry_client import RegisteredSchema
 
 log = logging.getLogger(__name__)
@@ -59,14 +68,16 @@ class Schemas:
         self._checks: dict[Content, Check] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        record = None if key is None else read(key, value, [])
-        if record is None:
-            return
-        with self._changing:
-            try:
+        """A record that cannot be read is left out: it must not end the broker's reading of the topic."""
+        try:
+            record = None if key is None else read(key, value, [])
+            if record is None:
+                return
+            with self._changing:
                 self._registry.state.apply(record)
-            except (KeyError, ValueError, TypeError) as error:
-                log.warning("a record of the registry's topic cannot be read (%s): key %.100r", error, key)
+        except Exception as error:
+            log.warning("a record of the registry's topic cannot be read (%r): key %.100r", error, key)
+            return
         if record.key.keytype == SCHEMA and record.value is None:
             self._names.clear()
         self._allowed.clear()
@@ -107,32 +118,38 @@ class Schemas:
 
     def fault(self, field: str, data: bytes, headers: Headers) -> str | None:
         """Why the key or value is not what its schema says."""
-        content, at = self._named_by(KEY_HEADER if field == "key" else VALUE_HEADER, data, headers)
+        content, payload = self._named_by(KEY_HEADER if field == "key" else VALUE_HEADER, data, headers)
         if content is None:
             return "its schema is not known any more"
         try:
-            fault = self._check(content)(data[at:])
+            fault = self._check(content)(payload)
         except RegistryError as error:
             return f"its schema cannot be used: {error.message[:_FAULT_CHARACTERS_MAX]}"
         return None if fault is None else fault[:_FAULT_CHARACTERS_MAX]
 
-    def _named_by(self, header: str, data: bytes, headers: Headers) -> tuple[Content | None, int]:
+    def _named_by(self, header: str, data: bytes, headers: Headers) -> tuple[Content | None, bytes]:
+        """The schema, and the value, before it the path to its message if it is one of Protobuf."""
         state = self._registry.state
         for name, value in headers:
             if name == header and value:
                 if value[0] == MAGIC_GUID:
-                    return state.guids.get(str(uuid.UUID(bytes=value[1:]))), 0
-                return state.with_id(id_of(value)), 0
-        return state.with_id(id_of(data)), PREFIX_BYTES
+                    return state.guids.get(guid_of(value)), value[GUID_HEADER_BYTES:] + data
+                return state.with_id(id_of(value)), value[PREFIX_BYTES:] + data
+        return state.with_id(id_of(data)), data[PREFIX_BYTES:]
 
     def _check(self, content: Content) -> Check:
         check = self._checks.get(content)
         if check is None:
             with self._changing:
-                made = check_of(content, self._registry)
+                references = self._registry.references(content)
+            self._registry.parse(
+                content, references
+            )  # may take its time; the loop may take the lock meanwhile
+            with self._changing:
+                new_check = check_of(content, self._registry)
             if len(self._checks) >= _CHECKS_MAX:
                 self._checks.clear()
-            check = self._checks[content] = made
+            check = self._checks[content] = new_check
         return check
 
 
@@ -151,7 +168,7 @@ def record_names(content: Content) -> Iterator[str]:
         return
     try:
         schema = json.loads(content.schema)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     name = (
         schema.get("title" if content.schema_type == "JSON" else "name") if isinstance(schema, dict) else None

@@ -9,6 +9,18 @@ class RegistryError(OttlaError):
         self.status, self.code, self.message = status, code, message
 
 
+class ReferencesMet(Exception):
+    """Subjects that a schema refers to, and of which it is not known yet whether the user may read them."""
+
+    def __init__(self, subjects: frozenset[str]) -> None:
+        super().__init__(f"rights to {', '.join(sorted(subjects))} are needed")
+        self.subjects = subjects
+
+
+def denied(operation: str, about: str) -> RegistryError:
+    return RegistryError(403, 40301, f"User is denied operation {operation} on {about}")
+
+
 def subject_not_found(subject: str) -> RegistryError:
     return RegistryError(404, 40401, f"Subject '{subject}' not found.")
 
@@ -86,13 +98,20 @@ def references_exist(subject: str, version: int) -> RegistryError:
     return RegistryError(422, 42206, f"One or more references exist to the schema {key}.")
 
 
-def id_does_not_match(schema_id: int) -> RegistryError:
-    words = f"Overwrite new schema with id {schema_id} is not permitted."
-    return RegistryError(422, 42207, words)
+def id_is_taken(schema_id: int, context: str) -> RegistryError:
+    return not_permitted(f"Overwrite new schema with id {schema_id} in context {context} is not permitted.")
 
 
 def invalid_subject(subject: str) -> RegistryError:
     return RegistryError(422, 42208, f"The specified subject '{subject}' is not a valid.")
+
+
+def too_large(reason: str) -> RegistryError:
+    return RegistryError(422, 42209, f"Write failed because schema is too large: {reason}")
+
+
+def invalid_rules(reason: str) -> RegistryError:
+    return RegistryError(422, 42210, reason)
 
 
 def incompatible(subject: str, messages: list[str]) -> RegistryError:

@@ -1,7 +1,6 @@
 """Who may use the registry: names and passwords of a file, or of the cluster itself. HTTP Basic, as Confluent's."""
 
 import base64
-import binascii
 import hmac
 import secrets
 import threading
@@ -11,14 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.client.admin import Admin
-from ottla.client.values import TopicPartition
 from ottla.errors import OttlaError
+from ottla.registry.rights import CHANGE, READ, Rights
+from ottla.security.acls import Operation
 from ottla.security.passwords import NOBODY, is_password
 
-READ, CHANGE = "read", "change"
 _REMEMBERED_S, _REMEMBERED_MAX = 60.0, 1_000
 _CHECKS_AT_ONCE = 4  # of passwords: each takes a tenth of a second, or a login at a broker
-_EARLIEST = -2
 
 
 class Credentials(NamedTuple):
@@ -26,8 +24,8 @@ class Credentials(NamedTuple):
     password: str
 
 
-Check = Callable[[Credentials], str | None]
-"""READ or CHANGE: what they may do; None when they are wrong. May take a while."""
+Check = Callable[[Credentials], Rights | None]
+"""What they may do; None when they are wrong. May take a while."""
 
 
 class Login:
@@ -36,29 +34,29 @@ class Login:
     def __init__(self, check: Check) -> None:
         self._check = check
         self._secret = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, Rights]] = OrderedDict()
         self._lock = threading.Lock()
         self._checks = threading.Semaphore(_CHECKS_AT_ONCE)
 
-    def remembered(self, header: str | None) -> str | None:
+    def remembered(self, header: str | None) -> Rights | None:
         """What the header's owner may do, if that was checked a short while ago."""
         with self._lock:
-            until, may = self._known.get(self._digest(header), (0.0, ""))
-        return may if until > time.monotonic() else None
+            until, rights = self._known.get(self._digest(header), (0.0, None))
+        return rights if until > time.monotonic() else None
 
-    def check(self, header: str | None) -> str | None:
+    def check(self, header: str | None) -> Rights | None:
         """As `remembered`, and checks what is not. Blocks."""
         credentials = basic(header)
         if credentials is None:
             return None
         with self._checks:
-            may = self.remembered(header) or self._check(credentials)
-        if may is not None:
+            rights = self.remembered(header) or self._check(credentials)
+        if rights is not None:
             with self._lock:
-                self._known[self._digest(header)] = (time.monotonic() + _REMEMBERED_S, may)
+                self._known[self._digest(header)] = (time.monotonic() + _REMEMBERED_S, rights)
                 while len(self._known) > _REMEMBERED_MAX:
                     self._known.popitem(last=False)
-        return may
+        return rights
 
     def _digest(self, header: str | None) -> bytes:
         return hmac.digest(self._secret, (header or "").encode(), "sha256")
@@ -69,7 +67,7 @@ def basic(header: str | None) -> Credentials | None:
     kind, _, token = (header or "").partition(" ")
     try:
         name, colon, password = base64.b64decode(token.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not ASCII, not Base64, or not UTF-8
         return None
     return Credentials(name, password) if kind.lower() == "basic" and colon else None
 
@@ -91,23 +89,29 @@ def of_file(text: str) -> Check:
             )
         users[name] = hashed, may
 
-    def check(credentials: Credentials) -> str | None:
+    def check(credentials: Credentials) -> Rights | None:
         hashed, may = users.get(credentials.name, (NOBODY, ""))
-        return may or None if is_password(credentials.password, hashed) else None
+        return Rights(may) if is_password(credentials.password, hashed) and may else None
 
     return check
 
 
 def of_cluster(client: Mapping[str, Any], topic: str) -> Check:
-    """Users of the cluster: those that can log in there and may describe the registry's topic."""
+    """Users of the cluster: those that can log in there. What they may do is what the cluster's rules say of topics:
+    of the registry's own for all subjects, else of the one that a subject is named after."""
 
-    def check(credentials: Credentials) -> str | None:
+    def check(credentials: Credentials) -> Rights | None:
         settings = {**client, "sasl.username": credentials.name, "sasl.password": credentials.password}
-        try:
+
+        def ask(name: str) -> frozenset[Operation]:
             with Admin(settings) as admin:
-                admin.list_offsets({TopicPartition(topic, 0): _EARLIEST})
+                return admin.authorized_operations([name])[name]
+
+        try:
+            own = ask(topic)
         except OttlaError:
             return None
-        return CHANGE
+        everything = CHANGE if Operation.WRITE in own else READ if Operation.DESCRIBE in own else None
+        return Rights(everything, ask)
 
     return check

@@ -4,15 +4,18 @@ The order of a key's fields matters: the bytes of the key decide what compaction
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ottla.frozen import frozen
+
+NUMBER_MAX = 2**31 - 1  # of ids and versions: clients and GUIDs have four bytes for them
 SCHEMA, CONFIG, MODE, NOOP = "SCHEMA", "CONFIG", "MODE", "NOOP"
 DELETE_SUBJECT, CLEAR_SUBJECT, CONTEXT = "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"
 HIGHEST_ID_HEADER = "ottla.highest.id"  # {context: id}, on the record of the global CONFIG
 
 
-@dataclass(frozen=True)
+@frozen
 class Key:
     """`subject` is None for the global CONFIG and MODE; CONTEXT has its context there."""
 
@@ -33,7 +36,7 @@ class Key:
         return to_json({"keytype": self.keytype, **fields}).encode()
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """`value` None is a tombstone. `raw_key` are the bytes under which another implementation wrote the key."""
 
@@ -53,17 +56,24 @@ class Record:
 
 
 def read(key: bytes, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Record | None:
-    """None for what is not a record of a registry: such a record is left alone."""
+    """None for what is not a record of a registry: such a record is left alone. Raises ValueError, TypeError and the
+    like for one whose parts cannot be read."""
     try:
         fields = json.loads(key)
         keytype = fields["keytype"]
         subject = fields.get("context") if keytype == CONTEXT else fields.get("subject")
-        parsed = Key(keytype, subject, fields.get("version"))
+        version = fields.get("version")
         content = None if value is None else json.loads(value)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if content is not None and not isinstance(content, dict):
+    if not (
+        isinstance(keytype, str)
+        and isinstance(subject, str | None)
+        and isinstance(version, int | None)
+        and isinstance(content, dict | None)
+    ):
         return None
+    parsed = Key(keytype, subject, version)
     raw = key if key != parsed.to_bytes() else None
     return Record(parsed, content, raw, _highest_ids(headers))
 
@@ -71,8 +81,16 @@ def read(key: bytes, value: bytes | None, headers: list[tuple[str, bytes | None]
 def _highest_ids(headers: list[tuple[str, bytes | None]]) -> dict[str, int]:
     for name, value in headers:
         if name == HIGHEST_ID_HEADER and value:
-            return {str(context): int(highest) for context, highest in json.loads(value).items()}
+            return {context: number_in(highest, 0) for context, highest in json.loads(value).items()}
     return {}
+
+
+def number_in(value: Any, lowest: int) -> int:
+    """The id or version. Raises ValueError, TypeError or (JSON's parser reads 1e999 as infinity) OverflowError."""
+    number = int(value)
+    if not lowest <= number <= NUMBER_MAX:
+        raise ValueError(f"{value} is not between {lowest} and {NUMBER_MAX}")
+    return number
 
 
 def to_json(value: Any) -> str:

@@ -5,21 +5,24 @@ A path is split before it is decoded: a subject may have a slash in it.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
+from ottla.frozen import frozen
 from ottla.registry import answers
-from ottla.registry.answers import Store
 from ottla.registry.errors import RegistryError
+from ottla.registry.questions import Store
+from ottla.registry.subjects import normal
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     method: str
     path: str  # as it came, still encoded
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
+    readable: frozenset[str] | None = None  # what references may lead to; None: any subject
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
@@ -72,9 +75,13 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
+def resolved(store: Store, request: Request) -> Request:
+    """With the subject's own name: from the context that the path begins with, and for one that is an alias."""
+    return _without_alias(store, _in_context(request))
+
+
 def answer(store: Store, request: Request) -> Any:
-    """What the request gets; raises what it is refused with."""
-    request = _in_context(request)
+    """What a resolved request gets; raises what it is refused with."""
     segments = [segment for segment in request.path.split("/") if segment]
     allowed = set()
     for method, pattern, handler in ROUTES:
@@ -106,6 +113,26 @@ def _in_context(request: Request) -> Request:
     else:
         query["subjectPrefix"] = _qualified(context or ":.:", query.get("subjectPrefix", ""))
     return Request(request.method, "/" + "/".join(rest), query, request.body)
+
+
+def _without_alias(store: Store, request: Request) -> Request:
+    """A subject whose settings have an `alias` stands for that one, except where its settings are asked about. An alias
+    of an alias is not followed."""
+    segments = [segment for segment in request.path.split("/") if segment]
+    at = _subject_at(segments) if segments[:1] in (["subjects"], ["compatibility"]) else None
+    if at is not None and at < len(segments):
+        segments[at] = quote(_named_by(store, unquote(segments[at])), safe="")
+        return replace(request, path="/" + "/".join(segments))
+    if segments[:2] == ["schemas", "ids"] and "subject" in request.query:
+        return replace(
+            request, query={**request.query, "subject": _named_by(store, request.query["subject"])}
+        )
+    return request
+
+
+def _named_by(store: Store, subject: str) -> str:
+    settings = store.ask(lambda registry: registry.state.configs.get(normal(subject), {}))
+    return str(settings.get("alias") or subject)
 
 
 def _subject_at(segments: list[str]) -> int | None:

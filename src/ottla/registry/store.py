@@ -18,7 +18,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError, WakeUp
 from ottla.client.producer import Producer
 from ottla.client.values import TopicPartition
-from ottla.errors import InvalidConfig, OttlaError, ProtocolError, TopicAlreadyExists
+from ottla.errors import InvalidConfig, MessageTooLarge, OttlaError, ProtocolError, TopicAlreadyExists
 from ottla.registry import errors
 from ottla.registry.decisions import Decision, Registry
 from ottla.registry.records import Record, read
@@ -118,14 +118,15 @@ class TopicStore:
                 self._moved.notify_all()
 
     def _apply(self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> None:
-        record = None if key is None else read(key, value, headers)
-        if record is None:
-            log.warning("%s has a record that is none of a registry's: key %.100r", self._topic, key)
-            return
+        """A record that cannot be read is left out: if it stopped one registry, it would stop them all, for good."""
         try:
+            record = None if key is None else read(key, value, headers)
+            if record is None:
+                log.warning("%s has a record that is none of a registry's: key %.100r", self._topic, key)
+                return
             self._registry.state.apply(record)
-        except (KeyError, ValueError, TypeError) as error:
-            log.warning("%s has a record that cannot be read (%s): key %.100r", self._topic, error, key)
+        except Exception as error:
+            log.warning("%s has a record that cannot be read (%r): key %.100r", self._topic, error, key)
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -138,6 +139,9 @@ class TopicStore:
                     return self._change(decide)
                 except errors.RegistryError:
                     raise
+                except MessageTooLarge as error:
+                    self._drop_producer()
+                    raise errors.too_large(str(error)) from error
                 except (ProtocolError, ClientError) as error:
                     # Fenced, or unknown whether it was committed: what the topic says then decides.
                     log.info("another registry wrote, or the write failed: %s", error)
@@ -150,11 +154,24 @@ class TopicStore:
 
     def _change(self, decide: Callable[[Registry], Decision]) -> Any:
         producer = self._owner()
-        with self._moved:
-            decision = decide(self._registry)
+        decision = self._decided(decide)
         if decision.records:
             self._wait_for(self._write(producer, decision.records) + 1)
         return decision.answer
+
+    def _decided(self, decide: Callable[[Registry], Decision]) -> Decision:
+        """A decision to write is checked by the write itself: a fenced registry learns of it there. One to write
+        nothing is not, so it is only made on everything that is committed by then."""
+        try:
+            with self._moved:
+                decision = decide(self._registry)
+            if decision.records:
+                return decision
+        except errors.RegistryError:
+            pass
+        self.catch_up()
+        with self._moved:
+            return decide(self._registry)
 
     def _owner(self) -> Producer:
         """The producer whose epoch is the latest, with everything read that was written before it."""

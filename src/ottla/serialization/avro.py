@@ -52,6 +52,8 @@ class AvroSerializer(SchemaSerializer):
 class AvroDeserializer(SchemaDeserializer):
     """`reader` is the schema to read with; without one, a value comes as it was written."""
 
+    schema_type = "AVRO"
+
     def __init__(self, registry: RegistryClient, reader: Any = None, **options: Any) -> None:
         super().__init__(registry, **options)
         self._reader = None if reader is None else fastavro.parse_schema(json.loads(text_of(reader)))

@@ -63,7 +63,7 @@ def _is_empty_record(node: Any, bounds: Bounds, path: tuple[str, ...], namespace
     namespace = node.get("namespace", namespace)
     full = _full(node.get("name", ""), namespace)
     fields = [
-        _is_empty(each.get("type"), bounds, (*path, full), namespace) for each in node.get("fields", ())
+        _is_empty(field.get("type"), bounds, (*path, full), namespace) for field in node.get("fields", ())
     ]
     empty = bounds.empty_names[full] = all(fields)
     return empty

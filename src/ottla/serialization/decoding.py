@@ -1,10 +1,11 @@
 """Values of any kind of schema as plain Python values, for those who want to look: the CLI, Spark."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from ottla.serialization.base import SchemaDeserializer
-from ottla.serialization.framing import id_of
+from ottla.serialization.base import SchemaDeserializer, header_in
+from ottla.serialization.framing import guid_of, id_of
 from ottla.serialization.registry_client import RegisteredSchema, RegistryClient
 
 
@@ -15,9 +16,13 @@ class AnyDeserializer:
         self._registry = registry
         self._by_type: dict[str, SchemaDeserializer] = {}
 
-    def __call__(self, data: bytes | None) -> Any:
+    def __call__(self, data: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Any:
+        """`headers` are the record's: the GUID of the value's schema may stand there."""
         if data is None:
             return None
+        header = header_in(headers)
+        if header is not None:
+            return self.plain(data, self._registry.schema_by_guid(guid_of(header)), headers)
         return self.plain(data, self._registry.schema(id_of(data)))
 
     def plain(self, data: bytes, registered: RegisteredSchema, context: Any = None) -> Any:

@@ -1,7 +1,7 @@
-"""How a value says which schema it has: a zero byte and the id before it, or a GUID in a header.
+"""How a value says which schema it has: a zero byte and the id before it, or a one and a GUID in a header.
 
-Behind the id, a Protobuf value has the path to its message in the schema: indexes as zigzag varints, their count first;
-the most common path, the first message, is a single zero.
+Behind the id or GUID, a Protobuf value has the path to its message in the schema: indexes as zigzag varints, their
+count first; the most common path, the first message, is a single zero.
 """
 
 import struct
@@ -13,12 +13,17 @@ from ottla.errors import OttlaError
 _PREFIX = struct.Struct(">bi")
 PREFIX_BYTES = _PREFIX.size
 MAGIC_ID, MAGIC_GUID = 0, 1
+GUID_HEADER_BYTES = 17
 VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
 _INDEXES_MAX = 100
 
 
 class BadValue(OttlaError):
     """A value is not what its schema says, or carries no schema."""
+
+
+class NoColumns(OttlaError):
+    """A schema whose values have no type of a column: several branches, types that hold themselves."""
 
 
 def with_id(schema_id: int, payload: bytes) -> bytes:
@@ -34,14 +39,14 @@ def id_of(data: bytes) -> int:
     return int(_PREFIX.unpack_from(data)[1])
 
 
-def guid_header(guid: str) -> bytes:
-    return bytes([MAGIC_GUID]) + uuid.UUID(guid).bytes
+def guid_header(guid: str, path: bytes = b"") -> bytes:
+    return bytes([MAGIC_GUID]) + uuid.UUID(guid).bytes + path
 
 
 def guid_of(header: bytes) -> str:
-    if len(header) != 17 or header[0] != MAGIC_GUID:
+    if len(header) < GUID_HEADER_BYTES or header[0] != MAGIC_GUID:
         raise BadValue(f"the header {VALUE_HEADER} does not hold the GUID of a schema")
-    return str(uuid.UUID(bytes=header[1:]))
+    return str(uuid.UUID(bytes=header[1:GUID_HEADER_BYTES]))
 
 
 def indexes_to_bytes(indexes: Sequence[int]) -> bytes:

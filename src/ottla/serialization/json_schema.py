@@ -1,14 +1,18 @@
 """JSON values that are checked against a JSON Schema, in the format of Confluent's serializers."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Never
 
 import jsonschema_rs
 
 from ottla.serialization.base import SchemaDeserializer, SchemaSerializer
 from ottla.serialization.framing import BadValue
+from ottla.serialization.json_bounds import Looks
 from ottla.serialization.registry_client import RegisteredSchema, RegistryClient
 from ottla.serialization.types import is_model, json_schema, to_plain
+
+PATTERN_STEPS_MAX = 100_000  # some milliseconds
 
 
 class JsonSchemaSerializer(SchemaSerializer):
@@ -47,6 +51,8 @@ class JsonSchemaSerializer(SchemaSerializer):
 
 
 class JsonSchemaDeserializer(SchemaDeserializer):
+    schema_type = "JSON"
+
     def __init__(self, registry: RegistryClient, *, check: bool = True, **options: Any) -> None:
         super().__init__(registry, **options)
         self._check = _Checker(registry) if check else None
@@ -64,24 +70,51 @@ class JsonSchemaDeserializer(SchemaDeserializer):
 class _Checker:
     def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
-        self._validators: dict[str, Any] = {}
+        self._validators: dict[str, tuple[Any, Looks]] = {}
 
     def __call__(self, value: Any, registered: RegisteredSchema) -> None:
-        validator = self._validators.get(registered.schema)
-        if validator is None:
-            validator = self._validators[registered.schema] = self._made(registered)
+        known = self._validators.get(registered.schema)
+        if known is None:
+            known = self._validators[registered.schema] = self._checker(registered)
+        validator, looks = known
+        looks.check(value)
         error = next(validator.iter_errors(value), None)
         if error is not None:
             place = "/".join(map(str, error.instance_path)) or "the value itself"
             raise BadValue(f"{place}: {error.message}")
 
-    def _made(self, registered: RegisteredSchema) -> Any:
-        resources = []
-        for reference in registered.references:
-            needed = self._registry.version(reference["subject"], reference["version"])
-            resources.append((reference["name"], json.loads(needed.schema)))
-        known = jsonschema_rs.Registry(resources) if resources else None
-        return jsonschema_rs.validator_for(json.loads(registered.schema), registry=known)
+    def _checker(self, registered: RegisteredSchema) -> tuple[Any, Looks]:
+        schema, resources = json.loads(registered.schema), self._references(registered)
+        # A pattern may try so many ways through a text, and no more: it does not match then.
+        patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=PATTERN_STEPS_MAX)
+        try:
+            validator = jsonschema_rs.validator_for(
+                schema, registry=only_these(resources), pattern_options=patterns
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise BadValue(f"the schema cannot be used: {str(error).splitlines()[0]}") from error
+        return validator, Looks(schema, resources)
+
+    def _references(self, registered: RegisteredSchema) -> dict[str, Any]:
+        """What the schema refers to, directly or not, by the names that are used for it."""
+        found: dict[str, Any] = {}
+        waiting = list(registered.references)
+        while waiting:
+            reference = waiting.pop()
+            if reference["name"] not in found:
+                needed = self._registry.version(reference["subject"], reference["version"])
+                found[reference["name"]] = json.loads(needed.schema)
+                waiting += needed.references
+        return found
+
+
+def only_these(resources: Mapping[str, Any]) -> jsonschema_rs.Registry:
+    """The library would fetch any other address that a schema names, files of this machine too, and wait for it."""
+    return jsonschema_rs.Registry(list(resources.items()), retriever=_refuse)
+
+
+def _refuse(address: str) -> Never:
+    raise ValueError("addresses are not fetched")
 
 
 def text_of(schema: Any) -> str:

@@ -22,7 +22,7 @@ class ProtobufSerializer(SchemaSerializer):
     def __init__(self, registry: RegistryClient, kind: type[Message], **options: Any) -> None:
         super().__init__(registry, **options)
         self._descriptor: Descriptor = kind.DESCRIPTOR
-        self._indexes = indexes_to_bytes(path_of(self._descriptor))
+        self._path = indexes_to_bytes(path_of(self._descriptor))
         self._text = _encoded(self._descriptor.file)
         self._known: tuple[Any, ...] | None = None
 
@@ -52,13 +52,13 @@ class ProtobufSerializer(SchemaSerializer):
         if not isinstance(value, Message) or value.DESCRIPTOR.full_name != self._descriptor.full_name:
             raise BadValue(f"a {type(value).__name__} is no {self._descriptor.full_name}")
         payload: bytes = value.SerializeToString()
-        return self._indexes + payload
+        return payload
 
 
 class ProtobufDeserializer(SchemaDeserializer):
     """With `kind`, messages of that class; without, of classes made from the schema that they were written with."""
 
-    form = "serialized"
+    form, schema_type = "serialized", "PROTOBUF"
 
     def __init__(self, registry: RegistryClient, kind: type[Message] | None = None, **options: Any) -> None:
         super().__init__(registry, **options)

@@ -66,7 +66,7 @@ class RegistryClient:
     ) -> None:
         url, named = _without_user(url)
         user = user or named
-        self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
+        self._urls = [address.strip().rstrip("/") for address in url.split(",") if address.strip()]
         self._timeout_s = timeout_s
         self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": _CONTENT_TYPE}
         if user is not None:
@@ -232,8 +232,8 @@ class _Kept:
 def _without_user(url: str) -> tuple[str, tuple[str, str] | None]:
     """`http://name:password@host`: the address, and who asks. Of several addresses the first names the user."""
     plain, user = [], None
-    for each in url.split(","):
-        parts = urlsplit(each.strip())
+    for address in url.split(","):
+        parts = urlsplit(address.strip())
         if parts.username is not None:
             user = user or (unquote(parts.username), unquote(parts.password or ""))
             parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])

@@ -68,7 +68,7 @@ def json_schema(kind: Any) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """A value of such a class as a dict."""
     if hasattr(value, "model_dump"):
-        return value.model_dump()
+        return to_plain(value.model_dump())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):

@@ -64,7 +64,7 @@ func main() {
 	fmt.Println("level", set[0].Err, set[1].Err, cl.Compatibility(ctx, "user")[0].Level)
 	fmt.Println("reset", cl.ResetCompatibility(ctx, "user")[0].Err)
 	fmt.Println("mode", cl.SetMode(ctx, sr.ModeReadOnly, "user")[0].Err, cl.Mode(ctx, "user")[0].Mode)
-	_, err = cl.CreateSchema(ctx, "user", sr.Schema{Schema: user2 + " "})
+	_, err = cl.CreateSchema(ctx, "user", sr.Schema{Schema: `"int"`})
 	fmt.Println("read only", code(err), cl.ResetMode(ctx, "user")[0].Err)
 
 	staging := sr.InContext(ctx, ".staging")

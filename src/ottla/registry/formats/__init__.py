@@ -27,6 +27,10 @@ class Parsed(Protocol):
     def normalized(self) -> str:
         """As `canonical`, and also without what makes no difference to a reader or writer."""
 
+    @property
+    def top_fields(self) -> frozenset[str]:
+        """The names of its outermost fields."""
+
     def cannot_read(self, writer: "Parsed") -> list[str]:
         """Why this schema cannot read what the other wrote; nothing if it can."""
 
@@ -49,4 +53,16 @@ def parse(content: Content, references: Mapping[str, str]) -> Parsed:
         raise errors.unprocessable(
             f"{content.schema_type} schemas need the package {error.name}: pip install 'ottla[registry]'"
         ) from error
-    return parser.parse(content.schema, references)
+    try:
+        parsed = parser.parse(content.schema, references)
+    except RecursionError as error:
+        raise errors.invalid_schema("it nests too deep") from error
+    check_encodable(parsed.canonical)  # an escape such as \ud800 is a character by now
+    return parsed
+
+
+def check_encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise errors.invalid_schema(f"it has text that is not Unicode: {error}") from error

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import avro.errors
@@ -10,6 +9,7 @@ import avro.name
 import avro.schema
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 
+from ottla.frozen import frozen
 from ottla.registry import errors
 from ottla.registry.records import to_json
 
@@ -41,14 +41,21 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class AvroSchema:
     canonical: str
     schema: avro.schema.Schema
+    references: tuple[Any, ...] = ()
 
     @property
     def normalized(self) -> str:
         return to_json(_sorted_properties(json.loads(self.canonical)))
+
+    @property
+    def top_fields(self) -> frozenset[str]:
+        schema = json.loads(self.canonical)
+        fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+        return frozenset(field["name"] for field in fields)
 
     def cannot_read(self, writer: Any) -> list[str]:
         checked = ReaderWriterCompatibilityChecker().get_compatibility(self.schema, writer.schema)
@@ -64,16 +71,25 @@ class AvroSchema:
         ]
 
     def formatted(self, name: str) -> str:
-        return self.canonical
+        """`resolved` has what the schema refers to in its place."""
+        if name != "resolved" or not self.references:
+            return self.canonical
+        definitions: dict[str, Any] = {}
+        for reference in self.references:
+            _collect(reference, "", definitions)
+        return to_json(_canonical(_resolved(json.loads(self.canonical), "", definitions, set()), ""))
 
 
 def parse(text: str, references: Mapping[str, str]) -> AvroSchema:
     try:
         names = avro.name.Names(validate_names=True)
-        for reference in references.values():
-            avro.schema.make_avsc_object(_canonical(_loaded(reference), ""), names)
+        known = tuple(_canonical(_loaded(reference), "") for reference in references.values())
+        for reference in known:
+            avro.schema.make_avsc_object(_compared(reference), names)
         canonical = _canonical(_loaded(text), "")
-        return AvroSchema(to_json(canonical), avro.schema.make_avsc_object(canonical, names))
+        return AvroSchema(
+            to_json(canonical), avro.schema.make_avsc_object(_compared(canonical), names), known
+        )
     except (avro.errors.AvroException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.invalid_schema(f"{text[:200]}: {error}") from error
 
@@ -119,7 +135,7 @@ def _named(schema: Any, kind: str, space: str, properties: dict[str, Any]) -> An
     elif kind == "fixed":
         result["size"] = schema["size"]
     else:
-        result["fields"] = [_field(each, own_space) for each in schema["fields"]]
+        result["fields"] = [_field(field, own_space) for field in schema["fields"]]
     result.update(properties)
     if schema.get("aliases"):
         result["aliases"] = [_shortened(_full(a, None, own_space)[0], own_space) for a in schema["aliases"]]
@@ -150,6 +166,62 @@ def _full(name: str, namespace: str | None, space: str) -> tuple[str, str]:
 
 def _shortened(full: str, space: str) -> str:
     return full.rpartition(".")[2] if full.rpartition(".")[0] == space else full
+
+
+def _parts(schema: Any, space: str) -> tuple[str | None, str, list[tuple[Any, Any]]]:
+    """A named type's full name, the namespace inside it, and where it holds other schemas: container and key."""
+    if isinstance(schema, list):
+        return None, space, [(schema, at) for at in range(len(schema))]
+    if not isinstance(schema, dict):
+        return None, space, []
+    if schema["type"] in _NAMED:
+        full, inner = _full(schema["name"], schema.get("namespace"), space)
+        return full, inner, [(field, "type") for field in schema.get("fields", ())]
+    return None, space, [(schema, key) for key in ("items", "values") if key in schema]
+
+
+def _compared(schema: Any) -> Any:
+    """A copy for Apache's library: it looks for full names among aliases, and cannot compare errors, which are records
+    by another name."""
+    copy = json.loads(to_json(schema))
+    _spell_out(copy, "")
+    return copy
+
+
+def _spell_out(schema: Any, space: str) -> None:
+    full, inner, places = _parts(schema, space)
+    if full is not None:
+        if schema["type"] == "error":
+            schema["type"] = "record"
+        if "aliases" in schema:
+            schema["aliases"] = [_full(alias, None, inner)[0] for alias in schema["aliases"]]
+    for container, key in places:
+        _spell_out(container[key], inner)
+
+
+def _collect(schema: Any, space: str, definitions: dict[str, Any]) -> None:
+    """Every named type, by its full name, with its namespace written out."""
+    full, inner, places = _parts(schema, space)
+    if full is not None:
+        definitions.setdefault(full, {**schema, "namespace": inner})
+    for container, key in places:
+        _collect(container[key], inner, definitions)
+
+
+def _resolved(schema: Any, space: str, definitions: dict[str, Any], placed: set[str]) -> Any:
+    """Each definition takes the place of the first use of its name."""
+    if isinstance(schema, str) and schema not in _PRIMITIVE:
+        name = _full(schema, None, space)[0]
+        if name in placed or name not in definitions:
+            return schema
+        schema = json.loads(to_json(definitions[name]))
+    full, inner, places = _parts(schema, space)
+    if full is not None and full in placed:
+        return full
+    placed.add(full or "")
+    for container, key in places:
+        container[key] = _resolved(container[key], inner, definitions, placed)
+    return schema
 
 
 def _sorted_properties(schema: Any) -> Any:

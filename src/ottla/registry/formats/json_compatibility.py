@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Schema = Any  # a dict or a bool
+from ottla.serialization.json_pointer import Schema, pointed
+
 SUMS, PRODUCT = ("oneOf", "anyOf"), "allOf"
+_COMBINING = (*SUMS, PRODUCT)
 # keyword, its name in problems, whether a larger value allows more
 _BOUNDS = (
     ("maxLength", "MAX_LENGTH", True),
@@ -22,6 +24,18 @@ _BOUNDS = (
     ("minItems", "MIN_ITEMS", False),
     ("maxProperties", "MAX_PROPERTIES", True),
     ("minProperties", "MIN_PROPERTIES", False),
+)
+# What is compared apart from combinations; other keywords, such as `format`, never make a difference.
+_COMPARED = frozenset(
+    (
+        *(keyword for keyword, _, _ in _BOUNDS),
+        *("type", "enum", "const", "pattern", "multipleOf", "uniqueItems", "not"),
+        *("properties", "required", "patternProperties", "additionalProperties"),
+        *("dependencies", "dependentRequired", "items", "prefixItems", "additionalItems"),
+    )
+)
+_OF_OBJECTS = frozenset(
+    ("properties", "additionalProperties", "required", "dependencies", "dependentRequired")
 )
 _SAYS_NOTHING = frozenset(
     (
@@ -37,7 +51,12 @@ _SAYS_NOTHING = frozenset(
         "$defs",
     )
 )
+COMPARISONS_MAX = 200_000  # some seconds of a thread
 OPEN, PARTLY, CLOSED = "open", "partially open", "closed"
+
+
+class _TooMany(Exception):
+    """Each way through branches and references is compared: there may be very many."""
 
 
 class Comparison:
@@ -53,11 +72,22 @@ class Comparison:
         self._reader, self._writer = reader, writer
         self._references = (reader_references, writer_references)
         self._open: set[tuple[int, int]] = set()
+        # By the identity of a schema, and kept: pairs in `_open` are identities too.
+        self._split: dict[int, tuple[Schema | None, Schema | None]] = {}
+        self._left = COMPARISONS_MAX
 
     def problems(self) -> list[str]:
-        return self._compare("#", self._reader, self._writer)
+        try:
+            return self._compare("#", self._reader, self._writer)
+        except _TooMany:
+            return [
+                _problem("#", "TOO_COMPLEX", f"more than {COMPARISONS_MAX} parts would have to be compared")
+            ]
 
     def _compare(self, path: str, reader: Schema, writer: Schema) -> list[str]:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooMany
         reader = _resolved(reader, self._reader, self._references[0])
         writer = _resolved(writer, self._writer, self._references[1])
         if _accepts_all(reader) or writer is False:
@@ -74,9 +104,18 @@ class Comparison:
             self._open.discard(pair)
 
     def _compare_objects(self, path: str, reader: Schema, writer: Schema) -> list[str]:
-        combined = self._combined(path, reader, writer)
-        if combined is not None:
-            return combined
+        (combination, rest), (their_combination, their_rest) = self._parts(reader), self._parts(writer)
+        if combination is not None and rest is not None:
+            # The reader asks for both. Either part of the writer may promise what the rest asks for.
+            combined = self._compare(
+                path, combination, writer if their_combination is None else their_combination
+            )
+            promises = [part for part in (their_rest, their_combination) if part is not None]
+            attempts = [self._compare(path, rest, promise) for promise in promises or [writer]]
+            return combined + min(attempts, key=len)
+        combined_problems = self._combined(path, reader, writer)
+        if combined_problems is not None:
+            return combined_problems
         problems = _types(path, reader, writer) + _enums(path, reader, writer)
         if problems:
             return problems
@@ -90,6 +129,14 @@ class Comparison:
         return problems
 
     # -- oneOf, anyOf, allOf, not ----------------------------------------------------------------------
+
+    def _parts(self, schema: Schema) -> tuple[Schema | None, Schema | None]:
+        """What it combines, and what stands beside that; None where there is nothing."""
+        if id(schema) not in self._split:
+            combination = {name: part for name, part in schema.items() if name in _COMBINING}
+            rest = {name: part for name, part in schema.items() if name in _COMPARED}
+            self._split[id(schema)] = (combination or None, rest or None)
+        return self._split[id(schema)]
 
     def _combined(self, path: str, reader: Schema, writer: Schema) -> list[str] | None:
         """None if neither side is combined of others."""
@@ -336,20 +383,8 @@ def _resolved(schema: Schema, root: Schema, references: Mapping[str, Any]) -> Sc
             return True
         seen.add(address)
         document, _, pointer = address.partition("#")
-        schema = _pointed(references.get(document, True) if document else root, pointer)
+        schema = pointed(references.get(document, True) if document else root, pointer)
     return schema
-
-
-def _pointed(document: Schema, pointer: str) -> Schema:
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict) and name in document:
-            document = document[name]
-        elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
-            document = document[int(name)]
-        else:
-            return True
-    return document
 
 
 def _accepts_all(schema: Schema) -> bool:
@@ -357,7 +392,7 @@ def _accepts_all(schema: Schema) -> bool:
 
 
 def _is_object(schema: Schema) -> bool:
-    return "properties" in schema or schema.get("type") == "object" or "additionalProperties" in schema
+    return schema.get("type") == "object" or not _OF_OBJECTS.isdisjoint(schema)
 
 
 def _has(reader: Schema, writer: Schema, *keywords: str) -> bool:

@@ -2,20 +2,37 @@
 
 import base64
 import binascii
+import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import protoxy
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 from google.protobuf.message import DecodeError
 
+from ottla.frozen import frozen
 from ottla.registry import errors
 from ottla.registry.formats.protobuf_text import printed
 
+_DEPTH_MAX = 40
+_SMALL, _COMPILE_S = 4096, 10
+_COMPILE = """
+import sys, pathlib, protoxy
+try:
+    compiled = protoxy.compile(
+        [pathlib.Path(sys.argv[1])], includes=[sys.argv[2]], include_imports=False, include_source_info=False
+    )
+except Exception as error:
+    sys.exit(str(error))
+sys.stdout.buffer.write(compiled.SerializeToString())
+"""
+_TOKEN = re.compile(r"//|/\*|[\"'{}\[\]()<>]")
+_CLOSED_BY, _QUOTES = {"//": "\n", "/*": "*/"}, ('"', "'")
 _FILE = "schema.proto"  # the name that a schema has here; clients give it their own
 # Types whose bytes on the wire mean the same to a reader of either.
 _ALIKE = (
@@ -34,7 +51,7 @@ _ALIKE = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class ProtobufSchema:
     canonical: str
     file: FileDescriptorProto
@@ -42,6 +59,11 @@ class ProtobufSchema:
     @property
     def normalized(self) -> str:
         return printed(self.file)
+
+    @property
+    def top_fields(self) -> frozenset[str]:
+        """Of the first message: the one that values are, unless they say otherwise."""
+        return frozenset(field.name for message in self.file.message_type[:1] for field in message.field)
 
     def cannot_read(self, writer: Any) -> list[str]:
         return list(_problems(_package(self.file), _package(writer.file)))
@@ -55,9 +77,10 @@ class ProtobufSchema:
 
 
 def parse(text: str, references: Mapping[str, str]) -> ProtobufSchema:
-    sent = _descriptor(text)
-    canonical = text if sent is None else printed(sent)
+    canonical = _text(text)
     texts = {name: _text(reference) for name, reference in references.items()}
+    for content in (*texts.values(), canonical):
+        _check_depth(content)
     try:
         with tempfile.TemporaryDirectory() as folder:
             for name, content in {**texts, _FILE: canonical}.items():
@@ -66,10 +89,8 @@ def parse(text: str, references: Mapping[str, str]) -> ProtobufSchema:
                     raise errors.invalid_schema(f"the reference {name} leaves its folder")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content)
-            compiled = protoxy.compile(
-                [Path(folder, _FILE)], includes=[folder], include_imports=False, include_source_info=False
-            )
-    except (ValueError, protoxy.ProtoxyError) as error:
+            compiled = _compiled(folder, sum(map(len, texts.values()), len(canonical)))
+    except (ValueError, OSError, DecodeError, protoxy.ProtoxyError) as error:
         reason = str(error).replace(_FILE, "the schema")
         raise errors.invalid_schema(f"{canonical[:200]}: {reason}") from error
     (file,) = compiled.file
@@ -77,9 +98,56 @@ def parse(text: str, references: Mapping[str, str]) -> ProtobufSchema:
     return ProtobufSchema(canonical, file)
 
 
+def _compiled(folder: str, size: int) -> FileDescriptorSet:
+    """The compiler's time grows with the square of what is wrong, and nothing interrupts it: long texts are compiled by
+    a process that is ended when it takes too long."""
+    if size <= _SMALL:
+        return protoxy.compile(
+            [Path(folder, _FILE)], includes=[folder], include_imports=False, include_source_info=False
+        )
+    try:
+        command = [sys.executable, "-c", _COMPILE, str(Path(folder, _FILE)), folder]
+        done = subprocess.run(command, capture_output=True, timeout=_COMPILE_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"it takes longer than {_COMPILE_S} s to compile") from error
+    if done.returncode:
+        raise ValueError(done.stderr.decode(errors="replace")[:2_000] or "the compiler could not read it")
+    return FileDescriptorSet.FromString(done.stdout)
+
+
+def _check_depth(text: str) -> None:
+    """The compiler calls itself for each level, and ends the process when its stack is full."""
+    depth = position = 0
+    while match := _TOKEN.search(text, position):
+        token, position = match[0], match.end()
+        if token in _CLOSED_BY:
+            end = text.find(_CLOSED_BY[token], position)
+            position = len(text) if end < 0 else end + len(_CLOSED_BY[token])
+        elif token in _QUOTES:
+            position = _end_of_string(text, position, token)
+        else:
+            depth += 1 if token in "{[(<" else -1
+        if depth > _DEPTH_MAX:
+            raise errors.invalid_schema(f"it nests deeper than {_DEPTH_MAX} levels")
+
+
+def _end_of_string(text: str, position: int, quote: str) -> int:
+    """A string ends with its line at the latest."""
+    while position < len(text) and text[position] not in (quote, "\n"):
+        position += 2 if text[position] == "\\" else 1
+    return position + 1
+
+
 def _text(text: str) -> str:
     sent = _descriptor(text)
-    return text if sent is None else printed(sent)
+    try:
+        return text if sent is None else printed(sent)
+    except (
+        IndexError,
+        KeyError,
+        ValueError,
+    ) as error:  # a oneof or the fields of a map that it does not have
+        raise errors.invalid_schema(f"{text[:200]}: the descriptor is not complete: {error!r}") from error
 
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
@@ -94,7 +162,7 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 # -- what can read what ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Package:
     name: str
     messages: dict[str, DescriptorProto]  # by full name, in the order of the file
@@ -130,7 +198,7 @@ def _problems(reader: _Package, writer: _Package) -> Iterator[str]:
 
 
 def _message_problems(name: str, reader: DescriptorProto, writer: DescriptorProto) -> Iterator[str]:
-    ours, theirs = ({field.number: field for field in each.field} for each in (reader, writer))
+    ours, theirs = ({field.number: field for field in message.field} for message in (reader, writer))
     for number, field in theirs.items():
         place = f"{name}.{field.name}"
         if number not in ours:

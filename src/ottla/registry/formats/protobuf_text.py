@@ -32,6 +32,12 @@ _SCALARS = {
 }
 _LABELS = {Field.LABEL_REQUIRED: "required ", Field.LABEL_REPEATED: "repeated "}
 _FIELD_NUMBER_MAX = 536_870_911
+_ESCAPES = {
+    **{code: f"\\{code:03o}" for code in range(32)},
+    ord("\n"): "\\n",
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+}
 
 
 def printed(file: FileDescriptorProto) -> str:
@@ -47,7 +53,7 @@ def _file(file: FileDescriptorProto) -> Iterator[str]:
         yield ""
     for at, name in enumerate(file.dependency):
         public = "public " if at in file.public_dependency else ""
-        yield f'import {public}"{name}";'
+        yield f"import {public}{_quoted(name)};"
     options = list(_options(file.options))
     if options:
         yield ""
@@ -105,7 +111,7 @@ def _reserved(message: Any) -> Iterator[str]:
     if message.reserved_range:
         yield "reserved " + ", ".join(_span(s.start, s.end - 1) for s in message.reserved_range) + ";"
     if message.reserved_name:
-        yield "reserved " + ", ".join(f'"{name}"' for name in message.reserved_name) + ";"
+        yield "reserved " + ", ".join(map(_quoted, message.reserved_name)) + ";"
 
 
 def _span(first: int, last: int) -> str:
@@ -124,17 +130,27 @@ def _field(field: Field, syntax: str, entries: dict[str, DescriptorProto], *, in
     if not in_oneof and not label and entry is None and (field.proto3_optional or syntax == "proto2"):
         label = "optional "
     options = [f"default = {_default(field)}"] if field.HasField("default_value") else []
+    if field.HasField("json_name") and field.json_name != _json_name(field.name):
+        options.append(f"json_name = {_quoted(field.json_name)}")
     options += [f"{name} = {value}" for name, value in _options(field.options)]
     behind = f" [{', '.join(options)}]" if options else ""
     return f"{label}{kind} {field.name} = {field.number}{behind};"
 
 
 def _default(field: Field) -> str:
-    return (
-        f'"{field.default_value}"'
-        if field.type in (Field.TYPE_STRING, Field.TYPE_BYTES)
-        else field.default_value
-    )
+    if field.type == Field.TYPE_BYTES:
+        return f'"{field.default_value}"'  # a descriptor has them escaped
+    return _quoted(field.default_value) if field.type == Field.TYPE_STRING else str(field.default_value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.translate(_ESCAPES) + '"'
+
+
+def _json_name(name: str) -> str:
+    """What a field is called in JSON unless it says otherwise: the compiler's rule."""
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 def _type(field: Field) -> str:
@@ -154,10 +170,10 @@ def _service(service: ServiceDescriptorProto) -> Iterator[str]:
     yield f"service {service.name} {{"
     for method in service.method:
         streams = ["stream " if flag else "" for flag in (method.client_streaming, method.server_streaming)]
-        taken, given = (
+        request, response = (
             f"{s}{t}" for s, t in zip(streams, (method.input_type, method.output_type), strict=True)
         )
-        yield f"  rpc {method.name} ({taken}) returns ({given});"
+        yield f"  rpc {method.name} ({request}) returns ({response});"
     yield "}"
 
 
@@ -170,7 +186,7 @@ def _options(options: Any) -> Iterator[tuple[str, str]]:
         elif isinstance(value, bool):
             yield descriptor.name, str(value).lower()
         elif isinstance(value, str):
-            yield descriptor.name, f'"{value}"'
+            yield descriptor.name, _quoted(value)
 
 
 def _indented(lines: Any) -> Iterator[str]:
