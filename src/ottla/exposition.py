@@ -46,15 +46,15 @@ class Histogram:
         comma = f"{labels}," if labels else ""
         braces = f"{{{labels}}}" if labels else ""
         missing = 0 if count is None else count - sum(self.counts)
-        found: list[Sample] = []
+        samples: list[Sample] = []
         for bucket in range(first, LAST_BUCKET + 1, step):
             below = missing + sum(self.counts[: bucket + 1])
-            found.append((f'_bucket{{{comma}le="{(1 << bucket) / 1e6}"}}', below))
+            samples.append((f'_bucket{{{comma}le="{(1 << bucket) / 1e6}"}}', below))
         total = missing + sum(self.counts)
-        found.append((f'_bucket{{{comma}le="+Inf"}}', total))
-        found.append((f"_sum{braces}", self.sum_us / 1e6))
-        found.append((f"_count{braces}", total))
-        return found
+        samples.append((f'_bucket{{{comma}le="+Inf"}}', total))
+        samples.append((f"_sum{braces}", self.sum_us / 1e6))
+        samples.append((f"_count{braces}", total))
+        return samples
 
 
 def labels(**values: object) -> str:
@@ -86,10 +86,10 @@ def render(families: Iterable[Family | None], *, open_metrics: bool = False) -> 
             if len(lines) >= LINES_AT_ONCE:
                 yield "".join(lines)
                 lines = []
-    told = Family(
+    shown = Family(
         CUT, GAUGE, f"1 for a family with more than {SERIES_MAX} series: the others are left out", cut
     )
-    lines += _head(told, open_metrics)
+    lines += _head(shown, open_metrics)
     lines += [f"{CUT}{text} {value}\n" for text, value in cut]
     if open_metrics:
         lines.append("# EOF\n")

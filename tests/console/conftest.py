@@ -1,4 +1,8 @@
-"""One broker with some data, one console that may change things, one browser for the folder."""
+"""One broker with some data, one console that may change things, one browser for the folder.
+
+They live as long as the folder's tests, not as long as the session: while Playwright runs, its event loop counts as the
+running one of this thread, and no test of another folder could call `asyncio.run`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from tests.console.consoles import CHROMIUM, FLAGS, Client, Console
 from tests.console.surroundings import Surroundings
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker() -> Iterator[Broker]:
     settings = {
         "offsets.topic.num.partitions": 4,
@@ -31,13 +35,13 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def surroundings(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
     with Surroundings(broker.bootstrap, tmp_path_factory.mktemp("beside")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def console(broker: Broker, surroundings: Surroundings) -> Iterator[Console]:
     with Console(broker.bootstrap, "--allow-changes", *surroundings.options) as running:
         yield running
@@ -48,7 +52,7 @@ def client(console: Console) -> Client:
     return console.client()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed (make tools)")
@@ -65,7 +69,7 @@ class Window:
     def __init__(self, chromium: Any, console: Console, **options: Any) -> None:
         self.console = console
         self.context = chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
-        self.context.set_default_timeout(30_000)
+        self.context.set_default_timeout(90_000)
         self.troubles: list[str] = []
         self.requests: list[str] = []
         self.context.on("request", lambda request: self.requests.append(request.url))

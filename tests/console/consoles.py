@@ -63,7 +63,7 @@ class Console:
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
         try:
-            self.process.wait(15)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

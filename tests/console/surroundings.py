@@ -1,4 +1,4 @@
-"""What may stand beside a cluster: a schema registry, a Connect worker, a share group, a mirror into it."""
+"""What may stand beside a cluster: a schema registry, Connect, a share and a streams group, a mirror into it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ottla.serialization.framing import with_id
 from ottla.testing import Broker
 from ottla.testing.registry import BrokerRegistry
 from tests.console.consoles import PATIENCE_S
+from tests.console.streams_member import StreamsMember
 
 ORDER = {
     "type": "record",
@@ -31,6 +32,9 @@ ORDER = {
     "fields": [{"name": "number", "type": "int"}, {"name": "patient", "type": "string"}],
 }
 NEXT_ORDER = {**ORDER, "fields": [*ORDER["fields"], {"name": "ward", "type": "string", "default": "north"}]}
+# Settings of groups.
+SHARERS = {"share.auto.offset.reset": "earliest"}
+AT_ONCE = {"streams.initial.rebalance.delay.ms": "0", "streams.assignment.interval.ms": "0"}
 PATIENT = {"type": "object", "title": "Patient", "properties": {"name": {"type": "string"}}}
 
 
@@ -57,6 +61,7 @@ class Surroundings:
         self._start_registry()
         self._start_connect()
         self._share()
+        self._stream()
         self._mirror()
         return self
 
@@ -131,7 +136,7 @@ class Surroundings:
     def _share(self) -> None:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             admin.create_topic("shared", 1)
-            admin.alter_configs("group", "sharers", set_={"share.auto.offset.reset": "earliest"})
+            admin.alter_configs("group", "sharers", set_=SHARERS)
         consumer = ShareConsumer(
             bootstrap_servers=self.bootstrap,
             group_id="sharers",
@@ -152,6 +157,16 @@ class Surroundings:
                 accepted += record.offset < 4
                 consumer.acknowledge(record, Acknowledge.ACCEPT if record.offset < 4 else Acknowledge.RELEASE)
             consumer.commit()
+
+    # -- a streams group -------------------------------------------------------------------------------
+
+    def _stream(self) -> None:
+        with Admin(bootstrap_servers=self.bootstrap) as admin:
+            admin.create_topic("sentences", 2)
+            admin.alter_configs("group", "word-count", set_=AT_ONCE)
+        member = StreamsMember(self.bootstrap, "word-count", "sentences")
+        self._stack.callback(member.close)
+        member.start()
 
     # -- a mirror --------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ PATHS = [path for path in VIEWS if path not in ("/?seconds=3600", "/topics?inter
 DARK = ["/", "/topics", "/topics/orders/messages", "/topics/orders/settings", "/access?part=users"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def axe(tmp_path_factory):
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, and axe-core comes with it")

@@ -1,4 +1,4 @@
-"""What stands beside a cluster: values with schemas, share groups, connectors, mirrors."""
+"""What stands beside a cluster: values with schemas, share and streams groups, connectors, mirrors."""
 
 from __future__ import annotations
 
@@ -112,6 +112,21 @@ def test_a_share_group_shows_its_members_and_how_far_it_is(client):
     }
     listed = {row["group"]: row for row in rows(client.json("/groups?type=share"), "groups")}
     assert list(listed) == ["sharers"] and listed["sharers"]["lag"] == 6
+
+
+def test_a_streams_group_shows_its_tasks_and_its_topology(client):
+    page = client.json("/group?id=word-count")
+    assert "streams protocol" in page["subtitle"]
+    (member,) = rows(page, "members")
+    assert (member["client"], member["process"]) == ("word-count-client", "process-1")
+    assert member["active"] == ["0_0", "0_1"] and member["standby"] == [] and member["target"] == ""
+    (part,) = rows(page, "topology")
+    assert (part["subtopology"], part["tasks"]) == ("0", 2)
+    assert part["sources"] == ["sentences"] and part["changelogs"] == ["word-count-store-changelog"]
+    owners = {row["partition"]: row["owner"] for row in rows(page, "progress")}
+    assert owners == {"sentences-0": ["word-count-client"], "sentences-1": ["word-count-client"]}
+    listed = {row["group"]: row for row in rows(client.json("/groups?type=streams"), "groups")}
+    assert list(listed) == ["word-count"] and listed["word-count"]["state"] == "Stable"
 
 
 def test_a_group_shows_how_long_its_oldest_unread_record_waits(client, broker):

@@ -35,7 +35,7 @@ def test_a_topic_is_created_filled_changed_truncated_and_deleted(window, broker)
     assert "xyz" in record.inner_text() and '"a": 1' in record.inner_text()
 
     page.get_by_role("link", name="Settings").click()
-    assert page.locator('[data-k="settings/max.message.bytes/value"]').inner_text() == "2000000"
+    assert page.locator('[data-k="settings/max.message.bytes/value"]').inner_text() == "2000000 (1.9 MB)"
     assert page.locator('[data-k="settings/max.message.bytes/source"]').inner_text() == "dynamic topic config"
     assert (
         page.locator('[data-k="settings/max.message.bytes/default"]').inner_text()
@@ -51,7 +51,7 @@ def test_a_topic_is_created_filled_changed_truncated_and_deleted(window, broker)
     page.get_by_label("Partitions in all").fill("4")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_text("has 4 partitions now").wait_for()
-    assert page.locator('[data-k="block/partitions"] tbody tr').count() == 4
+    until(lambda: page.locator('[data-k="block/partitions"] tbody tr').count() == 4, "four rows")
 
     page.get_by_text("Truncate").click()
     form = page.locator('[data-action="truncate"]')
@@ -99,10 +99,47 @@ def test_a_group_is_reset_after_a_preview(window, broker):
         assert {at.offset for at in admin.group_offsets("to-reset").values()} == {3}
 
 
+def test_a_share_group_without_members_is_reset_after_a_preview(client, broker):
+    from ottla import ShareConsumer
+
+    broker.create_topic("shared-again", 1)
+    for i in range(5):
+        broker.send("shared-again", f"{i}")
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_configs("group", "share-to-reset", set_={"share.auto.offset.reset": "earliest"})
+        with ShareConsumer(bootstrap_servers=broker.bootstrap, group_id="share-to-reset") as consumer:
+            consumer.subscribe(["shared-again"])
+            seen: set[int] = set()
+            until(
+                lambda: seen.update(record.offset for record in consumer.poll(1.0)) or len(seen) == 5,
+                "records",
+            )
+        place = TopicPartition("shared-again", 0)
+        until(
+            lambda: admin.share_progress("share-to-reset")[place].start_offset == 5, "the group has taken all"
+        )
+        page = "/group/reset?id=share-to-reset&way=offset&to=2"
+        until(lambda: client.get(page).status == 200, "the group")
+        preview = client.get(page).text.split('name="preview" value="')[1].split('"')[0]
+        asked = {"group": "share-to-reset", "topic": "", "way": "offset", "to": "2", "preview": preview}
+        assert client.change("reset-offsets", **asked).headers["location"] == "/group?id=share-to-reset"
+        assert admin.share_progress("share-to-reset")[place].start_offset == 2
+
+
 def test_a_reset_that_was_not_previewed_is_refused(client, broker):
     answer = client.change("reset-offsets", group="to-reset", way="latest", to="", topic="", preview="guess")
     assert answer.status == 303
     assert "have changed since the preview" in client.get("/changes").text
+
+
+def test_a_change_of_unknown_outcome_is_told_as_one(client, broker):
+    broker.fail("CreateTopics", "UNKNOWN_SERVER_ERROR", after_effect=True)
+    client.change("create-topic", name="made-in-the-dark")
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        assert "made-in-the-dark" in admin.list_topics()
+    assert "It is not known what was changed: " in client.get("/changes").text
+    client.change("create-topic", name="made-in-the-dark")
+    assert "The change was refused: " in client.get("/changes").text
 
 
 def test_a_hanging_transaction_is_found_and_aborted(window, broker):
@@ -195,6 +232,17 @@ def test_users_are_added_and_removed_and_their_passwords_are_not_logged(client, 
     assert "correct horse" not in console.output
 
 
+@pytest.mark.parametrize(
+    "setting", ["ssl.key.password", "listener.name.internal.plain.sasl.jaas.config", "ssl.keystore.key"]
+)
+def test_secret_settings_are_not_logged(client, console, setting):
+    """Everybody who may look at the console sees the changes of all."""
+    client.change("set-broker", broker="99", setting=setting, value="hunter2")
+    assert "hunter2" not in client.get("/changes").text
+    until(lambda: setting in console.output, "the change in the log")
+    assert "hunter2" not in console.output
+
+
 def test_every_change_is_logged_with_who_and_what(client, console):
     client.change("create-topic", name="bad name!")
     last = rows(client.json("/changes"), "changes")[0]
@@ -247,3 +295,15 @@ def test_rules_of_a_secured_cluster_are_the_viewers_rights():
             admin.change("add-acl", principal="User:ada", operation="READ", resource="TOPIC", name="closed")
             until(lambda: ada.get("/topics/closed").status == 200, "the rule lets ada see the topic")
             assert "pw" not in [word for line in console.lines for word in line.split()]
+
+
+def test_a_broker_shows_its_throttles(client, broker):
+    def shown():
+        found = rows(client.json("/brokers/1?part=throttles"), "throttles")
+        return {row["setting"]: row["rate"] for row in found}
+
+    assert shown()["leader.replication.throttled.rate"] is None
+    client.change("set-broker", broker="1", setting="leader.replication.throttled.rate", value="1000000")
+    assert shown()["leader.replication.throttled.rate"] == 1_000_000
+    client.change("set-broker", broker="1", setting="leader.replication.throttled.rate", value="")
+    assert shown()["leader.replication.throttled.rate"] is None

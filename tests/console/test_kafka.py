@@ -9,13 +9,18 @@ import pytest
 from ottla import Admin, Consumer, Producer
 from tests.console.conftest import Window
 from tests.console.consoles import Console, rows, shared, until
-from tests.console.surroundings import Surroundings
+from tests.console.surroundings import AT_ONCE, SHARERS, Surroundings
+from tests.oracle.leaders import wait_for_changes
 
 
 @pytest.fixture(scope="module")
 def on_kafka(kafka, tmp_path_factory) -> Iterator[Console]:
     with Admin(bootstrap_servers=kafka.bootstrap) as admin:
         admin.create_topic("orders", 3)
+        # What `Surroundings` set, long before their members come: Kafka's coordinators hear of it a moment later.
+        admin.alter_configs("group", "sharers", set_=SHARERS)
+        admin.alter_configs("group", "word-count", set_=AT_ONCE)
+    wait_for_changes(kafka.bootstrap)
     with Producer(bootstrap_servers=kafka.bootstrap) as producer:
         for i in range(60):
             producer.send(
@@ -54,6 +59,7 @@ MAIN = {
     "/groups": "Groups",
     "/group?id=consumer-readers": "consumer-readers",
     "/group?id=sharers": "sharers",
+    "/group?id=word-count": "word-count",
     "/topics/described/messages": "described",
     "/schemas": "Schemas",
     "/schemas/described-value": "described-value",
@@ -63,6 +69,7 @@ MAIN = {
     "/transactions": "Transactions",
     "/brokers": "Brokers",
     "/brokers/1": "Broker 1",
+    "/brokers/1?part=throttles": "Broker 1",
     "/brokers/1?part=versions": "Broker 1",
     "/access": "Access",
     "/access?part=quotas": "Access",
@@ -108,5 +115,7 @@ def test_what_stands_beside_kafka_is_shown(on_kafka):
     until(lambda: shared(client)["lag"] == 6, "the share group's lag")
     # Four records are accepted. Kafka may tell so in the lag alone: it moves the start with a later write.
     assert shared(client)["committed"] in (0, 4) and shared(client)["owner"] == ["sharer-1"]
+    (member,) = rows(client.json("/group?id=word-count"), "members")
+    assert member["client"] == "word-count-client" and member["active"] == ["0_0", "0_1"]
     (copy,) = rows(client.json("/mirrors"), "partitions")
     assert copy["partition"] == "A.visits-0" and copy["position"] == 5

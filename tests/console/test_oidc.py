@@ -168,7 +168,7 @@ def test_a_session_ends_with_its_token(guarded, provider):
 def test_a_browser_comes_back_from_the_provider_and_is_in(chromium, guarded):
     """The cookie is strict, and the provider another site: a plain redirect would come without it."""
     context = chromium.new_context()
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(90_000)
     page = context.new_page()
     page.goto(guarded.base + "/topics")
     page.get_by_role("link", name="Log in").click()

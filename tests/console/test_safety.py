@@ -61,6 +61,15 @@ def test_a_form_does_not_lead_elsewhere(client):
         assert answer.status == 303 and answer.headers["location"] == "/"
 
 
+@pytest.mark.parametrize(
+    "form", [{f"f{number}": "x" for number in range(200)}, {"name": "x" * 3_000_000}], ids=["fields", "bytes"]
+)
+def test_a_form_beyond_a_bound_is_refused_and_nothing_else_goes_wrong(client, form):
+    answer = client.post("/do/create-topic", form)
+    assert answer.status == 400 and "more than" in answer.text
+    assert client.get("/topics").status == 200
+
+
 def test_every_answer_has_the_strict_headers(client):
     for path in ("/", "/topics?format=json", "/static/console.js", "/nowhere", "/topics?format=csv"):
         headers = client.get(path).headers
@@ -146,6 +155,8 @@ def test_a_large_value_is_cut_on_the_page_and_whole_in_the_download(client, brok
     broker.send("large", "y" * 1_000_000, "k")
     page = client.get("/topics/large/messages")
     assert len(page.text) < 200_000 and "977 KB" in page.text
+    download = client.get("/topics/large/messages?format=jsonl")
+    assert json.loads(download.text)["value"] == "y" * 1_000_000
 
 
 def test_a_formula_in_a_record_is_a_text_in_the_download(client, broker):

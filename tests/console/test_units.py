@@ -5,17 +5,35 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import struct
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
-from ottla.console import decoding, export, internal, layout, live, rendering, scrapes, sessions, svg, words
+from ottla import errors
+from ottla.client.errors import ConnectionLost, TimedOut
+from ottla.console import (
+    decoding,
+    export,
+    internal,
+    layout,
+    live,
+    reading,
+    rendering,
+    scrapes,
+    sessions,
+    svg,
+    words,
+)
+from ottla.console.app import failure
 from ottla.console.board import Board
-from ottla.console.connectors import without_secrets
+from ottla.console.connectors import ConnectRefused, without_logins, without_secrets
 from ottla.console.context import BadRequest
+from ottla.console.doorway import Config, Doorway
 from ottla.console.markup import escape, join, tag
 from ottla.console.masking import HIDDEN, Masks
 from ottla.console.model import (
@@ -34,6 +52,7 @@ from ottla.console.model import (
 from ottla.console.router import find
 from ottla.console.schemas import Schemas, split_login
 from ottla.console.series import COARSE, FINE, History, Series
+from ottla.console.views.messages import time_ms
 from ottla.console.views.overview import throttling
 from ottla.console.views.tables import matcher, ordered
 from ottla.errors import OttlaError
@@ -148,6 +167,32 @@ def test_a_time_outside_of_the_calendar_is_a_number():
     assert words.moment(0) == "1970-01-01 00:00:00.000"
 
 
+@pytest.mark.parametrize("text", ["²", "1" * 30, "9" * 5_000, str(2**63), "yesterday"])
+def test_a_time_that_is_none_is_a_bad_request(text):
+    with pytest.raises(BadRequest, match="time="):
+        time_ms(text)
+
+
+def test_a_time_is_milliseconds_or_a_date():
+    assert time_ms(str(2**63 - 1)) == 2**63 - 1
+    assert time_ms(" 17 ") == 17
+    assert time_ms("1970-01-01T00:00:01") == 1000
+    assert time_ms("1969-12-31T23:59:59.999") == 0  # -1 would mean the end of the topic
+
+
+@pytest.mark.parametrize("text", ["²:1", "0:²", "0:" + "9" * 19, "0:" + "9" * 5_000, "9999999999:0", "0", ""])
+def test_positions_that_are_none_are_refused_with_the_form_that_they_have(text):
+    with pytest.raises(ValueError, match="is not of the form"):
+        reading.parse_positions("t", text)
+
+
+def test_a_digit_that_is_no_number_is_no_trouble_elsewhere():
+    assert words.meaning("retention.ms", "²") == "" == words.meaning("retention.ms", "9" * 5_000)
+    page = 'ottla_mirror_lag_records{link="l",topic="t",partition="²"} 5\n'
+    series = {"page": scrapes.parsed(page)}
+    assert scrapes.rates(series, series, 1.0).links == {"l": {}}
+
+
 def test_names_with_slashes_stay_whole_in_addresses():
     assert words.group_address("a/b?c&d") == "/group?id=a%2Fb%3Fc%26d"
     _, names = find("/topics/a%2Fb/messages")
@@ -198,8 +243,6 @@ def test_committed_offsets_are_read():
 
 
 def test_the_command_sends_the_same_record():
-    import shlex
-
     text = '{"a": "it\'s"}'
     record = SimpleNamespace(
         topic="t",
@@ -213,6 +256,48 @@ def test_the_command_sends_the_same_record():
     shown = decoding.message(record, Masks())
     told = json.loads(shlex.split(shown.command)[2])
     assert told == {"topic": "t", "key": "k\n$(x)", "value": text, "headers": [["h", "v"]]}
+
+
+HALF = b'{"x": "\\ud83d", "name": "Ada"}'  # valid JSON; half a character that no encoding takes
+
+
+def _record(data: bytes) -> SimpleNamespace:
+    return SimpleNamespace(
+        topic="t", partition=0, offset=1, timestamp=0, key=data, value=data, headers=[("h", data)]
+    )
+
+
+@pytest.mark.parametrize("data", [HALF, b'{"x": "\xed\xa0\xbd", "name": "Ada"}'])
+@pytest.mark.parametrize("rules", [[], ["t:value.name"]])
+def test_half_a_character_in_a_record_is_shown_and_exported(data, rules):
+    shown = decoding.message(_record(data), Masks.parse(rules))
+    page = Page("T", "topics", blocks=[Messages("records", [shown])])
+    assert b"\\ud83d" in rendering.message(shown).encode()
+    assert b"\\ud83d" in export.messages_csv([shown]).encode()
+    rows = [
+        json.loads(export.messages_jsonl([shown]).encode()),
+        json.loads(export.to_json(page).encode())["blocks"][0]["messages"][0],
+    ]
+    for row in rows:
+        assert [row["key"]["x"], row["value"]["x"], row["headers"][0]["value"]["x"]] == ["\ud83d"] * 3
+
+
+def test_the_command_sends_half_a_character_as_its_escape():
+    line = json.loads(shlex.split(decoding.message(_record(HALF), Masks()).command)[2])
+    assert line["value"].encode() == HALF
+
+
+def test_a_field_is_hidden_beside_half_a_character():
+    shown, hidden = Masks.parse(["t:value.name"]).masked("value", HALF)
+    assert hidden and json.loads(shown) == {"x": "\ud83d", "name": HIDDEN}
+
+
+def test_half_a_character_in_any_text_of_a_page_is_sent():
+    page = Page("T", "topics", blocks=[_table(Row("a", [Cell("\ud83d"), Cell(1), Cell(points=())]))])
+    assert json.loads(export.to_json(page).encode())["blocks"][0]["rows"][0]["name"] == "\ud83d"
+    assert b"\\ud83d" in export.to_csv(page).encode()
+    assert tag("p", "\ud83d").encode() == b"<p>\\ud83d</p>"
+    assert live._event("html", {"html": "\ud83d"}).encode()
 
 
 # -- masks -----------------------------------------------------------------------------------------------
@@ -339,6 +424,27 @@ def test_a_change_comes_from_our_own_pages(token, origin, site, forged):
 )
 def test_only_our_own_names_are_answered(host, ours):
     assert sessions.is_ours(host, ("127.0.0.1", "localhost", "[::1]"), 8181) is ours
+
+
+@pytest.mark.parametrize(
+    ("config", "headers", "secure"),
+    [
+        ({"tls": True}, {"host": "localhost:1"}, True),
+        ({}, {"host": "localhost:1"}, False),
+        ({}, {"host": "localhost:1", "x-forwarded-proto": "https"}, False),
+        ({"login_https": True}, {"host": "console.example", "x-forwarded-proto": "https"}, True),
+        ({"login_https": True}, {"host": "console.example"}, False),
+    ],
+)
+def test_the_cookie_is_secure_where_the_browser_has_tls_also_of_a_proxy(config, headers, secure):
+    doorway = Doorway(Config({"bootstrap.servers": "127.0.0.1:1"}, 1, **config))
+    sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+    request = Request(
+        {"type": "http", "method": "GET", "path": "/", "query_string": b"", "scheme": "http", "headers": sent}
+    )
+    entered = doorway.redeem(request, doorway.sessions.issue_token("me"))
+    assert entered.status_code == 303
+    assert ("; secure" in entered.headers["set-cookie"].lower()) == secure
 
 
 def test_passwords_are_kept_as_hashes():
@@ -546,6 +652,15 @@ def test_avro_values_that_refer_to_their_own_kind_are_decoded_while_they_are_sma
     assert json.loads(decoded.data) == [{"i": 2}]
 
 
+def test_half_a_character_in_a_value_with_a_schema_is_decoded():
+    class JsonSchema(OneSchema):
+        def schema(self, schema_id, *, form=""):
+            return RegisteredSchema(schema_id, self.text, "JSON")
+
+    decoded = Schemas(JsonSchema({"type": "object"})).decoded(b"\0\0\0\0\1" + HALF, [], "value")
+    assert not decoded.trouble and json.loads(decoded.data)["x"] == "\ud83d"
+
+
 def test_logins_are_taken_out_of_addresses():
     assert split_login("http://me:pass@host:8081/") == ("http://host:8081", ("me", "pass"))
     assert split_login("host:8081") == ("http://host:8081", None)
@@ -582,6 +697,52 @@ def test_secrets_of_connectors_are_hidden():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("value.converter.basic.auth.user.info", "APIKEY:hunter2"),
+        ("schema.registry.basic.auth.user.info", "k:hunter2"),
+        ("connection.url", "jdbc:mysql://h/db?user=u&password=hunter2"),
+        ("connection.url", "jdbc:sqlserver://h;user=u;Password=hunter2;encrypt=true"),
+        ("connection.url", "postgres://u:p/hunter2@h/db"),
+        ("connection.url", "postgres://u:p@hunter2@h/db"),
+        ("http.headers", "Authorization: Bearer hunter2"),
+        ("http.headers.additional", "Authorization: Bearer hunter2"),
+        ("http.authorization", "Bearer hunter2"),
+        ("producer.override.options", 'username="u" password="my hunter2";'),
+        ("options", '{"password": "hunter2"}'),
+    ],
+)
+def test_secrets_within_settings_and_traces_are_hidden(name, value):
+    assert "hunter2" not in json.dumps(without_secrets({name: value}, frozenset()))
+
+
+def test_a_trace_is_shown_without_the_logins_in_it():
+    trace = (
+        "at jdbc:mysql://h/db?password=hunter2&ssl=true\n\tvia http://u:a/hunter2@h:80/x\n"
+        "Authorization: Basic hunter2"
+    )
+    assert without_logins(trace) == (
+        "at jdbc:mysql://h/db?password=•••&ssl=true\n\tvia http://•••@h:80/x\nAuthorization: Basic •••"
+    )
+
+
+def test_settings_without_secrets_are_shown_as_they_are():
+    settings = {
+        "connection.url": "jdbc:mysql://h/db?user=u&password=${env:PW}",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        "header.converter": "StringConverter",
+        "topics": "a@b",
+        "url": "http://host:80/a?b=c",
+    }
+    assert without_secrets(settings, frozenset()) == settings
+
+
+def test_a_trace_of_many_addresses_is_searched_for_logins_in_linear_time():
+    trace = "://" * 300_000
+    assert without_logins(trace) == trace
+
+
 # -- the board of home care ------------------------------------------------------------------------------
 
 
@@ -604,3 +765,41 @@ def test_the_board_knows_who_is_offline_and_who_needs_a_nurse():
 def test_an_empty_list_of_records_is_rendered():
     assert "No records here." in rendering.content(Messages("m", []))
     assert "null" in rendering.message(Message("t", 0, 0, -1, Part("none", "", 0), Part("none", "", 0), []))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "meaning"),
+    [
+        ("retention.ms", "604800000", "7 d"),
+        ("retention.ms", "-1", ""),
+        ("segment.bytes", "1073741824", "1 GB"),
+        ("flush.messages", "9223372036854775807", "no limit"),
+        ("linger.ms", "5", ""),
+        ("cleanup.policy", "delete", ""),
+        ("retention.bytes", None, ""),
+    ],
+)
+def test_a_setting_says_what_its_number_means(setting, value, meaning):
+    assert words.meaning(setting, value) == meaning
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "known"),
+    [
+        ("create-topic", BadRequest("name is missing"), "Nothing was changed"),
+        ("create-topic", errors.TopicAlreadyExists(), "The change was refused"),
+        ("create-topic", errors.RequestTimedOut(), "It is not known what was changed"),
+        ("create-topic", TimedOut("no answer"), "It is not known what was changed"),
+        ("delete-topic", ConnectionLost("closed"), "It is not known what was changed"),
+        ("elect-leaders", BadRequest("t-1: no replica in sync"), "Not everything was changed"),
+        ("elect-leaders", TimedOut("no answer"), "It is not known what was changed"),
+        ("truncate", BadRequest("to confirm, type t exactly"), "Nothing was changed"),
+        ("truncate", errors.PolicyViolation(), "Not everything was changed"),
+        ("connector", ConnectRefused("no such connector", 404), "The change was refused"),
+        ("connector", ConnectRefused("no worker answers"), "It is not known what was changed"),
+        ("set-level", RegistryRefused(422, 42203, "no such level"), "The change was refused"),
+        ("register-schema", RegistryRefused(500, 50002, "timed out"), "It is not known what was changed"),
+    ],
+)
+def test_a_change_that_failed_is_told_with_what_is_known_of_it(action, error, known):
+    assert failure(action, error) == f"{known}: {error}"

@@ -24,6 +24,7 @@ VIEWS = {
     "/schema?id=1": "Schema 1",
     "/groups": "Groups",
     "/group?id=sharers": "sharers",
+    "/group?id=word-count": "word-count",
     "/connectors": "Connectors",
     "/connectors/lines": "lines",
     "/mirrors": "Mirrors",
@@ -34,6 +35,7 @@ VIEWS = {
     "/brokers": "Brokers",
     "/brokers/1": "Broker 1",
     "/brokers/1?part=folders": "Broker 1",
+    "/brokers/1?part=throttles": "Broker 1",
     "/brokers/1?part=versions": "Broker 1",
     "/access": "Access",
     "/access?part=users": "Access",
@@ -67,6 +69,20 @@ def test_numbers_change_in_place_while_records_arrive(window, broker):
     until(lambda: cell.inner_text() == "5", "the number of records on the page")
     assert marked and window.page.evaluate("window.unchanged")  # the page was not loaded again
     assert window.page.locator("#live-state").inner_text() == "live"
+
+
+def test_home_care_is_in_the_navigation_where_its_topics_exist():
+    from ottla.console.board import TOPICS
+    from ottla.testing import Broker
+    from tests.console.consoles import Console
+
+    with Broker() as broker, Console(broker.bootstrap) as running:
+        client = running.client()
+        assert 'href="/homecare"' not in client.get("/topics").text
+        assert 'href="/homecare"' in client.get("/homecare").text
+        for topic in TOPICS:
+            broker.create_topic(topic, 1)
+        until(lambda: 'href="/homecare"' in client.get("/topics").text, "the entry of the navigation")
 
 
 def test_two_tabs_share_one_stream(window):
@@ -122,9 +138,11 @@ def test_pages_work_without_javascript(chromium, console):
     window.goto("/topics")
     window.page.get_by_role("link", name="orders", exact=True).click()
     window.page.get_by_role("link", name="Messages").click()
-    assert window.page.locator(".record").count() == 50
+    until(
+        lambda: window.page.locator(".record").count() == 50, "the newest records"
+    )  # a click waits for no page
     window.page.get_by_role("link", name="Older").click()
-    assert window.page.locator(".record").count() == 10
+    until(lambda: window.page.locator(".record").count() == 10, "the others")
     assert window.page.locator("svg.spark, line-chart").count() == 0
     window.goto("/topics/orders")
     assert window.page.locator("line-chart svg").count() == 1

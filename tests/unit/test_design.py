@@ -1,4 +1,4 @@
-"""docs/design.md and docs/cluster.md name modules: each of them exists."""
+"""Pages name modules and tests: each of them exists."""
 
 import re
 from pathlib import Path
@@ -16,6 +16,33 @@ def test_each_module_that_a_page_names_exists(page):
     gone = [name for name in named if not _exists(name)]
     assert len(named) > 5
     assert not gone
+
+
+PROOFS = (
+    "2026-11-17-first-hours",
+    "2026-11-17-no-client-can-starve",
+    "2026-11-17-security-item-by-item",
+    "2026-11-18-run-anywhere-item-by-item",
+    "2026-11-18-see-it-item-by-item",
+    "2026-11-18-pipelines-item-by-item",
+    "2026-11-18-streams-item-by-item",
+    "2026-11-18-connect-item-by-item",
+    "2026-11-18-queues-item-by-item",
+    "2026-11-18-contracts-item-by-item",
+    "2026-11-18-mirror-item-by-item",
+)
+
+
+@pytest.mark.parametrize("page", PROOFS)
+def test_each_test_that_a_list_of_proofs_names_exists(page):
+    text = (ROOT / f"docs/decisions/{page}.md").read_text()
+    named = re.findall(r"`(tests/[a-z_/]+\.py)(?:::(test_\w+))?`", text)
+    assert len(named) > 30
+    assert [
+        (file, test)
+        for file, test in named
+        if not (ROOT / file).exists() or (test and f"def {test}(" not in (ROOT / file).read_text())
+    ] == []
 
 
 def _exists(name):

@@ -139,3 +139,31 @@ def test_it_is_copied_and_pickled(again):
 
 def test_it_may_be_generic():
     assert Holder[int](3) == Holder(3)
+
+
+def test_secrets_are_not_shown():
+    from ottla.client.settings import ConsumerSettings, ProducerSettings, Settings
+    from ottla.config.jaas import Jaas
+    from ottla.config.listeners import ListenerSettings
+    from ottla.server.tls import TlsSettings
+    from ottla.server.zookeeper.session import Options
+
+    shown = [
+        *(
+            repr(
+                kind(
+                    sasl_username="alice",
+                    sasl_password="hush",
+                    sasl_jaas_config="hush",
+                    ssl_key_password="hush",
+                )
+            )
+            for kind in (Settings, ProducerSettings, ConsumerSettings)
+        ),
+        repr(Jaas("module", {"password": "hush"})),
+        repr(ListenerSettings("SSL", "SSL", {"ssl.key.password": "hush"})),
+        repr(TlsSettings(keystore_password="hush", keystore_key="hush", keystore_location="/a.pem")),
+        repr(Options((("localhost", 1),), credentials=("digest", b"user:hush"))),
+    ]
+    assert not any("hush" in text for text in shown), shown
+    assert "alice" in shown[0] and "/a.pem" in shown[5]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.run import STAGES
+
 _PROJECT = Path(__file__).parents[2]
 _CHILD = """
 import subprocess, threading, pytest
@@ -47,7 +49,7 @@ def test_the_last_lines_tell_what_failed_and_what_was_skipped(tmp_path: Path) ->
 
 def test_a_test_that_times_out_fails_its_folder_and_leaves_no_process_behind(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    done = _run(_folder(tmp_path / "hangs", _CHILD.format(pid=str(pid), timeout=2)))
+    done = _run(_folder(tmp_path / "hangs", _CHILD.format(pid=str(pid), timeout=6)))
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1].startswith("0 passed, 1 failed")
     assert "ended without a summary" in done.stdout
@@ -60,6 +62,14 @@ def test_a_folder_over_its_limit_is_ended(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1].startswith("0 passed, 1 failed")
+
+
+def test_every_test_is_in_one_place_of_the_plan() -> None:
+    """But for those that need a KDC: `make test-kerberos`."""
+    plan = [_PROJECT / each for stage in STAGES for lane in stage for each in lane]
+    files = [*_PROJECT.glob("tests/**/test_*.py"), *_PROJECT.glob("examples/**/test_*.py")]
+    wrong = [file for file in files if sum(file.is_relative_to(each) for each in plan) != 1]
+    assert {file.relative_to(_PROJECT).parts[1] for file in wrong} <= {"kerberos"}
 
 
 def _runs(pid: int) -> bool:

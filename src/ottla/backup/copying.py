@@ -15,19 +15,19 @@ Progress = Callable[[int], None]
 
 def copy_file(source: Path, target: Path, size: int, progress: Progress) -> Kept:
     """The first `size` bytes, with the file's times: retention of logs without timestamps goes by them."""
-    crc32, left = 0, size
+    crc32, remaining = 0, size
     with source.open("rb") as reader, target.open("xb") as writer:
-        while left and (chunk := reader.read(min(left, _CHUNK_BYTES))):
+        while remaining and (chunk := reader.read(min(remaining, _CHUNK_BYTES))):
             writer.write(chunk)
             crc32 = zlib.crc32(chunk, crc32)
-            left -= len(chunk)
+            remaining -= len(chunk)
             progress(len(chunk))
         writer.flush()
         sync_all(writer.fileno())
         status = os.fstat(reader.fileno())
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-    if left:
-        raise BadBackup(f"{source} has become shorter: {size - left} bytes instead of {size}")
+    if remaining:
+        raise BadBackup(f"{source} has become shorter: {size - remaining} bytes instead of {size}")
     return Kept(size, crc32)
 
 
@@ -42,7 +42,7 @@ def checksum(path: Path, progress: Progress = lambda _: None) -> Kept:
 
 def sync_folders(home: Path) -> None:
     """The names in it and in all folders below."""
-    for path in [home, *(each for each in home.rglob("*") if each.is_dir())]:
+    for path in [home, *(folder for folder in home.rglob("*") if folder.is_dir())]:
         sync_names(path)
 
 

@@ -33,7 +33,7 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        return sum(kept.size for folder in self.folders for kept in folder.values())
+        return sum(file.size for folder in self.folders for file in folder.values())
 
 
 def folder_name(index: int) -> str:
@@ -48,12 +48,23 @@ def write_manifest(home: Path, manifest: Manifest) -> None:
 def read_manifest(home: Path) -> Manifest:
     path = home / MANIFEST
     try:
-        found = json.loads(path.read_text())
-        if found.pop("format") != FORMAT:
+        manifest = json.loads(path.read_text())
+        if manifest.pop("format") != FORMAT:
             raise BadBackup(f"{path} is of a later release; use that one to restore it")
-        folders = [{name: Kept(**kept) for name, kept in folder.items()} for folder in found.pop("folders")]
-        return Manifest(folders=folders, **found)
+        folders = [
+            {_checked(name): Kept(int(file["size"]), int(file["crc32"])) for name, file in folder.items()}
+            for folder in manifest.pop("folders")
+        ]
+        return Manifest(folders=folders, **manifest)
     except FileNotFoundError:
         raise BadBackup(f"{home} is no backup, or one that was not finished: {MANIFEST} is missing") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadBackup(f"{path} cannot be read: {error}") from error
+
+
+def _checked(name: str) -> str:
+    """Names become paths of files that are written: one that leads elsewhere is not from `ottla backup`."""
+    parts = name.split("/")
+    if len(parts) > 2 or any(part in ("", ".", "..") for part in parts):
+        raise BadBackup(f"{name!r} in {MANIFEST} is no file of a log folder")
+    return name

@@ -16,10 +16,14 @@ def restore(backup: Path, folders: Sequence[str], progress: Progress = lambda _:
             f"{backup} is of a broker with {len(manifest.folders)} log folders; name as many with --data, in its order"
         )
     for folder in map(Path, folders):
+        if folder.is_mount():  # a restored folder gets its name by a rename
+            raise BadBackup(f"{folder} is a mount point: name a folder below it")
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise BadBackup(f"{folder} is not empty: name a folder that does not exist yet")
-    made = [_restore(backup, manifest, index, Path(folder), progress) for index, folder in enumerate(folders)]
-    for unfinished, folder in zip(made, map(Path, folders), strict=True):
+    restored = [
+        _restore(backup, manifest, index, Path(folder), progress) for index, folder in enumerate(folders)
+    ]
+    for unfinished, folder in zip(restored, map(Path, folders), strict=True):
         if folder.exists():
             folder.rmdir()
         unfinished.rename(folder)
@@ -32,13 +36,13 @@ def _restore(backup: Path, manifest: Manifest, index: int, folder: Path, progres
     if unfinished.exists():
         shutil.rmtree(unfinished)
     unfinished.mkdir(parents=True)
-    for name, kept in manifest.folders[index].items():
+    for name, file in manifest.folders[index].items():
         (unfinished / name).parent.mkdir(exist_ok=True)
         try:
-            copied = copy_file(source / name, unfinished / name, kept.size, progress)
+            copied = copy_file(source / name, unfinished / name, file.size, progress)
         except FileNotFoundError:
             raise BadBackup(f"{source / name} is missing from the backup") from None
-        if copied != kept:
+        if copied != file:
             raise BadBackup(
                 f"{source / name} is damaged: its checksum is not the one of the day it was taken"
             )
@@ -50,9 +54,9 @@ def problems(backup: Path) -> Iterator[str]:
     """What is wrong with a backup; nothing is written."""
     manifest = read_manifest(backup)
     for index, folder in enumerate(manifest.folders):
-        for name, kept in folder.items():
+        for name, file in folder.items():
             path = backup / folder_name(index) / name
             if not path.exists():
                 yield f"{path} is missing"
-            elif checksum(path) != kept:
+            elif checksum(path) != file:
                 yield f"{path} is damaged"

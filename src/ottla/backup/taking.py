@@ -46,14 +46,15 @@ def take(folders: Sequence[str], target: Path, progress: Progress = lambda _: No
         shutil.rmtree(unfinished)  # of a backup that was interrupted
     running = is_locked(folders[0])
     with _held_by_broker(folders[0]) if running else _held_by_lock(folders) as moment:
-        unfinished.mkdir(parents=True)
-        kept = [_copy(held, unfinished / folder_name(i), progress) for i, held in enumerate(moment.folders)]
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.mkdir(0o700)  # records, and what logins are checked with
+        copied = [_copy(held, unfinished / folder_name(i), progress) for i, held in enumerate(moment.folders)]
     manifest = Manifest(
         datetime.now(UTC).isoformat(timespec="seconds"),
         version("ottla"),
         moment.clustered,
         moment.running,
-        kept,
+        copied,
     )
     write_manifest(unfinished, manifest)
     sync_folders(unfinished)
@@ -64,11 +65,11 @@ def take(folders: Sequence[str], target: Path, progress: Progress = lambda _: No
 
 def _copy(held: Held, target: Path, progress: Progress) -> dict[str, Kept]:
     target.mkdir()
-    kept = {}
+    files = {}
     for name, size in held.sizes.items():
         (target / name).parent.mkdir(exist_ok=True)
-        kept[name] = copy_file(held.path / name, target / name, size, progress)
-    return kept
+        files[name] = copy_file(held.path / name, target / name, size, progress)
+    return files
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def _held_by_lock(folders: Sequence[str]) -> Iterator[Moment]:
             Held(Path(folder), {name: (Path(folder) / name).stat().st_size for name in files_of(folder)})
             for folder in folders
         ]
-        clustered = not any("metadata/metadata.log" in each.sizes for each in held)
+        clustered = not any("metadata/metadata.log" in folder_held.sizes for folder_held in held)
         yield Moment(held, clustered, running=False)
 
 
@@ -91,7 +92,7 @@ def _held_by_broker(folder: str) -> Iterator[Moment]:
     """The broker's folders, all of them, at one moment."""
     with _connection(folder) as ask:
         answer = ask("hold")
-        held = [Held(Path(each["path"]), each["sizes"]) for each in answer["folders"]]
+        held = [Held(Path(folder["path"]), folder["sizes"]) for folder in answer["folders"]]
         yield Moment(held, answer["clustered"], running=True)
         truncated = ask("release")["truncated"]
         if truncated:

@@ -7,6 +7,7 @@ from ottla.cli.asking.acls import Resource
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
 from ottla.client import Admin
+from ottla.config.security import principals_of
 from ottla.security.acls import Acl, AclFilter, PatternType, Permission, Question, Rules
 from ottla.security.authorizer import StandardAuthorizer
 
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             pattern,
             [options.principal_of(arguments.principal)],
             arguments.host or ["*"],
-            [options.operation_of(each) for each in arguments.operation],
+            [options.operation_of(name) for name in arguments.operation],
             Permission.DENY if denies else Permission.ALLOW,
         )
         if arguments.command == "remove":
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace, resources: list[Resource], acls: list[Acl]) -> int:
     """0 if everything is allowed, else 1."""
-    supers = [each for each in arguments.super_users.split(";") if each]
+    supers = principals_of(arguments.super_users)
     authorizer = StandardAuthorizer(Rules(acls), supers, arguments.allow_everyone)
     rows = []
     for kind, name in resources:

@@ -9,6 +9,7 @@ TOOLS = (
     "connect-distributed",
     "connect-standalone",
     "kafka-acls",
+    "kafka-client-metrics",
     "kafka-delegation-tokens",
     "kafka-configs",
     "kafka-console-consumer",

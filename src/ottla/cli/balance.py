@@ -11,20 +11,20 @@ Places = Mapping[P, Sequence[int]]  # replicas of each partition, the preferred 
 
 def drained(now: "Places[P]", broker: int, brokers: Sequence[int]) -> dict[P, list[int]]:
     """Only what is on the broker moves, to whom has least."""
-    others = [each for each in brokers if each != broker]
-    load = {each: sum(each in replicas for replicas in now.values()) for each in others}
+    others = [other for other in brokers if other != broker]
+    load = {other: sum(other in replicas for replicas in now.values()) for other in others}
     targets: dict[P, list[int]] = {}
     for where, replicas in now.items():
         if broker not in replicas:
             continue
-        able = [each for each in others if each not in replicas]
+        able = [other for other in others if other not in replicas]
         if not able:
             raise UsageError(
-                f"{where}: its {len(replicas)} replicas need as many brokers; one has to be added first"
+                f"no other broker can take the replica of {where} on broker {broker}; add a broker first"
             )
-        heir = min(able, key=lambda each: (load[each], each))
+        heir = min(able, key=lambda other: (load[other], other))
         load[heir] += 1
-        targets[where] = [heir if each == broker else each for each in replicas]
+        targets[where] = [heir if replica == broker else replica for replica in replicas]
     return targets
 
 
@@ -37,7 +37,7 @@ def balanced(now: "Places[P]", brokers: Sequence[int]) -> dict[P, list[int]]:
 
 
 def _even_out(places: dict[P, list[int]], brokers: Sequence[int]) -> None:
-    load = {each: sum(each in replicas for replicas in places.values()) for each in brokers}
+    load = {broker: sum(broker in replicas for replicas in places.values()) for broker in brokers}
     while True:
         least, most = min(load, key=lambda b: (load[b], b)), max(load, key=lambda b: (load[b], -b))
         if load[most] - load[least] <= 1:
@@ -54,7 +54,7 @@ def _move_one(places: dict[P, list[int]], source: int, target: int) -> bool:
     able = [replicas for replicas in places.values() if source in replicas and target not in replicas]
     if not able:
         return False
-    replicas = max(able, key=lambda each: each.index(source))
+    replicas = max(able, key=lambda candidate: candidate.index(source))
     replicas[replicas.index(source)] = target
     return True
 

@@ -20,6 +20,8 @@ Child = asyncio.subprocess.Process
 
 
 def check(config: Config, arguments: argparse.Namespace) -> None:
+    if arguments.open and arguments.console is None:
+        raise OttlaError("--open opens the console in the browser; add --console")
     wanted = [name for name in ("console", "registry") if getattr(arguments, name) is not None]
     first = config.listeners[0].partition("://")[0].upper()
     if wanted and protocols_of(config.listener_security_protocol_map).get(first, "PLAINTEXT") != "PLAINTEXT":
@@ -40,6 +42,7 @@ async def start(address: str, arguments: argparse.Namespace, metrics: str | None
     if arguments.console is not None:
         more = ["--metrics", metrics] if metrics is not None else []
         more += ["--registry", f"http://127.0.0.1:{registry}"] if registry is not None else []
+        more += ["--open"] if arguments.open else []
         children.append(await _start(address, arguments.console, "console", *more))
     return children
 

@@ -1,11 +1,16 @@
 """`ottla cluster`: start one to try out, describe it, move replicas; folders, features, API versions."""
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ottla.cli import cluster_moves, cluster_start
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show, show_json, table
 from ottla.client import Admin
+
+if TYPE_CHECKING:
+    from ottla.client.admin.brokers import LogDir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,18 +63,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _log_dirs(folders: list, arguments: argparse.Namespace) -> None:  # type: ignore[type-arg]
+def _log_dirs(folders: "Sequence[LogDir]", arguments: argparse.Namespace) -> None:
     if arguments.topic:
-        rows = [
+        partitions = [
             (folder.broker, folder.path, tp.topic, tp.partition, size)
             for folder in folders
             for tp, size in sorted(folder.sizes.items())
             if tp.topic in arguments.topic
         ]
-        show(arguments, ("BROKER", "FOLDER", "TOPIC", "PARTITION", "BYTES"), rows)
+        show(arguments, ("BROKER", "FOLDER", "TOPIC", "PARTITION", "BYTES"), partitions)
         return
-    rows2 = [
+    rows = [
         (f.broker, f.path, len(f.sizes), sum(f.sizes.values()), f.total_bytes, f.usable_bytes, f.error)
         for f in folders
     ]
-    show(arguments, ("BROKER", "FOLDER", "PARTITIONS", "BYTES", "DISK-TOTAL", "DISK-FREE", "ERROR"), rows2)
+    show(arguments, ("BROKER", "FOLDER", "PARTITIONS", "BYTES", "DISK-TOTAL", "DISK-FREE", "ERROR"), rows)

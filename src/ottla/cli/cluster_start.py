@@ -10,14 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
+from ottla.cli.options import Commands
 from ottla.ensemble import Ensemble
 
 START_S = 60.0
 
 
-def add_arguments(commands: Any) -> None:
+def add_arguments(commands: Commands) -> None:
     parser = commands.add_parser("start", help="start ZooKeeper and brokers here, to try it out")
     parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (default: 3)")
     parser.add_argument(
@@ -32,10 +32,10 @@ def add_arguments(commands: Any) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="servers of ZooKeeper, on the ports from there on (1)",
+        help="ZooKeeper servers, on consecutive ports (default: 1)",
     )
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT,...", help="an ensemble that is there, instead of a server of ours"
+        "--zookeeper", metavar="HOST:PORT,...", help="use this ZooKeeper ensemble instead of starting one"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for every broker"
@@ -50,8 +50,8 @@ def add_arguments(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     stop = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: stop.set())
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop.set())
     with _folder(arguments.data) as folder, _zookeeper(arguments, folder) as connect:
         brokers = [_broker(number, connect, folder, arguments) for number in range(1, arguments.brokers + 1)]
         try:
@@ -98,7 +98,7 @@ def _free_ports(count: int) -> list[int]:
     """Where the servers of ZooKeeper talk to each other; nobody else needs to know."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+        return [listening.getsockname()[1] for listening in sockets]
 
 
 def _broker(
@@ -121,7 +121,7 @@ def _broker(
                 *(sys.executable, "-m", "ottla", "start", "--broker-id", str(number)),
                 *("--zookeeper", connect, "--data", str(folder / f"broker-{number}")),
                 *("--port", str(arguments.port + number - 1 if arguments.port else 0)),
-                *(part for each in settings for part in ("--set", each)),
+                *(part for setting in settings for part in ("--set", setting)),
                 *(("--http", str(arguments.http + number - 1)) if arguments.http else ()),
             ],
             stdout=subprocess.PIPE,

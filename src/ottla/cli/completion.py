@@ -21,13 +21,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _words() -> dict[str, tuple[str, list[str]]]:
     """For each command what it does, and its sub-commands and options."""
-    found = {}
+    commands = {}
     for name, (module, text) in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=f"ottla {name}")
         with suppress(ModuleNotFoundError):  # a command of an extra that is not installed has its name only
             import_module(module).add_arguments(parser)
-        found[name] = (text, sorted(set(_of(parser))))
-    return found
+        commands[name] = (text, sorted(set(_of(parser))))
+    return commands
 
 
 def _of(parser: argparse.ArgumentParser) -> list[str]:

@@ -33,22 +33,22 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.command == "unset":
             admin.alter_configs(arguments.kind, arguments.name, delete=arguments.setting)
         else:
-            found = admin.describe_configs(arguments.kind, arguments.name, keys=arguments.setting or None)
-            missing = [each for each in arguments.setting if each not in found]
+            configs = admin.describe_configs(arguments.kind, arguments.name, keys=arguments.setting or None)
+            missing = [setting for setting in arguments.setting if setting not in configs]
             if missing:
                 raise UsageError(f"{arguments.kind} {arguments.name} has no setting {missing[0]}")
             rows = [
                 (
-                    each.name,
-                    "******" if each.sensitive else each.value,
-                    each.source,
-                    "yes" if each.read_only else "no",
+                    config.name,
+                    "******" if config.sensitive else config.value,
+                    config.source,
+                    "yes" if config.read_only else "no",
                 )
-                for _, each in sorted(found.items())
-                if arguments.all or arguments.setting or not each.is_default
+                for _, config in sorted(configs.items())
+                if arguments.all or arguments.setting or not config.is_default
             ]
             show(arguments, ("NAME", "VALUE", "SOURCE", "READ-ONLY"), rows)
             return 0
-        changed = [(arguments.kind, arguments.name, each) for each in arguments.setting]
+        changed = [(arguments.kind, arguments.name, setting) for setting in arguments.setting]
         show(arguments, ("KIND", "NAME", arguments.command.upper()), changed)
     return 0

@@ -46,31 +46,34 @@ def run(arguments: argparse.Namespace) -> int:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # every call to the JVM is news to it
     worker_file, connector_files = _sorted(arguments.files)
-    given = read_properties(worker_file.read_text()) if worker_file else {}
-    given |= pairs(arguments.X)
+    settings = read_properties(worker_file.read_text()) if worker_file else {}
+    settings |= pairs(arguments.X)
     if arguments.bootstrap:
-        given["bootstrap.servers"] = arguments.bootstrap
+        settings["bootstrap.servers"] = arguments.bootstrap
     elif "OTTLA_BOOTSTRAP" in os.environ:
-        given.setdefault("bootstrap.servers", os.environ["OTTLA_BOOTSTRAP"])
+        settings.setdefault("bootstrap.servers", os.environ["OTTLA_BOOTSTRAP"])
     if arguments.port is not None:
-        given["listeners"] = f"http://:{arguments.port}"
+        settings["listeners"] = f"http://:{arguments.port}"
     if arguments.runner:
-        given["ottla.runner"] = arguments.runner
+        settings["ottla.runner"] = arguments.runner
     if arguments.distributed and connector_files:
         raise UsageError("distributed workers take connectors by REST alone: ottla connectors create FILE")
     connectors = dict(connector_of(path) for path in connector_files)
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    return _serve(given, connectors, arguments.distributed, stopping)
+    return _serve(settings, connectors, arguments.distributed, stopping)
 
 
 def _serve(
-    given: dict[str, str], connectors: dict[str, dict[str, str]], distributed: bool, stopping: threading.Event
+    worker_settings: dict[str, str],
+    connectors: dict[str, dict[str, str]],
+    distributed: bool,
+    stopping: threading.Event,
 ) -> int:
     from ottla.connect.worker.settings import WorkerSettings
 
-    settings = WorkerSettings.parse(given, distributed=distributed)
+    settings = WorkerSettings.parse(worker_settings, distributed=distributed)
     if distributed:
         from ottla.connect.worker.distributed import Distributed
 
@@ -109,12 +112,12 @@ def connector_of(path: Path) -> tuple[str, dict[str, str]]:
     """Properties, or JSON: {"name", "config"} as for REST, or the config alone."""
     text = path.read_text()
     if path.suffix == ".json":
-        told = json.loads(text)
-        config = told.get("config", told)
+        document = json.loads(text)
+        config = document.get("config", document)
         config = {
             name: value if isinstance(value, str) else json.dumps(value) for name, value in config.items()
         }
-        name = told.get("name") or config.get("name")
+        name = document.get("name") or config.get("name")
     else:
         config = read_properties(text)
         name = config.get("name")

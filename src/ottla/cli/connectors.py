@@ -6,10 +6,11 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.options import UsageError, add_json_option, add_timeout_option, pairs
+from ottla.cli.options import Commands, UsageError, add_json_option, add_timeout_option, pairs
 from ottla.cli.tables import show, show_json
 from ottla.errors import OttlaError
 
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _command(commands: Any, name: str, text: str, *, named: bool = True) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, text: str, *, named: bool = True) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     default = os.environ.get("OTTLA_CONNECT") or URL
     parser.add_argument(
@@ -72,8 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "delete":
         worker.ask("DELETE", f"/connectors/{_quoted(arguments.name)}")
     else:
-        _SHOWN[command](worker, arguments)
-        return 0
+        return _SHOWN[command](worker, arguments) or 0
     print(f"{arguments.name}: {command}")
     return 0
 
@@ -107,25 +107,27 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def _list(worker: Worker, arguments: argparse.Namespace) -> None:
-    told = worker.ask("GET", "/connectors?expand=info&expand=status")
+    connectors = worker.ask("GET", "/connectors?expand=info&expand=status")
     rows = []
-    for name, parts in sorted(told.items()):
+    for name, parts in sorted(connectors.items()):
         tasks = parts["status"]["tasks"]
         running = sum(task["state"] == "RUNNING" for task in tasks)
-        kind, made = parts["info"]["type"], parts["info"]["config"].get("connector.class", "")
+        kind, class_name = parts["info"]["type"], parts["info"]["config"].get("connector.class", "")
         state = parts["status"]["connector"]["state"]
         failed = [task["id"] for task in tasks if task["state"] == "FAILED"]
-        rows.append((name, kind, made.rpartition(".")[2], state, f"{running}/{len(tasks)}", failed or None))
+        rows.append(
+            (name, kind, class_name.rpartition(".")[2], state, f"{running}/{len(tasks)}", failed or None)
+        )
     show(arguments, ("CONNECTOR", "TYPE", "CLASS", "STATE", "RUNNING", "FAILED"), rows)
 
 
 def _status(worker: Worker, arguments: argparse.Namespace) -> None:
-    told = worker.ask("GET", f"/connectors/{_quoted(arguments.name)}/status")
+    status = worker.ask("GET", f"/connectors/{_quoted(arguments.name)}/status")
     if arguments.json:
-        show_json(told)
+        show_json(status)
         return
-    parts = [("connector", told["connector"]), *((f"task {task['id']}", task) for task in told["tasks"])]
-    rows = [(what, each["state"], each["worker_id"], _reason(each.get("trace"))) for what, each in parts]
+    parts = [("connector", status["connector"]), *((f"task {task['id']}", task) for task in status["tasks"])]
+    rows = [(label, part["state"], part["worker_id"], _reason(part.get("trace"))) for label, part in parts]
     show(arguments, ("WHAT", "STATE", "WORKER", "REASON"), rows)
 
 
@@ -138,16 +140,16 @@ def _reason(trace: str | None) -> str | None:
 
 
 def _create(worker: Worker, arguments: argparse.Namespace) -> None:
-    name, config = _given(arguments.what)
-    told = worker.ask("POST", "/connectors", {"name": name, "config": config})
-    show_json(told) if arguments.json else print(f"created {told['type']} {told['name']}")
+    name, config = _name_and_settings(arguments.what)
+    created = worker.ask("POST", "/connectors", {"name": name, "config": config})
+    show_json(created) if arguments.json else print(f"created {created['type']} {created['name']}")
 
 
 def _config(worker: Worker, arguments: argparse.Namespace) -> None:
     path = f"/connectors/{_quoted(arguments.name)}/config"
     changes: dict[str, str | None] = {name: value or None for name, value in pairs(arguments.changes).items()}
-    told = worker.ask("PATCH", path, changes)["config"] if changes else worker.ask("GET", path)
-    show(arguments, ("SETTING", "VALUE"), sorted(told.items()))
+    settings = worker.ask("PATCH", path, changes)["config"] if changes else worker.ask("GET", path)
+    show(arguments, ("SETTING", "VALUE"), sorted(settings.items()))
 
 
 def _offsets(worker: Worker, arguments: argparse.Namespace) -> None:
@@ -156,26 +158,32 @@ def _offsets(worker: Worker, arguments: argparse.Namespace) -> None:
         print(worker.ask("DELETE", path)["message"])
         return
     rows = [
-        (json.dumps(each["partition"]), json.dumps(each["offset"]))
-        for each in worker.ask("GET", path)["offsets"]
+        (json.dumps(entry["partition"]), json.dumps(entry["offset"]))
+        for entry in worker.ask("GET", path)["offsets"]
     ]
     show(arguments, ("PARTITION", "OFFSET"), rows)
 
 
 def _plugins(worker: Worker, arguments: argparse.Namespace) -> None:
-    told = worker.ask("GET", "/connector-plugins")
-    show(arguments, ("TYPE", "CLASS"), [(each["type"], each["class"]) for each in told])
+    plugins = worker.ask("GET", "/connector-plugins")
+    show(arguments, ("TYPE", "CLASS"), [(plugin["type"], plugin["class"]) for plugin in plugins])
 
 
-def _validate(worker: Worker, arguments: argparse.Namespace) -> None:
-    name, config = _given(arguments.what)
-    made = _quoted(config.get("connector.class") or "")
-    told = worker.ask("PUT", f"/connector-plugins/{made}/config/validate", {**config, "name": name})
-    wrong = [(each["value"]["name"], error) for each in told["configs"] for error in each["value"]["errors"]]
+def _validate(worker: Worker, arguments: argparse.Namespace) -> int:
+    """1 if there are problems."""
+    name, config = _name_and_settings(arguments.what)
+    class_name = _quoted(config.get("connector.class") or "")
+    checked = worker.ask("PUT", f"/connector-plugins/{class_name}/config/validate", {**config, "name": name})
+    wrong = [
+        (setting["value"]["name"], error)
+        for setting in checked["configs"]
+        for error in setting["value"]["errors"]
+    ]
     show(arguments, ("SETTING", "PROBLEM"), wrong)
+    return 1 if wrong else 0
 
 
-def _given(words: list[str]) -> tuple[str, dict[str, str]]:
+def _name_and_settings(words: list[str]) -> tuple[str, dict[str, str]]:
     """A file, and settings that win over it."""
     from ottla.cli.connect import connector_of
 
@@ -194,7 +202,7 @@ def _quoted(name: str) -> str:
     return urllib.parse.quote(name, safe="")
 
 
-_SHOWN = {
+_SHOWN: dict[str, Callable[[Worker, argparse.Namespace], int | None]] = {
     "list": _list, "status": _status, "create": _create, "config": _config, "offsets": _offsets, "plugins": _plugins,
     "validate": _validate,
 }  # fmt: skip

@@ -28,12 +28,24 @@ class MissingExtra(OttlaError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_pages(parser)
+    _add_logins(parser)
+    _add_protection(parser)
+    _add_sources(parser)
+    parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
+    add_client_options(parser)
+
+
+def _add_pages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(
         "--port", type=int, default=DEFAULT_PORT, help=f"port; 0 picks one (default: {DEFAULT_PORT})"
     )
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("--allow-changes", action="store_true", help="without it, pages only read")
+
+
+def _add_logins(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--login",
         choices=["token", "basic", "kafka", "oidc"],
@@ -51,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hash-password", action="store_true", help="print the hash of a password for --users"
     )
+
+
+def _add_protection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--certificate", metavar="FILE", help="PEM: serve with TLS")
     parser.add_argument("--key", metavar="FILE", help="PEM: the certificate's key")
     parser.add_argument(
@@ -68,6 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC:PART",
         help="hide key, value, value.FIELD or header.NAME of topics; * matches any part of a name",
     )
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    """What it shows beside the cluster itself."""
     parser.add_argument(
         "--metrics",
         action="append",
@@ -88,8 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a Connect worker: shows its connectors (default: $OTTLA_CONNECT)",
     )
     parser.add_argument("--spark", metavar="URL", default="", help="Spark's page, for links from pipelines")
-    parser.add_argument("--end-with-stdin", action="store_true", help=argparse.SUPPRESS)
-    add_client_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -133,8 +150,11 @@ def configured(arguments: argparse.Namespace) -> "Config":
     secured = str(settings.get("security.protocol", "PLAINTEXT")).upper().startswith("SASL")
     loopback = is_loopback(arguments.host)
     login = arguments.login or ("token" if loopback else "kafka" if secured else "basic")
-    if not loopback and login == "token":
-        raise UsageError(f"on {arguments.host} other machines get in: use --login basic or --login kafka")
+    if not loopback and login == "token" and not arguments.insecure:
+        raise UsageError(
+            f"on {arguments.host} other machines get in: use --login basic or --login kafka; or --insecure with "
+            "--login token where only this machine reaches the port, as in a container that publishes it on 127.0.0.1"
+        )
     if not loopback and not (arguments.certificate and arguments.key) and not arguments.insecure:
         raise UsageError(
             f"on {arguments.host} passwords cross the network: give --certificate and --key, or --insecure "
@@ -215,11 +235,10 @@ def _announce(console: "Console", arguments: argparse.Namespace) -> None:
     host = "127.0.0.1" if arguments.host in ("0.0.0.0", "::") else arguments.host
     shown = f"[{host}]" if ":" in host else host
     base = f"{'https' if config.tls else 'http'}://{shown}:{config.port}/"
-    if config.login != "token":
-        print(f"console {base}", flush=True)
-        return
-    config.announce = lambda token: print(f"another browser: {base}?token={token}", flush=True)
-    address = f"{base}?token={console.door.sessions.issue_token(config.viewer)}"
+    address = base
+    if config.login == "token":
+        config.announce = lambda token: print(f"another browser: {base}?token={token}", flush=True)
+        address = f"{base}?token={console.door.sessions.issue_token(config.viewer)}"
     print(f"console {address}", flush=True)
     if arguments.open:
         import webbrowser

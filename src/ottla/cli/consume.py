@@ -10,11 +10,12 @@ from typing import Any
 
 from ottla.cli import ranges
 from ottla.cli.formats import LETTERS, compile_format
+from ottla.cli.leaving import leave_on_sigterm
 from ottla.cli.options import UsageError, add_client_options, client_settings
 from ottla.cli.progress import Progress
 from ottla.cli.screen.frames import short
 from ottla.client import Consumer
-from ottla.client.values import TopicPartition
+from ottla.client.values import ConsumerRecord, TopicPartition
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--read-committed", action="store_true", help="leave out aborted and open transactions"
     )
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="with --group: tell of every rebalance on standard error"
+        "-v", "--verbose", action="store_true", help="with --group: report every rebalance on standard error"
     )
     parser.add_argument("--timeout-ms", type=int, help="stop when nothing came for so long")
     parser.add_argument("-u", "--unbuffered", action="store_true", help="flush after every record")
@@ -60,9 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
         isolation_level="read_committed" if arguments.read_committed else None,
         auto_offset_reset="latest" if wanted.start == ranges.END else "earliest",
     )
-    if arguments.decode:
-        settings["value.deserializer"] = _decoder(arguments.decode)
+    leave_on_sigterm()
     render = _renderer(arguments)
+    if arguments.decode:
+        render = _decoding(arguments.decode, render)
     with Consumer(settings) as consumer:
         if arguments.group:
             if wanted.end is not None or wanted.start not in (ranges.START, ranges.END, ranges.STORED):
@@ -79,12 +81,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _decoder(url: str) -> Callable[[bytes], bytes]:
+def _decoding(url: str, render: Callable[[Any, int], bytes]) -> Callable[[Any, int], bytes]:
+    """The same with values as JSON, by the schemas that they or their headers name."""
     from ottla.serialization.decoding import AnyDeserializer, text
+    from ottla.serialization.framing import BadValue
     from ottla.serialization.registry_client import RegistryClient
 
     decode = AnyDeserializer(RegistryClient(url))
-    return lambda data: text(decode(data))
+
+    def decoded(record: Any, count: int) -> bytes:
+        if record.value is None:
+            return render(record, count)
+        try:
+            value = text(decode(record.value, record.headers))
+        except BadValue as error:
+            raise BadValue(f"{record.topic}-{record.partition}, offset {record.offset}: {error}") from error
+        return render(record._replace(value=value), count)
+
+    return decoded
 
 
 def _assign(
@@ -104,8 +118,8 @@ def _assign(
     starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     at_times: dict[int, Any] = {}
     for stamp in wanted.times():
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, stamp))
-        at_times[stamp] = {p: at.offset for p, at in found.items() if at is not None}
+        positions = consumer.offsets_for_times(dict.fromkeys(partitions, stamp))
+        at_times[stamp] = {p: at.offset for p, at in positions.items() if at is not None}
     begin = ranges.resolve(wanted.start, starts, ends, at_times)
     stop: dict[TopicPartition, int] | None = None
     if wanted.end is not None or arguments.exit:
@@ -139,7 +153,7 @@ def _told_of_rebalances() -> dict[str, Any]:
 
     def teller(word: str) -> Callable[[Any], None]:
         def tell(partitions: Any) -> None:
-            names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions))
+            names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in sorted(partitions))
             clock = time.strftime("%H:%M:%S")
             print(f"{clock} {word}: {names or 'nothing'}", file=sys.stderr, flush=True)
 
@@ -151,29 +165,26 @@ def _told_of_rebalances() -> dict[str, Any]:
 def _print(
     consumer: Consumer,
     arguments: argparse.Namespace,
-    render: Callable[[Any, int], bytes],
+    render: Callable[[ConsumerRecord, int], bytes],
     ends: dict[TopicPartition, int] | None,
 ) -> None:
-    out = sys.stdout.buffer
     count = read_bytes = 0
     # Beside records on the same terminal nobody could read it.
     progress = Progress("read", " records", is_shown=sys.stderr.isatty() and not sys.stdout.isatty())
     quiet_since = time.monotonic()
     while not _finished(consumer, ends):
-        left = None if arguments.count is None else arguments.count - count
-        if left is not None and left <= 0:
+        remaining = None if arguments.count is None else arguments.count - count
+        if remaining is not None and remaining <= 0:
             break
-        records = consumer.poll(0.5, max_records=left if left is not None and left < 500 else None)
-        for record in records:
-            if ends is not None and record.offset >= ends.get((record.topic, record.partition), 1 << 63):  # type: ignore[call-overload]
-                continue
-            read_bytes += out.write(render(record, count))
-            count += 1
-            if arguments.unbuffered:
-                out.flush()
-        if records:
+        polled = consumer.poll(
+            0.5, max_records=remaining if remaining is not None and remaining < 500 else None
+        )
+        # A group commits all that it was given, so all of that is printed.
+        records = polled if arguments.group else _before(ends, polled)
+        read_bytes += _write(consumer, arguments, render, records, count)
+        count += len(records)
+        if polled:
             quiet_since = time.monotonic()
-            out.flush()
             progress.at(count, arguments.count, f"{short(read_bytes, 1024)}B")
         elif (
             arguments.timeout_ms is not None
@@ -181,6 +192,50 @@ def _print(
         ):
             break
     progress.done()
+
+
+def _before(ends: dict[TopicPartition, int] | None, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    if ends is None:
+        return records
+    return [
+        record
+        for record in records
+        if record.offset < ends.get(TopicPartition(record.topic, record.partition), 1 << 63)
+    ]
+
+
+def _write(
+    consumer: Consumer,
+    arguments: argparse.Namespace,
+    render: Callable[[ConsumerRecord, int], bytes],
+    records: list[ConsumerRecord],
+    count: int,
+) -> int:
+    """How many bytes. What could not be written is not committed: the group's next reader gets it."""
+    out = sys.stdout.buffer
+    written = size = 0
+    try:
+        for record in records:
+            size += out.write(render(record, count + written))
+            written += 1
+            if arguments.unbuffered:
+                out.flush()
+        out.flush()
+    except BaseException as error:
+        # Of a pipe that was closed nobody knows how far its reader came.
+        rest = records if isinstance(error, OSError) else records[written:]
+        if arguments.group:
+            _give_back(consumer, rest)
+        raise
+    return size
+
+
+def _give_back(consumer: Consumer, records: list[ConsumerRecord]) -> None:
+    mine = consumer.assignment()
+    firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
+    for partition, offset in firsts.items():
+        if partition in mine:
+            consumer.seek(partition, offset)
 
 
 def _finished(consumer: Consumer, ends: dict[TopicPartition, int] | None) -> bool:
@@ -196,13 +251,13 @@ def _finished(consumer: Consumer, ends: dict[TopicPartition, int] | None) -> boo
     )
 
 
-def _renderer(arguments: argparse.Namespace) -> Callable[[Any, int], bytes]:
+def _renderer(arguments: argparse.Namespace) -> Callable[[ConsumerRecord, int], bytes]:
     if arguments.json:
         return _json_line
     return compile_format(arguments.format if arguments.format is not None else "%v\\n")
 
 
-def _json_line(record: Any, count: int) -> bytes:
+def _json_line(record: ConsumerRecord, count: int) -> bytes:
     line = {
         "topic": record.topic,
         "partition": record.partition,

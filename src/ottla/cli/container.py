@@ -33,13 +33,13 @@ _PASSING = (InvalidReplicationFactor, NotController)  # the other brokers of the
 
 def take_environment(arguments: argparse.Namespace, file_settings: Mapping[str, str]) -> dict[str, str]:
     """The settings; the topics are left in `arguments.topics`."""
-    found = read_environment(os.environ, file_settings or _file_settings(), socket.gethostname())
-    for note in found.notes:
+    environment = read_environment(os.environ, file_settings or _file_settings(), socket.gethostname())
+    for note in environment.notes:
         log.warning("%s", note)
-    arguments.topics = found.topics
+    arguments.topics = environment.topics
     port = os.environ.get("OTTLA_HTTP_PORT")
     if port and arguments.http is None:
-        if not port.isdigit():
+        if not port.isdecimal():
             raise InvalidConfig(f"OTTLA_HTTP_PORT={port} is not a port")
         arguments.http = (os.environ.get("OTTLA_HTTP_HOST") or "127.0.0.1", int(port))
     level = os.environ.get("OTTLA_LOG_LEVEL")
@@ -48,7 +48,7 @@ def take_environment(arguments: argparse.Namespace, file_settings: Mapping[str, 
             logging.getLogger().setLevel(level.upper())
         except ValueError:
             raise InvalidConfig(f"OTTLA_LOG_LEVEL={level} is not DEBUG, INFO, WARNING or ERROR") from None
-    return found.settings
+    return environment.settings
 
 
 def _file_settings() -> dict[str, str]:
@@ -60,19 +60,19 @@ def _file_settings() -> dict[str, str]:
 
 async def create_topics(node: "Node", wanted: Sequence[WantedTopic], retry_s: float = RETRY_S) -> None:
     """Those that are missing. While other brokers are still to come, it is tried again."""
-    left = {topic.name: topic for topic in wanted}
+    missing = {topic.name: topic for topic in wanted}
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while left:
-        errors = await _create(node, list(left.values()))
-        for name in list(left):
+    while missing:
+        errors = await _create(node, list(missing.values()))
+        for name in list(missing):
             error = errors.get(name)
             if error is None or isinstance(error, TopicAlreadyExists):
                 log.info("topic %s is there", name)
-                del left[name]
+                del missing[name]
             elif not isinstance(error, _PASSING) or asyncio.get_running_loop().time() > deadline:
                 log.error("topic %s of KAFKA_CREATE_TOPICS is not created: %s", name, error)
-                del left[name]
-        if left:
+                del missing[name]
+        if missing:
             await asyncio.sleep(retry_s)
 
 

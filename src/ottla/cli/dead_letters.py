@@ -6,15 +6,14 @@ it is not listed again; everything else is only looked at, and given back.
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from math import inf
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.cli.options import UsageError, add_command, client_settings
 from ottla.cli.tables import show
 from ottla.client import Admin
 from ottla.client.dead_letters import Origin, has_copy, origin_of, own_headers
+from ottla.client.values import TopicPartition
 from ottla.errors import GroupIdNotFound
 
 if TYPE_CHECKING:
@@ -23,8 +22,12 @@ if TYPE_CHECKING:
     from ottla.client.values import ConsumerRecord
 
 GROUP = "ottla-dead-letters"
+_JOIN_S = 10.0  # until the first ones come: the group has to be joined
 _QUIET_S = 2.0  # nothing more came for so long: that is all
 _SHOWN_REASON = 60
+_LOCKS_MIN = 100  # brokers let a group lock at least so many records of a partition
+_BEYOND = "a group may lock only share.partition.max.record.locks letters of a partition at once"
+_END, _FIRST = -1, -2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,55 +55,89 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("name one letter with --partition and --offset, or --all")
     with Admin(client_settings(arguments)) as admin:
         admin.alter_configs("group", GROUP, set_={"share.auto.offset.reset": "earliest"})
-        left = _left(admin, arguments.topic)
-    with _letters(arguments, left) as (consumer, letters):
-        chosen = [record for record in letters if _is_chosen(record, arguments)]
-        if not chosen and arguments.dead_command != "list" and not arguments.all:
-            where = f"{arguments.topic}-{arguments.partition}, offset {arguments.offset}"
-            raise UsageError(f"{where}: no dead letter there, or it was retried or dropped")
+        ends, left = _left(admin, arguments.topic)
+    with _consumer(arguments) as consumer:
+        rounds = _rounds(consumer, ends, left)
+        if getattr(arguments, "all", False):
+            return _settle_all(arguments, consumer, rounds)
+        letters = sorted((letter for letters in rounds for letter in letters), key=_place)
         if arguments.dead_command == "list":
-            _list(arguments, chosen)
-        elif arguments.dead_command == "show":
+            _list(arguments, letters)
+            if left > len(letters) >= _LOCKS_MIN:
+                print(f"up to {left - len(letters)} more: {_BEYOND}", file=sys.stderr)
+            return 0
+        chosen = [letter for letter in letters if _place(letter) == (arguments.partition, arguments.offset)]
+        if not chosen:
+            where = f"{arguments.topic}-{arguments.partition}, offset {arguments.offset}"
+            beyond = f"; or {_BEYOND}" if left > len(letters) >= _LOCKS_MIN else ""
+            raise UsageError(f"{where}: no dead letter there, or it was retried or dropped{beyond}")
+        if arguments.dead_command == "show":
             _show(chosen[0])
-        elif arguments.dead_command == "drop":
-            _accept(consumer, chosen)
-            print(f"{len(chosen)} dropped")
-        else:
-            return _retry(arguments, consumer, chosen)
-    return 0
+            return 0
+        return _settle_all(arguments, consumer, [chosen])
 
 
-def _left(admin: Admin, topic: str) -> float:
-    """How many letters are left, if that is known."""
+def _left(admin: Admin, topic: str) -> tuple[dict[int, int], int]:
+    """The end of each partition, and how many letters are left before it: rather too many than too few."""
+    places = [TopicPartition(topic, index) for index in admin.describe_topics([topic])[topic].partitions]
+    firsts = admin.list_offsets(dict.fromkeys(places, _FIRST))
+    ends = admin.list_offsets(dict.fromkeys(places, _END))
     try:
         progress = admin.share_progress(GROUP)
     except GroupIdNotFound:
-        return inf
-    lags = [at.lag for where, at in progress.items() if where.topic == topic]
-    return sum(lags) if lags and min(lags) >= 0 else inf
+        progress = {}
+    left = 0
+    for place in places:
+        lag = progress[place].lag if place in progress else -1
+        left += lag if lag >= 0 else ends[place].offset - firsts[place].offset
+    return {place.partition: end.offset for place, end in ends.items()}, left
 
 
-@contextmanager
-def _letters(
-    arguments: argparse.Namespace, left: float
-) -> "Iterator[tuple[ShareConsumer, list[ConsumerRecord]]]":
-    """All that are left; those that are not accepted go back when this ends, and do not count as delivered."""
+def _consumer(arguments: argparse.Namespace) -> "ShareConsumer":
+    """Letters that are not accepted go back when it closes, and do not count as delivered."""
     from ottla.client.share_consumer import ShareConsumer
 
     settings = client_settings(arguments, group_id=GROUP)
     settings |= {"share.acknowledgement.mode": "explicit", "max.poll.records": 2000}
-    with ShareConsumer(settings, holds=True) as consumer:
+    consumer = ShareConsumer(settings, holds=True)
+    try:
         consumer.subscribe(arguments.topic)
-        letters: list[ConsumerRecord] = []
-        while len(letters) < left and (records := consumer.poll(_QUIET_S)):
-            letters += records
-        yield consumer, sorted(letters, key=lambda record: (record.partition, record.offset))
+    except BaseException:
+        consumer.close()
+        raise
+    return consumer
 
 
-def _is_chosen(record: "ConsumerRecord", arguments: argparse.Namespace) -> bool:
-    if arguments.dead_command == "list" or getattr(arguments, "all", False):
-        return True
-    return (record.partition, record.offset) == (arguments.partition, arguments.offset)
+def _rounds(
+    consumer: "ShareConsumer", ends: Mapping[int, int], left: int
+) -> "Iterator[list[ConsumerRecord]]":
+    """The letters of each poll. A group locks only so many of a partition: the next ones come when these are accepted.
+
+    What was written since is left out, or a letter that dies again would be retried for ever.
+    """
+    seen, patience_s = 0, max(_JOIN_S, _QUIET_S)
+    while seen < left and (records := consumer.poll(patience_s)):
+        patience_s = _QUIET_S
+        letters = [record for record in records if record.offset < ends.get(record.partition, 0)]
+        seen += len(letters)
+        yield sorted(letters, key=_place)
+
+
+def _settle_all(
+    arguments: argparse.Namespace, consumer: "ShareConsumer", rounds: "Iterable[list[ConsumerRecord]]"
+) -> int:
+    if arguments.dead_command == "retry":
+        return _retry(arguments, consumer, rounds)
+    dropped = 0
+    for letters in rounds:
+        _accept(consumer, letters)
+        dropped += len(letters)
+    print(f"{dropped} dropped")
+    return 0
+
+
+def _place(letter: "ConsumerRecord") -> tuple[int, int]:
+    return letter.partition, letter.offset
 
 
 def _list(arguments: argparse.Namespace, letters: "list[ConsumerRecord]") -> None:
@@ -135,39 +172,46 @@ def _show(record: "ConsumerRecord") -> None:
         print(f"{name}: {'null' if data is None else data.decode('utf-8', 'replace')}")
 
 
-def _retry(arguments: argparse.Namespace, consumer: "ShareConsumer", letters: "list[ConsumerRecord]") -> int:
+def _retry(
+    arguments: argparse.Namespace, consumer: "ShareConsumer", rounds: "Iterable[list[ConsumerRecord]]"
+) -> int:
     """Sent first, accepted then: what dies in between sends a record twice, and loses none."""
     from ottla.client import Producer
 
-    sent, failed = [], 0
+    sent = failed = 0
     with Producer(client_settings(arguments)) as producer:
-        for letter in letters:
-            reason = _send(arguments, producer, letter)
-            if reason is None:
-                sent.append(letter)
-            else:
+        for letters in rounds:
+            outcomes = [(letter, _send(arguments, producer, letter)) for letter in letters]
+            producer.flush()
+            arrived = []
+            for letter, reason_of in outcomes:
+                if (reason := reason_of()) is None:
+                    arrived.append(letter)
+                    continue
                 failed += 1
                 print(f"partition {letter.partition}, offset {letter.offset}: {reason}", file=sys.stderr)
-        producer.flush()
-    _accept(consumer, sent)
-    print(f"{len(sent)} sent back")
+            _accept(consumer, arrived)
+            sent += len(arrived)
+    print(f"{sent} sent back")
     return 1 if failed else 0
 
 
-def _send(arguments: argparse.Namespace, producer: "Producer", letter: "ConsumerRecord") -> str | None:
-    """Why not, if it cannot be sent."""
+def _send(
+    arguments: argparse.Namespace, producer: "Producer", letter: "ConsumerRecord"
+) -> Callable[[], object]:
+    """Asked once all is flushed, it tells why the letter could not be sent; None if it was."""
     origin = origin_of(letter)
     target = arguments.to or (origin.topic if origin is not None else "")
     if not target:
-        return "it does not say where it came from; name a topic with --to"
+        return lambda: "it does not say where it came from; name a topic with --to"
     original: ConsumerRecord | None = letter
     if origin is not None and not has_copy(letter):
         original = _original(arguments, origin)
         if original is None:
-            return f"{origin.topic}-{origin.partition} does not hold offset {origin.offset} any more"
+            gone = f"{origin.topic}-{origin.partition} does not hold offset {origin.offset} any more"
+            return lambda: gone
     assert original is not None
-    producer.send(target, original.value, key=original.key, headers=own_headers(original))
-    return None
+    return producer.send(target, original.value, key=original.key, headers=own_headers(original)).exception
 
 
 def _original(arguments: argparse.Namespace, origin: Origin) -> "ConsumerRecord | None":

@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_timeout_option(parser)
     parser.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
     parser.add_argument("--data", metavar="DIR", help="a log folder to look at")
-    parser.add_argument("--config", metavar="FILE", help="a broker's property file: what it leaves open")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a broker's property file; reports what it leaves unprotected"
+    )
     parser.add_argument("--deep", action="store_true", help="check every batch and index in the folder")
 
 
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         bad += not well
         print(f"{painted('ok ', GREEN) if well else painted('BAD', RED)} {text}")
     if bad:
-        print(f"{bad} problems", file=sys.stderr)
+        print("1 problem" if bad == 1 else f"{bad} problems", file=sys.stderr)
     return 1 if bad else 0
 
 
@@ -70,7 +72,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[tuple[bool, str]]:
     partitions = None
     if arguments.data:
         yield from _folder(arguments.data, arguments.deep)
-        partitions = sum(1 for each in Path(arguments.data).glob("*-*") if each.is_dir())
+        partitions = sum(1 for folder in Path(arguments.data).glob("*-*") if folder.is_dir())
     if arguments.config:
         yield from _file(arguments.config)
     if arguments.bootstrap:
@@ -117,11 +119,11 @@ def _folder(data: str, deep: bool) -> Iterator[tuple[bool, str]]:
             return
         yield True, f"{data}: in use by a running broker"
         return
-    found = 0
+    count = 0
     for finding in check_folder(disk, deep, others=(METADATA_FOLDER,)):
-        found += 1
+        count += 1
         yield False, str(finding)
-    if not found:
+    if not count:
         yield True, f"{data}: {'every batch and index' if deep else 'marks and checkpoints'} in order"
 
 
@@ -139,13 +141,13 @@ def _file(path: str) -> Iterator[tuple[bool, str]]:
     except (OSError, OttlaError) as error:
         yield False, f"{path}: {error}"
         return
-    yield from _told(path, list(exposures(config)))
+    yield from _exposed(path, list(exposures(config)))
 
 
-def _told(where: str, found: list[str]) -> Iterator[tuple[bool, str]]:
-    for exposure in found:
+def _exposed(where: str, exposures: list[str]) -> Iterator[tuple[bool, str]]:
+    for exposure in exposures:
         yield False, f"{where}: open: {exposure}"
-    if not found:
+    if not exposures:
         yield True, f"{where}: nothing is open to other machines without a login"
 
 
@@ -153,12 +155,12 @@ def _running(admin: Admin, broker_id: int) -> Iterator[tuple[bool, str]]:
     where = f"broker {broker_id}"
     try:
         shown = admin.describe_configs("broker", str(broker_id), keys=_SHOWN)
-        chosen = {name: one.value for name, one in shown.items() if one.source != "DEFAULT_CONFIG"}
+        chosen = {name: config.value for name, config in shown.items() if config.source != "DEFAULT_CONFIG"}
         config = Config({name: value for name, value in chosen.items() if value is not None})
     except OttlaError as error:
         yield True, f"{where}: its settings are not shown, so that what is open is not known ({error})"
         return
-    yield from _told(where, list(exposures(config, is_whole=False)))
+    yield from _exposed(where, list(exposures(config, is_whole=False)))
 
 
 def _port(bootstrap: str, client: dict[str, str], timeout_s: float) -> Iterator[tuple[bool, str]]:
@@ -201,5 +203,5 @@ def _reachable(host: str, port: int, broker_id: int, timeout_s: float) -> tuple[
 def _limits(partitions: int | None) -> Iterator[tuple[bool, str]]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = HANDLES_MIN if partitions is None else HANDLES_MIN + partitions * FILES_PER_PARTITION
-    what = "" if partitions is None else f" for {partitions} partitions"
-    yield soft >= wanted, f"{soft} file handles (limit {hard}), {wanted} wanted{what}"
+    purpose = "" if partitions is None else f" for {partitions} partitions"
+    yield soft >= wanted, f"{soft} file handles (limit {hard}), {wanted} wanted{purpose}"

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"address of the listener CONTROLLER; once for each controller (default: {DEFAULT_CONTROLLER})",
     )
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT,...[/PATH]", help="where a cluster has its metadata"
+        "--zookeeper",
+        metavar="HOST:PORT,...[/PATH]",
+        help="the ZooKeeper ensemble with the metadata of the cluster",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for the way to ZooKeeper"

@@ -4,14 +4,16 @@ import base64
 import re
 import struct
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.cli.options import UsageError
+from ottla.cli.times import utc
+from ottla.client.values import ConsumerRecord
 
 LETTERS = (
     "%t topic, %p partition, %o offset, %k key, %v or %s value, %h headers, %T timestamp in ms, "
-    "%d{strftime[%F]} time, %K %V %S sizes, %H number of headers, %e leader epoch, %i count, %% percent; "
+    "%d{strftime[%F]} time (in ms beyond the year 9999), %K %V %S sizes, %H number of headers, %e leader epoch, "
+    "%i count, %% percent; "
     "{hex} {base64} for bytes, {hex8} {big32} {little16} {byte} and so on for numbers; \\n \\t \\xff"
 )
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
@@ -20,16 +22,16 @@ _TOKEN = re.compile(
     re.S,
 )
 _NUMBERS = {"8": "b", "16": "h", "32": "i", "64": "q"}
-Part = bytes | Callable[[Any, int], bytes]
+Part = bytes | Callable[[ConsumerRecord, int], bytes]
 
 
-def compile_format(text: str) -> Callable[[Any, int], bytes]:
+def compile_format(text: str) -> Callable[[ConsumerRecord, int], bytes]:
     """A function of (record, how many before it) to bytes."""
     parts: list[Part] = []
     for literal, letter, how in _tokens(text):
         parts.append(_printer(letter, how) if letter else literal)
 
-    def render(record: Any, count: int) -> bytes:
+    def render(record: ConsumerRecord, count: int) -> bytes:
         return b"".join(part if isinstance(part, bytes) else part(record, count) for part in parts)
 
     return render
@@ -38,23 +40,23 @@ def compile_format(text: str) -> Callable[[Any, int], bytes]:
 def _tokens(text: str) -> Iterator[tuple[bytes, str, str]]:
     """(literal, "", "") or (b"", letter, modifier)."""
     end = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() > end:
-            yield text[end : found.start()].encode(), "", ""
-        end = found.end()
-        if found["letter"] == "%":
+    for token in _TOKEN.finditer(text):
+        if token.start() > end:
+            yield text[end : token.start()].encode(), "", ""
+        end = token.end()
+        if token["letter"] == "%":
             yield b"%", "", ""
-        elif found["letter"]:
-            yield b"", found["letter"], found["how"] or ""
-        elif found["hex"]:
-            yield bytes([int(found["hex"], 16)]), "", ""
+        elif token["letter"]:
+            yield b"", token["letter"], token["how"] or ""
+        elif token["hex"]:
+            yield bytes([int(token["hex"], 16)]), "", ""
         else:
-            yield _ESCAPES.get(found["escape"], b"\\" + found["escape"].encode()), "", ""
+            yield _ESCAPES.get(token["escape"], b"\\" + token["escape"].encode()), "", ""
     if end < len(text):
         yield text[end:].encode(), "", ""
 
 
-def _printer(letter: str, how: str) -> Callable[[Any, int], bytes]:
+def _printer(letter: str, how: str) -> Callable[[ConsumerRecord, int], bytes]:
     match letter:
         case "k":
             convert = _bytes_printer(how)
@@ -77,7 +79,7 @@ def _printer(letter: str, how: str) -> Callable[[Any, int], bytes]:
     return lambda r, count: number(source(r, count))
 
 
-_NUMBER_OF: dict[str, Callable[[Any, int], int]] = {
+_NUMBER_OF: dict[str, Callable[[ConsumerRecord, int], int]] = {
     "p": lambda r, _: r.partition,
     "o": lambda r, _: r.offset,
     "T": lambda r, _: r.timestamp,
@@ -106,20 +108,23 @@ def _number_printer(how: str) -> Callable[[int], bytes]:
         return lambda number: b"%d" % number
     if how == "byte":
         return lambda number: bytes([number & 0xFF])
-    found = re.fullmatch(r"(hex|big|little)(8|16|32|64)", how)
-    if found is None:
+    width = re.fullmatch(r"(hex|big|little)(8|16|32|64)", how)
+    if width is None:
         raise UsageError(
             f"{{{how}}} is unknown for numbers; use {{ascii}}, {{hex8}}, {{big32}}, {{little64}} or {{byte}}"
         )
-    bits = int(found[2])
-    if found[1] == "hex":
+    bits = int(width[2])
+    if width[1] == "hex":
         return lambda number: b"%0*x" % (bits // 4, number & ((1 << bits) - 1))
-    layout = struct.Struct((">" if found[1] == "big" else "<") + _NUMBERS[found[2]].upper())
+    layout = struct.Struct((">" if width[1] == "big" else "<") + _NUMBERS[width[2]].upper())
     return lambda number: layout.pack(number & ((1 << bits) - 1))
 
 
 def _time(timestamp_ms: int, pattern: str) -> bytes:
-    stamp = datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(pattern)
+    moment = utc(timestamp_ms)
+    if moment is None:
+        return b"%d" % timestamp_ms
+    stamp = moment.strftime(pattern)
     return (stamp[:-4] + "Z" if pattern.endswith("%fZ") else stamp).encode()
 
 
@@ -155,13 +160,15 @@ def compile_parser(text: str) -> tuple["re.Pattern[bytes]", bytes]:
 
 
 def parse_line(pattern: "re.Pattern[bytes]", line: bytes) -> Parsed:
-    found = pattern.fullmatch(line)
-    if found is None:
+    match = pattern.fullmatch(line)
+    if match is None:
         raise UsageError(f"{line[:80]!r} does not have the form that -f asks for")
-    fields = {name: found[name] for name in pattern.groupindex}
+    fields = {name: match[name] for name in pattern.groupindex}
     headers = tuple(
         (name.decode(), value)
-        for name, _, value in (each.partition(b"=") for each in fields.get("h", b"").split(b",") if each)
+        for name, _, value in (
+            header.partition(b"=") for header in fields.get("h", b"").split(b",") if header
+        )
     )
     return Parsed(
         fields.get("k"),

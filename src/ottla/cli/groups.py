@@ -3,14 +3,13 @@
 import argparse
 import sys
 import time
-from typing import Any
 
 from ottla import errors
 from ottla.cli.asking import groups as asking
 from ottla.cli.asking import resets
 from ottla.cli.asking.topics import partitions_of
 from ottla.cli.options import UsageError, add_command, client_settings, partitions
-from ottla.cli.tables import show, show_json, table
+from ottla.cli.tables import headed, show, show_json
 from ottla.client import Admin
 from ottla.client.admin.groups import Group, ListedGroup
 from ottla.client.exactly_once import is_marker
@@ -20,6 +19,10 @@ COLUMNS = (
     "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
     "CONSUMER-ID", "HOST", "CLIENT-ID",
 )  # fmt: skip
+MEMBER_COLUMNS = (
+    "GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT",
+)  # fmt: skip
+STATE_COLUMNS = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "#MEMBERS")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +68,7 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
     way.add_argument("--to-datetime", metavar="TIME", help="2026-01-31T12:30:00Z")
     way.add_argument("--by-duration", metavar="DURATION", help="so long ago: PT1H, 90s, 2d")
     way.add_argument("--shift-by", type=int, metavar="N", help="forward, or back with a negative number")
-    way.add_argument("--to-current", action="store_true", help="where it is (to export it)")
+    way.add_argument("--to-current", action="store_true", help="the committed offset (to export it)")
     way.add_argument("--from-file", metavar="FILE", help="lines of topic,partition,offset")
     parser.add_argument("--dry-run", action="store_true", help="only show it (the default)")
     parser.add_argument("--execute", action="store_true", help="do it")
@@ -84,8 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> int:
-    found = _without_markers(admin.list_groups(states=arguments.state, types=arguments.type), arguments.all)
-    rows = [(g.id, g.type or None, g.protocol_type or None, g.state or None) for g in found]
+    listed = _without_markers(admin.list_groups(states=arguments.state, types=arguments.type), arguments.all)
+    rows = [(g.id, g.type or None, g.protocol_type or None, g.state or None) for g in listed]
     show(arguments, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
     return 0
 
@@ -109,38 +112,15 @@ def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
         ]
     if not names and not arguments.all_groups:
         raise UsageError("name a group, or give --all-groups")
-    columns: tuple[str, ...] = COLUMNS
-    blocks: list[list[tuple[Any, ...]]] = []
+    columns: tuple[str, ...] = (
+        MEMBER_COLUMNS if arguments.members else STATE_COLUMNS if arguments.state else COLUMNS
+    )
+    blocks: list[list[tuple[object, ...]]] = []
     for name in names:
-        group = admin.describe_group(name)
-        if not asking.is_there(admin, group):
-            raise errors.GroupIdNotFound(f"group {name} is not there")
+        group = _described(admin, name)
         if arguments.members:
-            columns = (
-                "GROUP",
-                "CONSUMER-ID",
-                "GROUP-INSTANCE-ID",
-                "HOST",
-                "CLIENT-ID",
-                "#PARTITIONS",
-                "ASSIGNMENT",
-            )
-            blocks.append(
-                [
-                    (
-                        name,
-                        m.id,
-                        m.instance_id,
-                        m.host,
-                        m.client_id,
-                        len(m.assignment),
-                        sorted(map(str, m.assignment)),
-                    )
-                    for m in group.members
-                ]
-            )
+            blocks.append(_member_rows(group))
         elif arguments.state:
-            columns = ("GROUP", "TYPE", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "#MEMBERS")
             epoch = group.epoch if group.epoch >= 0 else None
             blocks.append(
                 [(name, group.type, group.assignor or None, group.state, epoch, len(group.members))]
@@ -153,12 +133,37 @@ def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
         keys = [column.lower().replace("-", "_").replace("#", "") for column in columns]
         show_json([dict(zip(keys, row, strict=True)) for block in blocks for row in block])
     else:
-        print("\n\n".join(table(columns, block) for block in blocks))
+        print("\n\n".join(headed(columns, block) for block in blocks))
     return 0
 
 
-def _offset_rows(admin: Admin, group: Group) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
+def _described(admin: Admin, name: str) -> Group:
+    try:
+        group = admin.describe_group(name)
+        if asking.is_there(admin, group):
+            return group
+    except errors.GroupIdNotFound:
+        pass
+    raise errors.GroupIdNotFound(f"group {name} does not exist; ottla groups list shows those that do")
+
+
+def _member_rows(group: Group) -> list[tuple[object, ...]]:
+    return [
+        (
+            group.id,
+            m.id,
+            m.instance_id,
+            m.host,
+            m.client_id,
+            len(m.assignment),
+            sorted(map(str, m.assignment)),
+        )
+        for m in group.members
+    ]
+
+
+def _offset_rows(admin: Admin, group: Group) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
     for at in asking.progress_of(admin, group):
         owner = (at.owner.id, at.owner.host, at.owner.client_id) if at.owner else (None, None, None)
         rows.append((group.id, *at.partition, at.offset, at.end, at.lag, *owner))
@@ -196,8 +201,10 @@ def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
         topic, indexes = partitions(text)
         if indexes is None:
             indexes = [p.partition for p in admin.group_offsets(arguments.group) if p.topic == topic]
+            # As Kafka's tool: a group or a topic that does not exist is an error, and not "nothing to delete".
+            indexes = indexes or list(admin.describe_topics([topic])[topic].partitions)
         wanted += partitions_of(topic, indexes)
-    results = admin.delete_group_offsets(arguments.group, wanted) if wanted else {}
+    results = admin.delete_group_offsets(arguments.group, wanted)
     rows = [
         (p.topic, p.partition, "DELETED" if error is None else str(error))
         for p, error in sorted(results.items())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ottla.cli.asking import acls as options
 from ottla.cli.asking.acls import Resource
-from ottla.cli.kafka_options import add_bootstrap, one_of, settings
+from ottla.cli.kafka_options import add_bootstrap, one_of, refuse, settings
 from ottla.cli.options import UsageError
 from ottla.client import Admin
 from ottla.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     action = one_of(arguments, ("add", "remove", "list"))
+    _check(arguments, action)
     with Admin(settings(arguments, default_api_timeout_ms=15_000)) as admin:
         if action == "list":
             _list(admin, arguments)
@@ -39,6 +40,31 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _remove(admin, arguments)
     return 0
+
+
+def _check(arguments: argparse.Namespace, action: str) -> None:
+    """A rule that was not meant so lets somebody in, or shuts somebody out."""
+    if action == "list":
+        refuse(
+            arguments,
+            "list",
+            *("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"),
+        )
+    for role in ("producer", "consumer"):
+        if getattr(arguments, role):
+            refuse(arguments, role, "operation", "deny-principal", "deny-host")
+    if arguments.principal and action != "list":
+        raise UsageError("The --principal option is only available if --list is set")
+    if arguments.producer and not arguments.topic:
+        raise UsageError("With --producer you must specify a --topic")
+    if arguments.idempotent and not arguments.producer:
+        raise UsageError("The --idempotent option is only available if --producer is set")
+    other = not arguments.producer and (arguments.cluster or arguments.transactional_id)
+    if arguments.consumer and (not arguments.topic or not arguments.group or other):
+        raise UsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id "
+            "option should be specified."
+        )
 
 
 def _add(admin: Admin, arguments: argparse.Namespace) -> None:
@@ -61,8 +87,15 @@ def _remove(admin: Admin, arguments: argparse.Namespace) -> None:
     else:
         wanted = _filters(arguments)
         question = "Are you sure you want to delete all ACLs for the resource filters"
-    if arguments.force or input(f"{question}? (y/n)\n").strip().lower() == "y":
+    if arguments.force or _is_confirmed(f"{question}? (y/n)\n"):
         admin.delete_acls(wanted)
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() == "y"
+    except EOFError:
+        raise UsageError("nobody answered, so nothing was removed; --force does not ask") from None
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
@@ -85,19 +118,15 @@ def _rules(arguments: argparse.Namespace) -> list[Acl]:
     ids = [(ResourceType.TRANSACTIONAL_ID, name) for name in arguments.transactional_id]
     cluster = options.resources_of((), (), (), True)
     if arguments.producer:
-        if not arguments.topic:
-            raise UsageError("With --producer you must specify a --topic")
         roles.append((topics, (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)))
         roles.append((ids, (Operation.WRITE, Operation.DESCRIBE)))
         if arguments.idempotent:
             roles.append((cluster, (Operation.IDEMPOTENT_WRITE,)))
     if arguments.consumer:
-        if not arguments.topic or not arguments.group:
-            raise UsageError("With --consumer you must specify a --topic and a --group")
         roles.append((topics, (Operation.READ, Operation.DESCRIBE)))
         roles.append((groups, (Operation.READ,)))
     if not roles:
-        named = [options.operation_of(each) for each in arguments.operation]
+        named = [options.operation_of(name) for name in arguments.operation]
         roles.append((_resources(arguments), named or [Operation.ALL]))
     acls: list[Acl] = []
     for whom, hosts, permission in (
@@ -136,14 +165,14 @@ def _filters(arguments: argparse.Namespace) -> list[AclFilter]:
 
 
 def _by_resource(acls: Sequence[Acl]) -> dict[str, list[Acl]]:
-    found: dict[str, list[Acl]] = {}
+    by_resource: dict[str, list[Acl]] = {}
     for acl in acls:
         resource = (
             f"ResourcePattern(resourceType={acl.resource_type.name}, name={acl.name}, "
             f"patternType={acl.pattern.name})"
         )
-        found.setdefault(resource, []).append(acl)
-    return found
+        by_resource.setdefault(resource, []).append(acl)
+    return by_resource
 
 
 def _entry(acl: Acl) -> str:

@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         elif action == "delete":
             set_ = [
                 name
-                for name, each in admin.describe_configs(KIND, arguments.name).items()
-                if each.source == SOURCE
+                for name, config in admin.describe_configs(KIND, arguments.name).items()
+                if config.source == SOURCE
             ]
             if set_:
                 admin.alter_configs(KIND, arguments.name, delete=set_)
@@ -69,7 +69,7 @@ def _describe(admin: Admin, name: str | None) -> None:
     if name is not None and name not in known:
         print(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
         return
-    for each in known if name is None else [name]:
-        print(f"Client metrics configs for {each} are:")
-        for setting, config in sorted(admin.describe_configs(KIND, each).items()):
+    for subscription in known if name is None else [name]:
+        print(f"Client metrics configs for {subscription} are:")
+        for setting, config in sorted(admin.describe_configs(KIND, subscription).items()):
             print(f"  {setting}={config.value}")

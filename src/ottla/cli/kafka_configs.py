@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         elif name is not None and not _is_there(admin, kind, name):
             print(f"The {_told_kind(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
         else:
-            for each in [name] if name is not None else _names(admin, kind):
-                _describe(admin, kind, each, arguments.all)
+            for entity in [name] if name is not None else _names(admin, kind):
+                _describe(admin, kind, entity, arguments.all)
     return 0
 
 
@@ -86,26 +86,26 @@ def _alter(admin: Admin, arguments: argparse.Namespace, kind: str, name: str) ->
     added = list_pairs(arguments.add_config)
     if arguments.add_config_file:
         added |= read_properties(Path(arguments.add_config_file).read_text())
-    deleted = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
+    deleted = [setting.strip() for setting in (arguments.delete_config or "").split(",") if setting.strip()]
     if not added and not deleted:
         raise UsageError(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
     admin.alter_configs(kind, name, set_=added, delete=deleted)
-    print(f"Completed updating {'default ' if not name else ''}config for {_told(kind, name)}.")
+    print(f"Completed updating {'default ' if not name else ''}config for {_entity_name(kind, name)}.")
 
 
 def _describe(admin: Admin, kind: str, name: str, everything: bool) -> None:
-    found = admin.describe_configs(kind, name)
+    configs = admin.describe_configs(kind, name)
     source = DYNAMIC[kind] if name or kind != "broker" else "DYNAMIC_DEFAULT_BROKER_CONFIG"
     shown = [
         config
-        for config in sorted(found.values(), key=lambda each: each.name)
+        for config in sorted(configs.values(), key=lambda config: config.name)
         if everything or config.source == source
     ]
-    what = "All" if everything else "Default" if not name and kind == "broker" else "Dynamic"
-    where = "brokers in the cluster" if not name and kind == "broker" else _told(kind, name)
-    print(f"{what} configs for {where} are:")
+    kind_of_configs = "All" if everything else "Default" if not name and kind == "broker" else "Dynamic"
+    where = "brokers in the cluster" if not name and kind == "broker" else _entity_name(kind, name)
+    print(f"{kind_of_configs} configs for {where} are:")
     for config in shown:
         print(
             f"  {config.name}={_value(config)} sensitive={str(config.sensitive).lower()} synonyms={_synonyms(config)}"
@@ -118,7 +118,7 @@ def _is_there(admin: Admin, kind: str, name: str) -> bool:
         case "topic":
             return name in admin.list_topics() or not name
         case "broker" | "broker-logger":
-            if name and not name.isdigit():
+            if name and not name.isdecimal():
                 raise UsageError(
                     f"The entity name for {kind}s must be a valid integer broker id, but it is: {name}"
                 )
@@ -139,7 +139,7 @@ def _names(admin: Admin, kind: str) -> list[str]:
     return admin.list_config_resources(kind)
 
 
-def _told(kind: str, name: str) -> str:
+def _entity_name(kind: str, name: str) -> str:
     return f"{_told_kind(kind)} {name}" if name else f"{kind}s in the cluster"
 
 

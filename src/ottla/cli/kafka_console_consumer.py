@@ -9,10 +9,12 @@ from typing import Any
 
 from ottla.cli.kafka_formatters import formatter_for
 from ottla.cli.kafka_options import add_bootstrap, say, settings
+from ottla.cli.leaving import leave_on_sigterm
 from ottla.cli.options import UsageError, pairs
 from ottla.client import Consumer
+from ottla.client.values import ConsumerRecord
 
-Write = Callable[[Any], bytes]
+Write = Callable[[ConsumerRecord], bytes]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     write = formatter_for(arguments)
+    leave_on_sigterm()
     count = 0
     code = 0
     with Consumer(_settings(arguments)) as consumer:
@@ -88,7 +91,9 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     arguments.command_config = arguments.command_config or arguments.consumer_config
     config = settings(arguments, client_id="console-consumer")
     properties = pairs(arguments.consumer_property)
-    named = {each for each in (arguments.group, properties.get("group.id"), config.get("group.id")) if each}
+    named = {
+        group for group in (arguments.group, properties.get("group.id"), config.get("group.id")) if group
+    }
     if len(named) > 1:
         raise UsageError(f"--group and the properties do not agree on the group: {', '.join(sorted(named))}")
     if arguments.isolation_level:
@@ -118,7 +123,7 @@ def _place(consumer: Consumer, arguments: argparse.Namespace) -> None:
         return
     where = (arguments.topic, arguments.partition)
     consumer.assign([where])
-    if arguments.offset is not None and arguments.offset.isdigit():
+    if arguments.offset is not None and arguments.offset.isdecimal():
         consumer.seek(where, int(arguments.offset))
     elif arguments.offset == "earliest" or arguments.from_beginning:
         consumer.seek_to_beginning()
@@ -133,14 +138,14 @@ def _place(consumer: Consumer, arguments: argparse.Namespace) -> None:
 
 def _records(consumer: Consumer, arguments: argparse.Namespace) -> Any:
     """One at a time, so that what is committed at the end is what was printed."""
-    left = arguments.max_messages
+    remaining = arguments.max_messages
     heard = time.monotonic()
-    while left:
-        found = consumer.poll(0.2, max_records=1)
-        if found:
+    while remaining:
+        records = consumer.poll(0.2, max_records=1)
+        if records:
             heard = time.monotonic()
-            left -= 1
-            yield from found
+            remaining -= 1
+            yield from records
             continue
         sys.stdout.buffer.flush()
         if 0 <= arguments.timeout_ms <= (time.monotonic() - heard) * 1000:

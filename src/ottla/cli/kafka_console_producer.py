@@ -4,12 +4,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.cli.kafka_options import add_bootstrap, say, settings
 from ottla.cli.options import UsageError, pairs
 from ottla.client import Producer
 from ottla.client.settings import read_properties
+from ottla.client.values import RecordMetadata
 
 Headers = tuple[tuple[str, bytes | None], ...]
 # Flag -> client setting.
@@ -108,29 +109,30 @@ class LineReader:
         headers: Headers = ()
         key: bytes | None = None
         if self._headers:
-            head, found, rest = line.partition(self._headers_end)
-            if found:
-                headers, line = self._parse_headers(head, number), rest
+            head, separator, rest = line.partition(self._headers_end)
+            if separator:
+                headers = () if head == self._null else self._parse_headers(head, number)
+                line = rest
             elif not self._lenient:
                 raise UsageError(f"No headers delimiter found on line number {number}: '{line.decode()}'")
         if self._key:
-            head, found, rest = line.partition(self._key_separator)
-            if found:
+            head, separator, rest = line.partition(self._key_separator)
+            if separator:
                 key, line = self._or_null(head), rest
             elif not self._lenient:
                 raise UsageError(f"No key separator found on line number {number}: '{line.decode()}'")
         return Line(key, self._or_null(line), headers)
 
     def _parse_headers(self, text: bytes, number: int) -> Headers:
-        found: list[tuple[str, bytes | None]] = []
+        headers: list[tuple[str, bytes | None]] = []
         for pair in text.split(self._headers_separator):
             name, separator, value = pair.partition(self._header_separator)
             if not separator and not self._lenient:
                 raise UsageError(
                     f"No header key separator found in pair '{pair.decode()}' on line number {number}"
                 )
-            found.append((name.decode(), self._or_null(value) if separator else None))
-        return tuple(found)
+            headers.append((name.decode(), self._or_null(value) if separator else None))
+        return tuple(headers)
 
     def _or_null(self, text: bytes) -> bytes | None:
         return None if text == self._null else text
@@ -139,7 +141,7 @@ class LineReader:
 class _Failures:
     """What Kafka's tool logs when a record could not be delivered; it goes on."""
 
-    def __call__(self, metadata: Any, error: Exception | None) -> None:
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
         if error is not None:
             say(f"ERROR Error when sending message to topic: {error}")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ottla.cli.kafka_formatters import formatter_for
 from ottla.cli.kafka_options import add_bootstrap, say, settings
+from ottla.cli.leaving import leave_on_sigterm
 from ottla.cli.options import UsageError, pairs
 from ottla.client.share_consumer import Acknowledge, ShareConsumer
 from ottla.client.values import ConsumerRecord
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     config |= {"group.id": arguments.group, "share.acknowledgement.mode": "explicit"}
     kind = Acknowledge.RELEASE if arguments.release else Acknowledge.ACCEPT
     kind = Acknowledge.REJECT if arguments.reject else kind
+    leave_on_sigterm()
     count = code = 0
     with ShareConsumer(config, holds=True) as consumer:
         consumer.subscribe(arguments.topic)
@@ -69,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _records(consumer: ShareConsumer, arguments: argparse.Namespace) -> Iterator[ConsumerRecord]:
     """What is not printed any more goes back to the group when the consumer is closed."""
-    left, heard = arguments.max_messages, time.monotonic()
-    while left:
+    remaining, heard = arguments.max_messages, time.monotonic()
+    while remaining:
         for record in consumer.poll(0.2):
             heard = time.monotonic()
-            left -= 1
+            remaining -= 1
             yield record
-            if not left:
+            if not remaining:
                 return
         sys.stdout.buffer.flush()
         if 0 <= arguments.timeout_ms <= (time.monotonic() - heard) * 1000:

@@ -1,7 +1,6 @@
 """`ottla kafka-consumer-groups`: Apache Kafka's tool of that name, its flags and its output, without Java."""
 
 import argparse
-from typing import Any
 
 from ottla import errors
 from ottla.cli import kafka_group_offsets
@@ -32,7 +31,7 @@ STATES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bootstrap(parser, required=False)
     parser.add_argument(
-        "--validate-regex", metavar="REGEX", help="whether a pattern is valid RE2; asks nobody"
+        "--validate-regex", metavar="REGEX", help="whether a pattern is valid RE2; needs no broker"
     )
     add_group_options(parser)
     parser.add_argument("--type", nargs="?", const="", default=None, metavar="TYPES")
@@ -77,19 +76,19 @@ def _validate(regex: str) -> int:
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     states = known_names(arguments.state, STATES, "state", "states")
     types = known_names(arguments.type, TYPES, "types", "types")
-    found = [
+    listed = [
         group
         for group in admin.list_groups(states=states, types=types)
         if group.protocol_type in ("consumer", "") or group.type.lower() == "consumer"
     ]
     if arguments.state is None and arguments.type is None:
-        for group in found:
+        for group in listed:
             print(group.id)
         return
-    width = max([15, *(len(group.id) for group in found)]) + 10
+    width = max([15, *(len(group.id) for group in listed)]) + 10
     columns = ["TYPE"] * (arguments.type is not None) + ["STATE"] * (arguments.state is not None)
     rows = [["GROUP", *columns]]
-    rows += [[g.id, *(g.type.capitalize() if c == "TYPE" else g.state for c in columns)] for g in found]
+    rows += [[g.id, *(g.type.capitalize() if c == "TYPE" else g.state for c in columns)] for g in listed]
     for name, *cells in rows:
         print(f"{name:<{width}} " + " ".join(f"{cell:<20}" for cell in cells))
 
@@ -119,7 +118,7 @@ def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
 
 
 def _show_offsets(admin: Admin, group: Group, verbose: bool) -> None:
-    rows: list[list[Any]] = []
+    rows: list[list[object]] = []
     for at in asking.progress_of(admin, group):
         who = (at.owner.id, _host(at.owner.host), at.owner.client_id) if at.owner else (None, None, None)
         epoch = [None if at.committed is None else or_none(at.committed.leader_epoch)] if verbose else []
@@ -151,7 +150,7 @@ def _show_members(group: Group, verbose: bool) -> None:
     table(head, rows, widths, end="" if verbose else " ")
 
 
-def _epochs(group: Group, member: Member) -> list[Any]:
+def _epochs(group: Group, member: Member) -> list[object]:
     current, target = shown(member.assignment), shown(member.target)
     return [or_none(member.epoch), current, or_none(group.assignment_epoch), target]
 
@@ -160,7 +159,7 @@ def _show_state(admin: Admin, group: Group, verbose: bool) -> None:
     coordinator = admin.find_coordinator(group.id)
     where = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
     head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
-    row: list[Any] = [group.id, where, group.assignor or None, group.state, len(group.members)]
+    row: list[object] = [group.id, where, group.assignor or None, group.state, len(group.members)]
     widths = [15, 25, 20, 20, 0]
     if verbose:
         head[4:4] = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]

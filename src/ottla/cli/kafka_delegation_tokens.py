@@ -17,7 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{action}", action="store_true")
     parser.add_argument("--owner-principal", metavar="User:NAME", action="append")
     parser.add_argument("--renewer-principal", metavar="User:NAME", action="append", default=[])
-    parser.add_argument("--max-life-time-period", metavar="MS", type=int, help="-1 is as long as it may be")
+    parser.add_argument(
+        "--max-life-time-period", metavar="MS", type=int, help="-1: the longest that the broker allows"
+    )
     parser.add_argument(
         "--renew-time-period", metavar="MS", type=int, help="-1 is as long as the broker says"
     )
@@ -90,7 +92,7 @@ def _show(tokens: list[Token]) -> None:
         )
     )
     for token in tokens:
-        times = [local_time(each) for each in (token.issued_ms, token.expires_ms, token.ends_ms)]
+        times = [local_time(at_ms) for at_ms in (token.issued_ms, token.expires_ms, token.ends_ms)]
         secret, renewers = base64.b64encode(token.secret).decode(), _set(list(token.renewers))
         print("\n" + row.format(token.id, secret, token.owner, token.requester, renewers, *times))
 

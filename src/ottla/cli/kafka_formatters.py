@@ -9,8 +9,9 @@ from typing import Any
 
 from ottla.cli.options import UsageError, pairs
 from ottla.client.settings import read_properties
+from ottla.client.values import ConsumerRecord
 
-Write = Callable[[Any], bytes]
+Write = Callable[[ConsumerRecord], bytes]
 TIMESTAMP_TYPES = {0: b"CreateTime", 1: b"LogAppendTime"}
 # Deserializers, by the last part of their class names.
 _READ: dict[str, Callable[[bytes], bytes]] = {
@@ -31,9 +32,9 @@ def formatter_for(arguments: argparse.Namespace) -> Write:
         properties |= read_properties(Path(arguments.formatter_config).read_text())
     properties |= pairs(arguments.property)
     for which in ("key", "value"):
-        given = getattr(arguments, f"{which}_deserializer")
-        if given:
-            properties[f"{which}.deserializer"] = given
+        deserializer = getattr(arguments, f"{which}_deserializer")
+        if deserializer:
+            properties[f"{which}.deserializer"] = deserializer
     name = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2].rpartition("$")[2]
     match name:
         case "DefaultMessageFormatter":
@@ -60,7 +61,7 @@ class Default:
             self._deserializer(f"{which}.deserializer") for which in ("key", "value", "headers")
         )
 
-    def __call__(self, record: Any) -> bytes:
+    def __call__(self, record: ConsumerRecord) -> bytes:
         parts: list[bytes] = []
         if self._is_on("print.timestamp"):
             kind = TIMESTAMP_TYPES.get(record.timestamp_type, b"NO_TIMESTAMP")
@@ -100,24 +101,24 @@ class Default:
         return self._properties.get(name, default).encode()
 
     def _deserializer(self, name: str) -> Callable[[bytes], bytes]:
-        given = self._properties.get(name, "StringDeserializer").rpartition(".")[2]
-        if given not in _READ:
-            raise UsageError(f"{name}: {given} is not known here; there are {', '.join(_READ)}")
-        return _READ[given]
+        deserializer = self._properties.get(name, "StringDeserializer").rpartition(".")[2]
+        if deserializer not in _READ:
+            raise UsageError(f"{name}: {deserializer} is not known here; there are {', '.join(_READ)}")
+        return _READ[deserializer]
 
 
-def _offsets(record: Any) -> bytes:
+def _offsets(record: ConsumerRecord) -> bytes:
     """[group, topic, partition] -> offset, in JSON; other records of the topic print nothing."""
     from ottla.coordination.groups import codec, records
 
-    found = codec.decode(record.key, record.value) if record.key is not None else None
-    if not isinstance(found, records.OffsetCommit):
+    commit = codec.decode(record.key, record.value) if record.key is not None else None
+    if not isinstance(commit, records.OffsetCommit):
         return b""
-    key = {"group": found.group_id, "topic": found.topic, "partition": found.partition}
+    key = {"group": commit.group_id, "topic": commit.topic, "partition": commit.partition}
     shown: dict[str, Any] = {"key": {"type": 1, "data": key}, "value": None}
-    if found.value is not None and record.value is not None:
+    if commit.value is not None and record.value is not None:
         (version,) = struct.unpack_from(">h", record.value)
-        value = found.value
+        value = commit.value
         data = {
             "offset": value.offset,
             "leaderEpoch": value.leader_epoch,

@@ -4,7 +4,7 @@ import argparse
 import re
 from collections.abc import Iterable
 
-from ottla.cli.kafka_options import add_bootstrap, say, settings
+from ottla.cli.kafka_options import add_bootstrap, regex_of, say, settings
 from ottla.cli.options import UsageError
 from ottla.client import Admin
 from ottla.client.values import TopicPartition
@@ -33,9 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         if not wanted:
             say("Error occurred: Could not match any topic-partitions with the specified filters")
             return 1
-        found = admin.list_offsets(dict.fromkeys(wanted, stamp))
+        listed = admin.list_offsets(dict.fromkeys(wanted, stamp))
     for partition in wanted:
-        offset = found[partition].offset
+        offset = listed[partition].offset
         if offset >= 0:  # nothing is as young as that
             print(f"{partition.topic}:{partition.partition}:{offset}")
     return 0
@@ -64,19 +64,19 @@ def _wanted(admin: Admin, arguments: argparse.Namespace) -> Iterable[TopicPartit
 
 def _filters(arguments: argparse.Namespace) -> list[tuple[re.Pattern[str], int, float]]:
     if arguments.topic_partitions:
-        found = []
+        ranges = []
         for part in arguments.topic_partitions.split(","):
             topic, _, indexes = part.partition(":")
-            found.append((re.compile(topic or ".*"), *_range(indexes)))
-        return found
-    pattern = re.compile(arguments.topic or ".*")
+            ranges.append((regex_of(topic or ".*"), *_range(indexes)))
+        return ranges
+    pattern = regex_of(arguments.topic or ".*")
     if not arguments.partitions:
         return [(pattern, 0, float("inf"))]
     if not re.fullmatch(r"\d+(,\d+)*", arguments.partitions):
         raise UsageError(
             f"--partitions expects a comma separated list of numbers, not {arguments.partitions}"
         )
-    return [(pattern, *_range(each)) for each in arguments.partitions.split(",")]
+    return [(pattern, *_range(indexes)) for indexes in arguments.partitions.split(",")]
 
 
 def _range(text: str) -> tuple[int, float]:

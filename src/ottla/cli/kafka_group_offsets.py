@@ -40,11 +40,13 @@ def check_reset(arguments: argparse.Namespace) -> None:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
-def reset(admin: Admin, arguments: argparse.Namespace, groups: list[str]) -> None:
+def reset(admin: Admin, arguments: argparse.Namespace, groups: list[str]) -> list[str]:
+    """The groups that were inactive, and so were reset."""
     if not (arguments.dry_run or arguments.execute):
         say(NO_ACTION)
     now_ms = int(time.time() * 1000)
     rows: Rows = []
+    inactive: list[str] = []
     for group in groups:
         state = _state_if_active(admin, group)
         if state is not None:
@@ -53,6 +55,7 @@ def reset(admin: Admin, arguments: argparse.Namespace, groups: list[str]) -> Non
                 f"but the current state is {state}."
             )
             continue
+        inactive.append(group)
         plan = _plan(admin, arguments, group, now_ms)
         for line in plan.remarks:
             say(line)
@@ -64,14 +67,15 @@ def reset(admin: Admin, arguments: argparse.Namespace, groups: list[str]) -> Non
     else:
         width = max([15, *map(len, groups)])  # of those too that were left out
         table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows, (width, 15, 10, 0))
+    return inactive
 
 
 def _state_if_active(admin: Admin, group: str) -> str | None:
     try:
-        found = admin.describe_group(group)
+        described = admin.describe_group(group)
     except errors.GroupIdNotFound:
         return None  # it comes to be with its offsets
-    return found.state if found.members else None
+    return described.state if described.members else None
 
 
 def _plan(admin: Admin, arguments: argparse.Namespace, group: str, now_ms: int) -> resets.Plan:
@@ -100,16 +104,16 @@ def delete(admin: Admin, arguments: argparse.Namespace) -> None:
             wanted += partitions_of(topic, there[topic].partitions)
         else:
             rows.append((topic, "-", f"Error: {java_error(errors.UnknownTopicOrPartition())}"))
-    told = f"Request succeeded for deleting offsets from group {group}."
+    message = f"Request succeeded for deleting offsets from group {group}."
     try:
         results: dict[TopicPartition, Any] = admin.delete_group_offsets(group, wanted) if wanted else {}
         if any(results.values()):
-            told = "\nError: Encountered some partition-level error, see the follow-up details."
+            message = "\nError: Encountered some partition-level error, see the follow-up details."
     except errors.GroupIdNotFound as error:
         results = dict.fromkeys(wanted, error)
-        told = "\nError: The group id does not exist."
-    print(told)
-    for partition, failed in sorted(results.items(), key=lambda each: each[0]):
+        message = "\nError: The group id does not exist."
+    print(message)
+    for partition, failed in sorted(results.items(), key=lambda result: result[0]):
         rows.append((*partition, f"Error: {java_error(failed)}" if failed else "Successful"))
     width = max([15, *(len(topic) for topic, _, _ in rows)])
     print()

@@ -55,12 +55,12 @@ def check_groups(arguments: argparse.Namespace, action: str, needed: Sequence[st
         raise UsageError("Option [describe] does not take a value for [state]")
 
 
-def known_names(text: str | None, names: Sequence[str], what: str, all_of: str) -> list[str]:
+def known_names(text: str | None, names: Sequence[str], list_name: str, all_of: str) -> list[str]:
     """A list of names, whatever the case they are written in."""
     by_small = {name.lower(): name for name in names}
     wanted = [name.strip() for name in (text or "").split(",") if name.strip()]
     if any(name.lower() not in by_small for name in wanted):
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {all_of} are: {', '.join(names)}")
+        raise UsageError(f"Invalid {list_name} list '{text}'. Valid {all_of} are: {', '.join(names)}")
     return [by_small[name.lower()] for name in wanted]
 
 
@@ -71,8 +71,8 @@ def carry_out(arguments: argparse.Namespace, action: str, actions: Mapping[str, 
             actions[action](admin, arguments)
         except ProtocolError as error:
             is_group = isinstance(error, errors.GroupIdNotFound)
-            told = java_error(error, error.message) if is_group else error.message
-            print(f"\nError: Executing {kind} group command failed due to {told}")
+            reason = java_error(error, error.message) if is_group else error.message
+            print(f"\nError: Executing {kind} group command failed due to {reason}")
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from ottla.cli.options import UsageError, pairs, with_file
+from ottla.cli.suggestions import without_secrets
 
 VERSION = "4.3.1"  # of Apache Kafka, whose tools these are like
 
@@ -25,18 +26,18 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Flags of older releases, as courses print them, are answered before their absence is complained about."""
-        given = list(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if args is None else args)
         for flag, advice in _OLD_FLAGS.items():
-            if any(each == flag or each.startswith(f"{flag}=") for each in given):
+            if any(word == flag or word.startswith(f"{flag}=") for word in words):
                 self.exit(1, f"{self.prog}: {flag} is of older releases: {advice}\n")
-        if _NEW_CONSUMER in given:
+        if _NEW_CONSUMER in words:
             print(f"{self.prog}: {_NEW_CONSUMER} is not needed: there is no other", file=sys.stderr)
-            given.remove(_NEW_CONSUMER)
-        return super().parse_known_args(given, namespace)
+            words.remove(_NEW_CONSUMER)
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
+        self.exit(1, f"{self.prog}: error: {without_secrets(message)}\n")
 
 
 def add_bootstrap(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -47,17 +48,25 @@ def add_bootstrap(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 def settings(arguments: argparse.Namespace, **defaults: Any) -> dict[str, Any]:
     """Defaults of the command, then the file, then the bootstrap address."""
-    found = with_file(defaults, arguments)
-    found["bootstrap.servers"] = arguments.bootstrap_server
-    return found
+    settings = with_file(defaults, arguments)
+    settings["bootstrap.servers"] = arguments.bootstrap_server
+    return settings
 
 
 def list_pairs(text: str | None) -> dict[str, str]:
     """`a=1,b=[2,3]`: brackets keep a list together."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text or ""):
-        found |= {name: value.strip("[]") for name, value in pairs([part]).items()}
-    return found
+        properties |= {name: value.strip("[]") for name, value in pairs([part]).items()}
+    return properties
+
+
+def regex_of(text: str) -> re.Pattern[str]:
+    """Of topics' names."""
+    try:
+        return re.compile(text)
+    except re.error:
+        raise UsageError(f"{text} is an invalid regex.") from None
 
 
 def one_of(arguments: argparse.Namespace, names: Iterable[str]) -> str:
@@ -82,7 +91,7 @@ def refuse(arguments: argparse.Namespace, action: str, *names: str) -> None:
             raise UsageError(f'Option "[{name}]" can\'t be used with option "[{action}]"')
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], least: Sequence[int], end: str = "") -> None:
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], least: Sequence[int], end: str = "") -> None:
     """Kafka's tables: a blank line, then columns to the left, each at least so wide (0: never wider)."""
     cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max([least[i], *(len(row[i]) for row in cells)]) if least[i] else 0 for i in range(len(head))]
@@ -105,8 +114,8 @@ _CALLED = {"NonEmptyGroup": "GroupNotEmpty"}
 def java_error(error: Exception, text: str | None = None) -> str:
     """An error as Kafka's tools print it: scripts look for the names of Java's classes."""
     name = type(error).__name__
-    told = text or _SAYS.get(name) or getattr(error, "message", None) or str(error)
-    return f"org.apache.kafka.common.errors.{_CALLED.get(name, name)}Exception: {told}"
+    message = text or _SAYS.get(name) or getattr(error, "message", None) or str(error)
+    return f"org.apache.kafka.common.errors.{_CALLED.get(name, name)}Exception: {message}"
 
 
 def say(text: str) -> None:

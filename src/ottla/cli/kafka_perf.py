@@ -83,6 +83,8 @@ class Latency:
 
     @staticmethod
     def run(arguments: argparse.Namespace) -> int:
+        if arguments.num_records < 1:
+            raise UsageError(f"--num-records {arguments.num_records}: a latency needs one record or more")
         known = perf.latencies(
             settings(arguments, acks=arguments.acks, linger_ms=0),
             settings(arguments),
@@ -92,8 +94,10 @@ class Latency:
             TIMEOUT_S,
         )
         print(f"Avg latency: {sum(known) / len(known):.4f} ms\n")
-        told = ", ".join(f"{name} = {perf.percentile(known, share):.0f}" for share, name in _PERCENTILES)
-        print(f"Percentiles: {told}")
+        percentiles = ", ".join(
+            f"{name} = {perf.percentile(known, share):.0f}" for share, name in _PERCENTILES
+        )
+        print(f"Percentiles: {percentiles}")
         return 0
 
 

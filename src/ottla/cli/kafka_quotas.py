@@ -38,9 +38,9 @@ class _Entity(argparse.Action):
         self, parser: object, namespace: argparse.Namespace, value: object, option: str | None = None
     ) -> None:
         setattr(namespace, self.dest, value if self.nargs != 0 else True)
-        kept = "entity_types" if self.dest == "entity_type" else "entity_names"
-        noted = [*(getattr(namespace, kept, None) or []), None if self.nargs == 0 else value]
-        setattr(namespace, kept, noted)
+        attribute = "entity_types" if self.dest == "entity_type" else "entity_names"
+        noted = [*(getattr(namespace, attribute, None) or []), None if self.nargs == 0 else value]
+        setattr(namespace, attribute, noted)
 
 
 def add_arguments(parser: argparse.ArgumentParser, kinds: str) -> None:
@@ -90,7 +90,7 @@ def _alter(admin: Admin, arguments: argparse.Namespace, entities: Entities) -> N
         if isinstance(name, _Any):
             raise UsageError(f"An entity name must be specified with --alter of {kind}")
     added = list_pairs(arguments.add_config)
-    removed = [each.strip() for each in (arguments.delete_config or "").split(",") if each.strip()]
+    removed = [setting.strip() for setting in (arguments.delete_config or "").split(",") if setting.strip()]
     if not added and not removed:
         raise UsageError("At least one of --add-config or --delete-config must be specified with --alter")
     logins = [key for key in (*added, *removed) if key in MECHANISMS]
@@ -157,7 +157,9 @@ def _describe_logins(admin: Admin, name: Name) -> None:
     except ResourceNotFound:
         return  # it has quotas alone, or nothing
     for user in users:
-        mechanisms = ", ".join(f"{each}=iterations={count}" for each, count in user.mechanisms.items())
+        mechanisms = ", ".join(
+            f"{mechanism}=iterations={count}" for mechanism, count in user.mechanisms.items()
+        )
         print(f"SCRAM credential configs for user-principal '{user.name}' are {mechanisms}")
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from typing import Any
 
 from ottla import errors
 from ottla.cli.asking.topics import partitions_of
@@ -98,7 +97,7 @@ def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
 
 
 def _show_offsets(admin: Admin, group: ShareGroup, verbose: bool) -> None:
-    rows: list[list[Any]] = []
+    rows: list[list[object]] = []
     for where, at in sorted(admin.share_progress(group.group_id).items()):
         epoch = [or_none(at.leader_epoch)] if verbose else []
         rows.append([group.group_id, *where, *epoch, or_none(at.start_offset), or_none(at.lag)])
@@ -119,8 +118,8 @@ def _show_members(group: ShareGroup, verbose: bool) -> None:
         head.insert(5, "MEMBER-EPOCH")
         widths.insert(5, 13)
     rows = []
-    for member in sorted(group.members, key=lambda one: -len(one.partitions)):
-        row: list[Any] = [
+    for member in sorted(group.members, key=lambda member: -len(member.partitions)):
+        row: list[object] = [
             group.group_id,
             member.member_id,
             member.host,
@@ -138,7 +137,7 @@ def _show_state(admin: Admin, group: ShareGroup, verbose: bool) -> None:
     coordinator = admin.find_coordinator(group.group_id)
     where = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
     head: list[str] = ["GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS"]
-    row: list[Any] = [group.group_id, where, group.state, len(group.members)]
+    row: list[object] = [group.group_id, where, group.state, len(group.members)]
     widths = [15, 25, 15, 0]
     if verbose:
         head[3:3] = ["GROUP-EPOCH", "ASSIGNMENT-EPOCH"]
@@ -194,11 +193,11 @@ def _targets(admin: Admin, arguments: argparse.Namespace, name: str) -> dict[Top
     at = EARLIEST if arguments.to_earliest else LATEST
     if arguments.to_datetime:
         at = time_ms(arguments.to_datetime, int(time.time() * 1000))
-    found = admin.list_offsets(dict.fromkeys(wanted, at))
+    listed = admin.list_offsets(dict.fromkeys(wanted, at))
     ends = admin.list_offsets(dict.fromkeys(wanted, LATEST))
     # After a time at which nothing was written yet comes the end.
     return {
-        where: found[where].offset if found[where].offset >= 0 else ends[where].offset for where in wanted
+        where: listed[where].offset if listed[where].offset >= 0 else ends[where].offset for where in wanted
     }
 
 

@@ -1,6 +1,7 @@
 """`ottla kafka-streams-groups`: Apache Kafka's tool of that name, its flags and its output, without Java."""
 
 import argparse
+import re
 from collections.abc import Sequence
 
 from ottla.cli import kafka_group_offsets
@@ -19,6 +20,10 @@ from ottla.client import Admin
 from ottla.client.admin.streams_groups import StreamsGroup, StreamsTasks, Tasks
 from ottla.errors import OttlaError
 
+_INTERNAL = re.compile(
+    r"(-changelog|-repartition|-subscription-(registration|response)-topic"
+    r"|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic)$"
+)
 STATES = ("Assigning", "Dead", "Empty", "NotReady", "Reconciling", "Stable")
 
 
@@ -28,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input-topic", action="append", dest="topic", metavar="TOPIC[:0,1]")
     parser.add_argument("--all-input-topics", action="store_true", dest="all_topics")
     parser.add_argument("--delete-internal-topic", action="append", default=[], metavar="TOPIC")
-    parser.add_argument("--delete-all-internal-topics", action="store_true", help="of a group that is reset")
+    parser.add_argument(
+        "--delete-all-internal-topics", action="store_true", help="of groups that are deleted or reset"
+    )
     add_reset_options(parser)
 
 
@@ -45,19 +52,34 @@ def _check(arguments: argparse.Namespace, action: str) -> None:
         refuse(arguments, action, "group", "all-groups")
     if action == "reset-offsets":
         kafka_group_offsets.check_reset(arguments)
+    _check_internal_topics(arguments, action)
     if action == "delete-offsets" and not (len(arguments.group) == 1 and arguments.topic):
         raise UsageError("Option [delete-offsets] takes the following options: [input-topic], [group]")
 
 
+def _check_internal_topics(arguments: argparse.Namespace, action: str) -> None:
+    if arguments.delete_all_internal_topics:
+        if action not in ("delete", "reset-offsets"):
+            raise UsageError(
+                "Option [delete-all-internal-topics] takes one of these options: [delete], [reset-offsets]"
+            )
+        if action == "reset-offsets" and not arguments.execute:
+            raise UsageError(
+                "Option [delete-all-internal-topics] takes [execute] when [reset-offsets] is used."
+            )
+    elif arguments.delete_internal_topic and not (action == "reset-offsets" and arguments.execute):
+        raise UsageError("Option [delete-internal-topic] takes [reset-offsets] when [execute] is used.")
+
+
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
     wanted = known_names(arguments.state, STATES, "state", "states")
-    found = admin.list_groups(states=wanted, types=["streams"])
+    listed = admin.list_groups(states=wanted, types=["streams"])
     if arguments.state is None:
-        for group in found:
+        for group in listed:
             print(group.id)
         return
-    width = max([15, *(len(group.id) for group in found)])
-    for name, state in [("GROUP", "STATE"), *((group.id, group.state) for group in found)]:
+    width = max([15, *(len(group.id) for group in listed)])
+    for name, state in [("GROUP", "STATE"), *((group.id, group.state) for group in listed)]:
         print(f"{name:<{width}} {state}")
 
 
@@ -99,8 +121,8 @@ def _show_members(group: StreamsGroup, verbose: bool) -> None:
     members = group.members
     head = ["GROUP", "MEMBER", "PROCESS", "CLIENT-ID", "ASSIGNMENTS"]
     rows: list[list[object]] = [
-        [group.group_id, each.member_id, each.process_id, each.client_id, _shown(each.tasks)]
-        for each in members
+        [group.group_id, member.member_id, member.process_id, member.client_id, _shown(member.tasks)]
+        for member in members
     ]
     widths = [max([15, *(len(str(row[i])) for row in rows)]) for i in range(4)] + [0]
     if not verbose:
@@ -108,9 +130,9 @@ def _show_members(group: StreamsGroup, verbose: bool) -> None:
         return
     head[1:2] = ["TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH", "MEMBER", "MEMBER-PROTOCOL", "MEMBER-EPOCH"]
     full: list[list[object]] = []
-    for row, each in zip(rows, members, strict=True):
-        protocol = "classic" if each.is_classic else "streams"
-        tasks = _shown(each.tasks) + _shown(each.target, "TARGET-")
+    for row, member in zip(rows, members, strict=True):
+        protocol = "classic" if member.is_classic else "streams"
+        tasks = _shown(member.tasks) + _shown(member.target, "TARGET-")
         full.append(
             [
                 row[0],
@@ -118,7 +140,7 @@ def _show_members(group: StreamsGroup, verbose: bool) -> None:
                 group.topology_epoch,
                 row[1],
                 protocol,
-                each.epoch,
+                member.epoch,
                 *row[2:4],
                 tasks,
             ]
@@ -147,24 +169,30 @@ def _shown(tasks: StreamsTasks, prefix: str = "") -> str:
 
 
 def _show_offsets(admin: Admin, group: StreamsGroup, verbose: bool) -> None:
-    found = [each for each in asking.progress_of(admin, admin.describe_group(group.group_id)) if each.owner]
-    width = max([15, *(len(each.partition.topic) for each in found)])
+    partitions = [
+        progress
+        for progress in asking.progress_of(admin, admin.describe_group(group.group_id))
+        if progress.owner
+    ]
+    width = max([15, *(len(progress.partition.topic) for progress in partitions)])
     widths = [max(15, len(group.group_id)), width, 10]
     if not verbose:
         rows = [
-            [group.group_id, *each.partition, each.lag if each.lag is not None else each.end]
-            for each in found
+            [group.group_id, *progress.partition, progress.lag if progress.lag is not None else progress.end]
+            for progress in partitions
         ]
         _print([["GROUP", "TOPIC", "PARTITION", "OFFSET-LAG"], *rows], [*widths, 0])
         return
     full: list[list[object]] = [
         ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LEADER-EPOCH", "LOG-END-OFFSET", "OFFSET-LAG"]
     ]
-    for each in found:
-        epoch = -1 if each.committed is None else each.committed.leader_epoch
-        offset = "-" if each.offset is None else each.offset
-        lag = each.lag if each.lag is not None else each.end
-        full.append([group.group_id, *each.partition, offset, "-" if epoch < 0 else epoch, each.end, lag])
+    for progress in partitions:
+        epoch = -1 if progress.committed is None else progress.committed.leader_epoch
+        offset = "-" if progress.offset is None else progress.offset
+        lag = progress.lag if progress.lag is not None else progress.end
+        full.append(
+            [group.group_id, *progress.partition, offset, "-" if epoch < 0 else epoch, progress.end, lag]
+        )
     _print(full, [*widths, 15, 15, 15, 15])
 
 
@@ -174,7 +202,7 @@ def _print(rows: Sequence[Sequence[object]], widths: list[int]) -> None:
 
 
 def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
-    """The groups and their internal topics, as Kafka's tool does."""
+    """The groups, and their internal topics where that was asked for."""
     done: list[str] = []
     failed: dict[str, OttlaError] = {}
     topics: list[str] = []
@@ -182,7 +210,8 @@ def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
         try:
             group = admin.describe_streams_group(name)
             admin.delete_group(name)
-            topics += group.internal_topics
+            if arguments.delete_all_internal_topics:
+                topics += _internal_topics(group)
             done.append(name)
         except OttlaError as error:
             failed[name] = error
@@ -206,12 +235,29 @@ def _delete_topics(admin: Admin, names: list[str]) -> None:
 
 
 def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
-    groups = _chosen(admin, arguments)
-    kafka_group_offsets.reset(admin, arguments, groups)
-    for name in groups if arguments.execute else ():
-        internal = admin.describe_streams_group(name).internal_topics
+    inactive = kafka_group_offsets.reset(admin, arguments, _chosen(admin, arguments))
+    if not (arguments.delete_all_internal_topics or arguments.delete_internal_topic):
+        return
+    for name in inactive:
+        internal = _internal_topics(admin.describe_streams_group(name))
         every = arguments.delete_all_internal_topics
         _delete_topics(admin, [t for t in internal if every or t in arguments.delete_internal_topic])
+
+
+def _internal_topics(group: StreamsGroup) -> list[str]:
+    """Those with the names of internal topics alone: a topology may name any topic."""
+    names = group.internal_topics
+    others = [name for name in names if not _is_internal(name, group.group_id)]
+    for name in others:
+        print(
+            f"\nError: The internal topic '{name}' is not inferred as internal and thus will not be deleted with "
+            f"the group '{group.group_id}'."
+        )
+    return [name for name in names if name not in others]
+
+
+def _is_internal(topic: str, group: str) -> bool:
+    return topic.startswith(f"{group}-") and _INTERNAL.search(topic) is not None
 
 
 _RUN = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla import errors
 from ottla.cli.asking import topics as asking
-from ottla.cli.kafka_options import add_bootstrap, need, one_of, refuse, say, settings
+from ottla.cli.kafka_options import add_bootstrap, need, one_of, refuse, regex_of, say, settings
 from ottla.cli.options import UsageError, pairs
 from ottla.client import Admin
 from ottla.client.admin.topics import EligibleLeaders, NewTopic
@@ -186,7 +186,7 @@ def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     topics = admin.list_topics(internal=not arguments.exclude_internal)
     if not arguments.topic:
         return sorted(topics)
-    pattern = re.compile(arguments.topic.strip().replace(",", "|").strip("'\""))
+    pattern = regex_of(arguments.topic.strip().replace(",", "|").strip("'\""))
     return [name for name in sorted(topics) if pattern.fullmatch(name)]
 
 
@@ -194,14 +194,14 @@ def _required(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     """As `_matching`, but nothing found is an error unless --if-exists."""
     if arguments.topic_id:
         wanted = _topic_id(arguments.topic_id)
-        found = [t.name for t in admin.list_topics().values() if t.id == wanted]
-        if not found and not arguments.if_exists:
+        names = [t.name for t in admin.list_topics().values() if t.id == wanted]
+        if not names and not arguments.if_exists:
             raise errors.UnknownTopicId(f"TopicId '{arguments.topic_id}' does not exist as expected")
-        return found
-    found = _matching(admin, arguments)
-    if not found and not arguments.if_exists:
+        return names
+    names = _matching(admin, arguments)
+    if not names and not arguments.if_exists:
         raise errors.UnknownTopicOrPartition(f"Topic '{arguments.topic}' does not exist as expected")
-    return found
+    return names
 
 
 def _topic_id(text: str) -> bytes:

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import os
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -28,7 +29,10 @@ COMMANDS = {
     "quotas": ("ottla.cli.quotas", "how much users, clients and addresses may use in a second"),
     "tokens": ("ottla.cli.tokens", "delegation tokens: create, list, renew, expire"),
     "secure": ("ottla.cli.secure", "certificates, a user and settings for a secured broker, in one command"),
-    "cluster": ("ottla.cli.cluster", "brokers, folders, features and API versions"),
+    "cluster": (
+        "ottla.cli.cluster",
+        "start several brokers; describe, drain, balance, move; folders, features, APIs",
+    ),
     "pipelines": ("ottla.cli.pipelines", "pipelines: list, status, metrics, reset"),
     "console": ("ottla.cli.console", "the cluster in the browser"),
     "streams": ("ottla.cli.streams", "stream applications: run, describe, status, reset, query, serve"),
@@ -72,20 +76,20 @@ UNIX_ONLY = ("start", "doctor", "cluster", "backup", "restore", "import-kafka", 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in COMMANDS:
-        return _run(given[0], given[1:])
-    if given and given[0] in ("--version", "-V"):
-        print("\n".join(_versions("-v" in given or "--verbose" in given)))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in COMMANDS:
+        return _run(words[0], words[1:])
+    if words and words[0] in ("--version", "-V"):
+        print("\n".join(_versions("-v" in words or "--verbose" in words)))
         return 0
-    if given and given[0] in ("--help", "-h", "help"):
+    if words and words[0] in ("--help", "-h", "help"):
         print(_usage())
         return 0
-    if given:
+    if words:
         from ottla.cli.suggestions import suggestion
 
-        meant = suggestion(given[0], COMMANDS)
-        print(f"ottla: there is no command {given[0]!r}{meant or '; see ottla --help'}", file=sys.stderr)
+        meant = suggestion(words[0], COMMANDS)
+        print(f"ottla: there is no command {words[0]!r}{meant or '; see ottla --help'}", file=sys.stderr)
     else:
         print(_usage(), file=sys.stderr)
     return 2
@@ -102,19 +106,45 @@ def _run(name: str, rest: list[str]) -> int:
         return _parsed_and_run(name, rest)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader has gone (`| head`): not our failure. Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except ModuleNotFoundError as error:
         from ottla.cli.extras import missing
 
         print(f"ottla {name}: {missing(name, error)}", file=sys.stderr)
         return 1
     except (OttlaError, OSError, ValueError) as error:
-        text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, BrokenPipeError) and _nobody_reads_stdout():
+            # The reader has gone (`| head`): not our failure. Python would complain again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        text = " ".join(_text(error).split()) or type(error).__name__
         print(f"ottla {name}: {text}", file=sys.stderr)
         return 1
+
+
+def _nobody_reads_stdout() -> bool:
+    """Sockets break with the same error as pipes, and theirs is a failure."""
+    if sys.platform == "win32":  # its select knows sockets alone
+        return True
+    try:
+        stdout = sys.stdout.fileno()
+    except (AttributeError, OSError):  # closed from the start, or replaced by a program that captures it
+        return False
+    watch = select.poll()
+    watch.register(stdout, select.POLLERR | select.POLLHUP)
+    return bool(watch.poll(0))
+
+
+def _text(error: Exception) -> str:
+    """A file is named before what is wrong with it; a setting that the broker does not know has a suggestion."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    text = str(error)
+    _, unknown, name = text.partition("Unknown topic config name: ")
+    if unknown:
+        from ottla.cli.suggestions import topic_setting
+
+        return text + topic_setting(name)
+    return text
 
 
 def _parsed_and_run(name: str, rest: list[str]) -> int:

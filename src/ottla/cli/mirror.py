@@ -1,6 +1,7 @@
 """`ottla mirror`: topics, settings and positions of groups from one cluster to another."""
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -19,6 +20,8 @@ from ottla.mirror.link import Link
 COMMANDS = ("run", "status", "pause", "resume", "throttle", "promote")
 # A record passes through three threads; each may wait that long for one that reads groups or topics.
 _SWITCH_S = 0.0005
+_COLLECTIONS = (700, 10, 10)  # Python's own thresholds
+_SETTLED_S = 10.0  # by then everything is imported
 COLUMNS = ("TOPIC", "PARTITION", "COPY", "POSITION", "RECORDS", "LAG", "LAG-SECONDS", "SKIPPED", "LAST-STEP")
 
 
@@ -60,9 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     links = links_of(arguments)
     if arguments.command == "run":
         return _run(links, arguments)
-    for link in links:
-        _one(_in_time(link, arguments.timeout), arguments)
-    return 0
+    links = [_in_time(link, arguments.timeout) for link in links]
+    while True:
+        for link in links:
+            _one(link, arguments)
+        if arguments.command != "status" or arguments.watch is None:
+            return 0
+        time.sleep(arguments.watch)
+        print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
 
 
 def _in_time(link: Link, timeout_s: float) -> Link:
@@ -74,25 +82,27 @@ def _in_time(link: Link, timeout_s: float) -> Link:
 
 def links_of(arguments: argparse.Namespace) -> list[Link]:
     """What the file and the options say, options first."""
-    told: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if arguments.config:
-        told |= read_properties(Path(arguments.config).read_text())
-    told |= pairs(arguments.X)
+        settings |= read_properties(Path(arguments.config).read_text())
+    settings |= pairs(arguments.X)
     if arguments.topics is not None:
-        told["topics"] = arguments.topics
+        settings["topics"] = arguments.topics
     if arguments.source is None and arguments.target is None:
         if not arguments.config:
             raise UsageError("--from and --to name the clusters, or --config names a file with them")
-        return mirror_settings.links(told)
-    source = _cluster(arguments.source, "source", told)
-    target = _cluster(arguments.target, "target", told)
-    told["clusters"] = f"{source},{target}"
-    told = {name: value for name, value in told.items() if not name.endswith(".enabled") or "->" not in name}
-    told[f"{source}->{target}.enabled"] = "true"
-    return mirror_settings.links(told)
+        return mirror_settings.links(settings)
+    source = _cluster(arguments.source, "source", settings)
+    target = _cluster(arguments.target, "target", settings)
+    settings["clusters"] = f"{source},{target}"
+    settings = {
+        name: value for name, value in settings.items() if not name.endswith(".enabled") or "->" not in name
+    }
+    settings[f"{source}->{target}.enabled"] = "true"
+    return mirror_settings.links(settings)
 
 
-def _cluster(text: str | None, alias: str, told: dict[str, str]) -> str:
+def _cluster(text: str | None, alias: str, settings: dict[str, str]) -> str:
     """The alias of `A`, `A=host:port` or `host:port`; addresses go to the settings."""
     if text is None:
         raise UsageError("--from and --to go together")
@@ -100,7 +110,7 @@ def _cluster(text: str | None, alias: str, told: dict[str, str]) -> str:
     if not equals and ":" not in text:
         return text
     name, address = (name, address) if equals else (alias, text)
-    told[f"{name}.bootstrap.servers"] = address
+    settings[f"{name}.bootstrap.servers"] = address
     return name
 
 
@@ -121,6 +131,7 @@ def _run_local(links: list[Link], once: bool) -> int:
     from ottla.mirror import local
 
     sys.setswitchinterval(_SWITCH_S)
+    _collect_often()
     stopped, failures = threading.Event(), []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
@@ -141,6 +152,16 @@ def _run_local(links: list[Link], once: bool) -> int:
     for failure in failures:
         print(f"ottla mirror: {failure}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def _collect_often() -> None:
+    """Collections were postponed for a quick start. One of 50,000 objects stops all tasks for 10 ms and more: from now
+    on they are short, and pass over the objects that were made before the links run."""
+    gc.freeze()
+    gc.set_threshold(*_COLLECTIONS)
+    settled = threading.Timer(_SETTLED_S, gc.freeze)
+    settled.daemon = True
+    settled.start()
 
 
 def _run_on_spark(links: list[Link], arguments: argparse.Namespace) -> int:
@@ -187,22 +208,18 @@ def _one(link: Link, arguments: argparse.Namespace) -> None:
 def _status(link: Link, arguments: argparse.Namespace) -> None:
     from ottla.mirror import status
 
-    while True:
-        told = status.status(link, timeout_ms=max(1, round(arguments.timeout * 1000)))
-        if not arguments.json:
-            print(f"{link.name}: {told.state}, {_number(told.lag)} records behind")
-        show(arguments, COLUMNS, [_row(each) for each in told.partitions])
-        if arguments.watch is None:
-            return
-        time.sleep(arguments.watch)
-        print("\033[2J\033[H" if sys.stdout.isatty() else "", end="\n", flush=True)
+    shown = status.status(link, timeout_ms=max(1, round(arguments.timeout * 1000)))
+    if not arguments.json:
+        print(f"{link.name}: {shown.state}, {_number(shown.lag)} records behind")
+    show(arguments, COLUMNS, [_row(partition) for partition in shown.partitions])
 
 
-def _row(each: Any) -> tuple[object, ...]:
-    ago = None if each.silent_s is None else f"{each.silent_s:,.0f} s ago"
+def _row(partition: Any) -> tuple[object, ...]:
+    ago = None if partition.silent_s is None else f"{partition.silent_s:,.0f} s ago"
+    source, target, position = partition.source, partition.target, partition.position
     return (
-        each.source.topic, each.source.partition, each.target.topic, each.position.source, each.position.records,
-        each.lag, each.lag_s, each.position.skipped, ago,
+        source.topic, source.partition, target.topic, position.source, position.records,
+        partition.lag, partition.lag_s, position.skipped, ago,
     )  # fmt: skip
 
 

@@ -4,11 +4,12 @@ import argparse
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.client.settings import read_properties
 from ottla.errors import OttlaError
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # where commands are added
 BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_S = 15
 PRODUCE_TIMEOUT_S = 60  # longer than a cluster takes to elect new leaders
@@ -29,9 +30,21 @@ def add_client_options(parser: argparse.ArgumentParser, timeout_s: int = TIMEOUT
         help=f"broker to ask first (default: $OTTLA_BOOTSTRAP, else {BOOTSTRAP})",
     )
     add_timeout_option(group, timeout_s)
-    group.add_argument("--command-config", metavar="FILE", help="client settings, name=value lines")
+    add_profile_option(group)
+    group.add_argument(
+        "--command-config", metavar="FILE", help="client settings, name=value lines; win over a profile"
+    )
     group.add_argument(
         "-X", action="append", default=[], metavar="NAME=VALUE", help="a client setting; wins over FILE"
+    )
+
+
+def add_profile_option(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        default=os.environ.get("OTTLA_PROFILE"),
+        help="client settings in NAME.properties of ~/.config/ottla (default: $OTTLA_PROFILE)",
     )
 
 
@@ -65,9 +78,10 @@ def add_command(
 
 
 def client_settings(arguments: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """Client settings: defaults of the command, then the file, then -X, then --bootstrap."""
+    """Client settings: defaults of the command, then the profile, then the file, then -X, then --bootstrap."""
     timeout_ms = max(1, round(arguments.timeout * 1000))
-    settings = with_file({**more, "default.api.timeout.ms": timeout_ms}, arguments)
+    defaults = {**more, "default.api.timeout.ms": timeout_ms, **profile_settings(arguments.profile)}
+    settings = with_file(defaults, arguments)
     settings |= pairs(arguments.X)
     if arguments.bootstrap:
         settings["bootstrap.servers"] = arguments.bootstrap
@@ -80,6 +94,19 @@ def producer_settings(arguments: argparse.Namespace, **more: Any) -> dict[str, A
     return client_settings(arguments, max_block_ms=timeout_ms, delivery_timeout_ms=timeout_ms, **more)
 
 
+def profile_settings(name: str | None) -> dict[str, str]:
+    """The settings of a cluster under a name of one's own, for commands that shall not repeat them."""
+    if not name:
+        return {}
+    home = os.environ.get("XDG_CONFIG_HOME")
+    folder = (Path(home) if home else Path.home() / ".config") / "ottla"
+    path = folder / f"{name}.properties"
+    if path.parent != folder or not path.is_file():
+        known = ", ".join(sorted(each.stem for each in folder.glob("*.properties"))) or "none"
+        raise UsageError(f"there is no profile {name!r}: write {path}; there are {known}")
+    return read_properties(path.read_text())
+
+
 def with_file(defaults: Mapping[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """Defaults of the command, then --command-config."""
     settings = {name.replace("_", "."): value for name, value in defaults.items() if value is not None}
@@ -90,13 +117,13 @@ def with_file(defaults: Mapping[str, Any], arguments: argparse.Namespace) -> dic
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:
     """`name=value` texts as a mapping."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError(f"{text!r} is not of the form name=value")
-        found[name.strip()] = value
-    return found
+        properties[name.strip()] = value
+    return properties
 
 
 def partitions(text: str) -> tuple[str, list[int] | None]:
@@ -105,6 +132,6 @@ def partitions(text: str) -> tuple[str, list[int] | None]:
     if not colon:
         return topic, None
     try:
-        return topic, [int(each) for each in indexes.split(",")]
+        return topic, [int(index) for index in indexes.split(",")]
     except ValueError:
         raise UsageError(f"{text!r}: write topic or topic:0,1,2") from None

@@ -28,8 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     consume = add_command(commands, "consume", "read records and count them")
     consume.add_argument("topic")
     consume.add_argument("-n", "--messages", "--num-records", type=int, default=1_000_000)
-    consume.add_argument("-g", "--group", help="as a member of this group (default: one of its own)")
-    consume.add_argument("--idle", type=float, default=10, help="stop when nothing came for so many seconds")
+    consume.add_argument("-g", "--group", help="consume as a member of this group (default: a new group)")
+    consume.add_argument(
+        "--idle", type=float, default=10, help="stop after this many seconds without a record"
+    )
     latency = add_command(commands, "latency", "from send to poll, one record at a time")
     _add_records(latency, 1000)
     latency.add_argument("--acks", choices=["1", "all", "-1"], default="all")
@@ -74,8 +76,8 @@ def _latency(arguments: argparse.Namespace) -> None:
         arguments.record_size,
         arguments.timeout,
     )
-    told = ", ".join(f"{name} {percentile(known, share):.2f} ms" for share, name in _SHARES)
-    print(f"{len(known)} records, average {sum(known) / len(known):.2f} ms, {told}")
+    percentiles = ", ".join(f"{name} {percentile(known, share):.2f} ms" for share, name in _SHARES)
+    print(f"{len(known)} records, average {sum(known) / len(known):.2f} ms, {percentiles}")
 
 
 # -- measuring -----------------------------------------------------------------------------------------------
@@ -96,13 +98,13 @@ def produce(chosen: Mapping[str, Any], topic: str, count: int, values: Sequence[
     failures: list[Exception] = []
     size = 0
     with Producer(chosen) as producer:
-        began = told = time.perf_counter()
+        began = reported = time.perf_counter()
         for number, now in paced(count, rate):
             value = values[0] if len(values) == 1 else random.choice(values)
             size += len(value)
             producer.send(topic, value, callback=_timed(now, taken, failures))
-            if now - told >= REPORT_S:
-                told = now
+            if now - reported >= REPORT_S:
+                reported = now
                 _tell(number + 1, size, now - began, taken)
             if failures:
                 break

@@ -86,12 +86,16 @@ def row(task: status.TaskStatus) -> tuple[object, ...]:
 
 
 def reset(admin: Admin, name: str, *, execute: bool) -> None:
-    tasks = status.status(admin, name)
+    tasks, topics = status.commits(admin.group_offsets(name)), status.internal_topics(admin, name)
+    if not tasks and not topics:
+        raise status.unknown(name)
     if not execute:
         print(
             f"would delete the positions of {len(tasks)} stream tasks and the internal topics of {name}; "
             "--execute does it. Files in its state_dir are of no use then"
         )
+        for topic in topics:
+            print(f"would delete {topic}")
         return
     for topic in status.reset(admin, name):
         print(f"deleted {topic}")

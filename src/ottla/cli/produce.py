@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from ottla.cli.formats import Parsed, compile_parser, parse_line
+from ottla.cli.leaving import reader_may_leave
 from ottla.cli.options import PRODUCE_TIMEOUT_S, UsageError, add_client_options, producer_settings
 from ottla.cli.progress import Progress
 from ottla.cli.tables import show_json
 from ottla.client import Producer
+from ottla.client.values import RecordMetadata
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--format", help="how input looks: letters %%k %%v %%t %%p %%T %%h (default: %%v\\n)"
     )
-    parser.add_argument("-K", "--key-delimiter", metavar="D", help="what parts key and value in a line")
-    parser.add_argument("-D", "--delimiter", metavar="D", help="what ends a record (default: new line)")
+    parser.add_argument("-K", "--key-delimiter", metavar="D", help="separates key and value in a line")
+    parser.add_argument("-D", "--delimiter", metavar="D", help="ends a record (default: new line)")
     parser.add_argument(
         "--input", choices=["text", "json"], default="text", help="json: what consume --json prints"
     )
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = producer_settings(arguments, compression_type=arguments.compression, acks=arguments.acks)
     if arguments.format and arguments.key_delimiter:
         raise UsageError("-f says how keys and values are parted; leave -K out")
-    headers = tuple(_header(each) for each in arguments.header)
+    headers = tuple(_header(header) for header in arguments.header)
     if arguments.schema:
         settings["value.serializer"] = _with_schema(arguments)
     outcome = _Outcome(arguments)
@@ -82,12 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
             if outcome.error is not None:
                 break
             if arguments.tee:
-                sys.stdout.buffer.write((record.value or b"") + b"\n")
+                with reader_may_leave():
+                    sys.stdout.buffer.write((record.value or b"") + b"\n")
         producer.flush()
         if transactional and outcome.error is None:
             producer.commit_transaction()
     outcome.progress.done()
-    sys.stdout.flush()
+    with reader_may_leave():
+        sys.stdout.flush()
     if outcome.error is not None:
         raise outcome.error
     return 0
@@ -143,12 +147,17 @@ class _Outcome:
         else:
             self.progress.at(self.sent)
 
-    def on_delivery(self, metadata: Any, error: Exception | None) -> None:
-        if error is not None:
+    def on_delivery(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        if metadata is None:
             self.error = self.error or error
-        elif self._json:
+        elif self._json or self._verbose:
+            with reader_may_leave():
+                self._print(metadata)
+
+    def _print(self, metadata: RecordMetadata) -> None:
+        if self._json:
             show_json(metadata._asdict())
-        elif self._verbose:
+        else:
             topic, partition, offset, timestamp = metadata
             print(f"{topic}-{partition} offset {offset} timestamp {timestamp}")
 
@@ -188,7 +197,7 @@ def split(
 ) -> Iterator[bytes]:
     """Records between endings; the last one need not have any. Memory holds one record at a time."""
     rest = b""
-    # read1 gives what is there: an interactive user's line is sent when it is typed.
+    # read1 returns without waiting for a full piece: an interactive user's line is sent when it is typed.
     read = getattr(stream, "read1", stream.read)
     while piece := read(piece_bytes):
         on_read(len(piece))
@@ -200,17 +209,18 @@ def split(
 
 def _from_json(line: bytes) -> Parsed:
     """A line of `consume --json`. Bytes that are no text come as `{"base64": ...}`."""
-    told = json.loads(line)
-    if not isinstance(told, dict):
-        raise UsageError(f"{line[:80]!r} is no JSON object")
-    headers = tuple((name, _bytes(value)) for name, value in told.get("headers", []))
-    return Parsed(
-        _bytes(told.get("key")),
-        _bytes(told.get("value")),
-        told.get("topic"),
-        timestamp=told.get("timestamp"),
-        headers=headers,
-    )
+    try:
+        record = json.loads(line)
+        topic, timestamp, pairs = record.get("topic"), record.get("timestamp"), record.get("headers") or []
+        if not isinstance(topic, str | None) or not isinstance(timestamp, int | None):
+            raise TypeError("the topic is a text, the timestamp a number of milliseconds")
+        if not isinstance(pairs, list):
+            raise TypeError("headers are a list of [name, value]")
+        headers = tuple((str(name), _bytes(value)) for name, value in pairs)
+        key, value = _bytes(record.get("key")), _bytes(record.get("value"))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{line[:80]!r} is no record in JSON: {error}") from None
+    return Parsed(key, value, topic, timestamp=timestamp, headers=headers)
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -222,8 +232,8 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _keyed(line: bytes, between: bytes) -> Parsed:
-    key, found, value = line.partition(between)
-    return Parsed(key, value) if found else Parsed(None, line)
+    key, separator, value = line.partition(between)
+    return Parsed(key, value) if separator else Parsed(None, line)
 
 
 def _key(record: Parsed, arguments: argparse.Namespace) -> bytes | None:

@@ -16,13 +16,13 @@ class Progress:
 
     def __init__(
         self,
-        what: str,
+        label: str,
         unit: str = "",
         *,
         is_shown: bool | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what, self._unit, self._now = what, unit, now
+        self._label, self._unit, self._now = label, unit, now
         self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
         self._began_s = now()
         self._next_s = 0.0
@@ -41,7 +41,7 @@ class Progress:
         if now_s < self._next_s and count != total:
             return
         self._next_s = now_s + EVERY_S
-        text = line(self._what, count, total, now_s - self._began_s, self._unit, note)
+        text = line(self._label, count, total, now_s - self._began_s, self._unit, note)
         width = shutil.get_terminal_size().columns - 1
         print(f"\r{text[:width]}\033[K", end="", file=sys.stderr, flush=True)
         self._is_on_screen = True
@@ -54,10 +54,10 @@ class Progress:
 
 
 def line(
-    what: str, count: float, total: float | None, elapsed_s: float, unit: str = "", note: str = ""
+    label: str, count: float, total: float | None, elapsed_s: float, unit: str = "", note: str = ""
 ) -> str:
     base = 1024 if unit == "B" else 1000
-    parts = [f"{what}:"]
+    parts = [f"{label}:"]
     if total:
         share = min(max(count / total, 0.0), 1.0)
         filled = round(share * BAR)

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from ottla.cli import dead_letters
+from ottla.cli.leaving import leave_on_sigterm
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show
 from ottla.client import Admin
@@ -67,21 +68,26 @@ def _consume(arguments: argparse.Namespace) -> int:
     from ottla.client.share_consumer import ShareConsumer
 
     settings = client_settings(arguments, group_id=arguments.group)
+    settings["share.acknowledgement.mode"] = "explicit"
     if arguments.from_beginning:
         with Admin(client_settings(arguments)) as admin:
             admin.alter_configs("group", arguments.group, set_={"share.auto.offset.reset": "earliest"})
+    leave_on_sigterm()
     taken = 0
-    with ShareConsumer(settings) as consumer:
+    with ShareConsumer(settings, holds=True) as consumer:  # what is not accepted goes back at the end
         consumer.subscribe(arguments.topic)
         try:
             while arguments.count is None or taken < arguments.count:
                 records = consumer.poll(arguments.wait if arguments.wait is not None else 1.0)
                 if not records and arguments.wait is not None:
                     break
-                for record in records:
+                wanted = records if arguments.count is None else records[: arguments.count - taken]
+                for record in wanted:
                     sys.stdout.buffer.write((record.value or b"") + b"\n")
                 sys.stdout.buffer.flush()
-                taken += len(records)
+                for record in wanted:
+                    consumer.acknowledge(record)
+                taken += len(wanted)
         except KeyboardInterrupt:
             pass  # the usual end
     return 0

@@ -42,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--user", help=f"'{DEFAULT}' is every user without a quota of its own")
         command.add_argument("--client-id", help=f"'{DEFAULT}' is every client without one")
         command.add_argument("--ip", metavar="ADDRESS", help=f"'{DEFAULT}' is every address without one")
-        for each, (unit, meaning) in HELP.items():
+        for quota, (unit, meaning) in HELP.items():
             if name == "set":
-                command.add_argument(f"--{each}", metavar=unit, help=meaning)
+                command.add_argument(f"--{quota}", metavar=unit, help=meaning)
             else:
-                command.add_argument(f"--{each}", action="store_true", help="all of them if none is named")
+                command.add_argument(f"--{quota}", action="store_true", help="all of them if none is named")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -51,7 +51,7 @@ class Range:
     end: Bound | None = None
 
     def times(self) -> set[int]:
-        return {each.value for each in (self.start, self.end) if each is not None and each.kind == "time"}
+        return {bound.value for bound in (self.start, self.end) if bound is not None and bound.kind == "time"}
 
 
 def parse(text: str, now_ms: int) -> Range:
@@ -70,9 +70,9 @@ def parse(text: str, now_ms: int) -> Range:
 
 def parse_all(texts: list[str], now_ms: int) -> Range:
     """Several options (kcat's `-o s@... -o e@...`) are one range."""
-    found = [parse(text, now_ms) for text in texts]
-    start = next((each.start for each in found if each.start != START), START)
-    return Range(start, next((each.end for each in found if each.end is not None), None))
+    ranges = [parse(text, now_ms) for text in texts]
+    start = next((parsed.start for parsed in ranges if parsed.start != START), START)
+    return Range(start, next((parsed.end for parsed in ranges if parsed.end is not None), None))
 
 
 def resolve(

@@ -7,8 +7,10 @@ import ssl
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ottla.cli.options import (
+    Commands,
     UsageError,
     add_client_options,
     add_json_option,
@@ -16,10 +18,10 @@ from ottla.cli.options import (
     client_settings,
 )
 from ottla.cli.tables import show, show_json
-from ottla.serialization.registry_client import RegistryClient
 
 if TYPE_CHECKING:
     from ottla.registry.login import Login
+    from ottla.serialization.registry_client import RegistryClient
 
 URL = "http://127.0.0.1:8081"
 TIMEOUT_S = 10
@@ -78,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("--permanent", action="store_true", help="for good, after a first deletion")
 
 
-def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+def _asking(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     command.add_argument(
         "--url",
@@ -99,6 +101,8 @@ def _asking(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "serve":
         return _serve(arguments)
+    from ottla.serialization.registry_client import RegistryClient  # HTTP: `serve` starts without it
+
     user = tuple(arguments.user.split(":", 1)) if arguments.user else None
     client = RegistryClient(
         arguments.url,
@@ -112,7 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from ottla.registry.http import Server
+    from concurrent.futures import ThreadPoolExecutor
+
     from ottla.registry.store import TopicStore
 
     if arguments.end_with_stdin:
@@ -122,7 +127,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     settings = client_settings(arguments)
     login = _login(arguments, settings)
     store = TopicStore(settings, arguments.topic)
-    store.start()
+    with ThreadPoolExecutor(1, "registry-start") as starter:
+        reading = starter.submit(store.start)
+        from ottla.registry.http import Server  # while the broker answers
+
+        reading.result()
     try:
         server = Server(
             store,
@@ -144,24 +153,24 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _login(arguments: argparse.Namespace, settings: dict[str, Any]) -> "Login | None":
-    from ottla.registry.login import Login, of_cluster, of_file
-
     if bool(arguments.ssl_ca or arguments.ssl_key) and not arguments.ssl_cert:
         raise UsageError("--ssl-key and --ssl-ca need --ssl-cert")
     if (arguments.login == "basic") != bool(arguments.users):
         raise UsageError("--login basic and --users FILE belong together")
+    if arguments.login == "none":
+        return None
+    from ottla.registry.login import Login, of_cluster, of_file
+
     if arguments.login == "basic":
         return Login(of_file(Path(arguments.users).read_text()))
-    if arguments.login == "kafka":
-        if not str(settings.get("security.protocol", "")).upper().startswith("SASL"):
-            raise UsageError(
-                "--login kafka needs a cluster with logins: set security.protocol in --command-config"
-            )
-        return Login(of_cluster(settings, arguments.topic))
-    return None
+    if not str(settings.get("security.protocol", "")).upper().startswith("SASL"):
+        raise UsageError(
+            "--login kafka needs a cluster with logins: set security.protocol in --command-config"
+        )
+    return Login(of_cluster(settings, arguments.topic))
 
 
-def _list(client: RegistryClient, arguments: argparse.Namespace) -> int:
+def _list(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     rows = client.ask("GET", "/schemas" + ("?deleted=true" if arguments.deleted else ""))
     show(
         arguments,
@@ -171,7 +180,7 @@ def _list(client: RegistryClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show(client: RegistryClient, arguments: argparse.Namespace) -> int:
+def _show(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     if arguments.which.isdecimal():
         registered = client.schema(int(arguments.which))
     else:
@@ -185,7 +194,7 @@ def _show(client: RegistryClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _register(client: RegistryClient, arguments: argparse.Namespace) -> int:
+def _register(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     text, kind = _schema(arguments)
     registered = client.register(arguments.subject, text, kind, _references(arguments))
     if arguments.json:
@@ -195,9 +204,7 @@ def _register(client: RegistryClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(client: RegistryClient, arguments: argparse.Namespace) -> int:
-    from urllib.parse import quote
-
+def _check(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     text, kind = _schema(arguments)
     body = {"schema": text, "schemaType": kind, "references": _references(arguments)}
     path = f"/compatibility/subjects/{quote(arguments.subject, safe='')}/versions?verbose=true"
@@ -209,9 +216,7 @@ def _check(client: RegistryClient, arguments: argparse.Namespace) -> int:
     return 0 if answer["is_compatible"] else 1
 
 
-def _level(client: RegistryClient, arguments: argparse.Namespace) -> int:
-    from urllib.parse import quote
-
+def _level(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     path = "/config" + (f"/{quote(arguments.subject, safe='')}" if arguments.subject else "")
     if arguments.level:
         client.ask("PUT", path, {"compatibility": arguments.level.upper()})
@@ -220,9 +225,7 @@ def _level(client: RegistryClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _delete(client: RegistryClient, arguments: argparse.Namespace) -> int:
-    from urllib.parse import quote
-
+def _delete(client: "RegistryClient", arguments: argparse.Namespace) -> int:
     path = f"/subjects/{quote(arguments.subject, safe='')}"
     path += f"/versions/{arguments.version}" if arguments.version else ""
     gone = client.ask("DELETE", path + ("?permanent=true" if arguments.permanent else ""))

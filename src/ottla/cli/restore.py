@@ -10,20 +10,20 @@ from ottla.cli.progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("backup", type=Path, metavar="BACKUP", help="what `ottla backup` made")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--data", metavar="DIR,...", help="log folders to make; they must be new or empty")
-    what.add_argument("--check", action="store_true", help="read all of the backup and compare checksums")
+    parser.add_argument("backup", type=Path, metavar="BACKUP", help="a folder written by `ottla backup`")
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--data", metavar="DIR,...", help="log folders to make; they must be new or empty")
+    action.add_argument("--check", action="store_true", help="read all of the backup and compare checksums")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
-        found = list(problems(arguments.backup))
-        for problem in found:
+        damages = list(problems(arguments.backup))
+        for problem in damages:
             print(problem, file=sys.stderr)
-        print(f"{arguments.backup}: {len(found) or 'no'} problems")
-        return 1 if found else 0
-    folders = [each.strip() for each in arguments.data.split(",")]
+        print(f"{arguments.backup}: {len(damages) or 'no'} problems")
+        return 1 if damages else 0
+    folders = [folder.strip() for folder in arguments.data.split(",")]
     progress, total = Progress("restoring", "B"), read_manifest(arguments.backup).size_bytes
     try:
         manifest = restore(arguments.backup, folders, lambda count: progress.add(count, total))

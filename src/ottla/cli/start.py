@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -31,6 +30,13 @@ SWITCH_S = 0.0005  # for which a thread may keep the event loop waiting; ten tim
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_broker(parser)
+    _add_pages(parser)
+    _add_beside(parser)
+    _add_logging(parser)
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port; 0 picks one (default: 9092)")
     where = parser.add_mutually_exclusive_group()
@@ -38,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--memory", action="store_true", help="keep everything in memory")
     parser.add_argument("--broker-id", type=int, metavar="N", help="this broker's number in its cluster")
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT,...", help="be one of the cluster whose metadata is kept there"
+        "--zookeeper",
+        metavar="HOST:PORT,...",
+        help="join the cluster whose metadata this ZooKeeper ensemble keeps",
     )
     parser.add_argument("--config", metavar="FILE", help="a property file with Kafka's names")
     parser.add_argument(
@@ -47,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="no warning if other machines get in without a login"
     )
+
+
+def _add_pages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
         type=_http_address,
@@ -58,6 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http-users", metavar="FILE", help="NAME:HASH lines: /metrics asks for a login (/health does not)"
     )
+
+
+def _add_beside(parser: argparse.ArgumentParser) -> None:
+    """Settings of the environment, and what runs in processes beside the broker."""
     parser.add_argument(
         "--environment",
         action="store_true",
@@ -71,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="show the cluster in the browser, from a process beside this one (port: 8181; 0 picks one)",
     )
+    parser.add_argument("--open", action="store_true", help="with --console: open it in the browser")
     parser.add_argument(
         "--registry",
         type=int,
@@ -79,6 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve a schema registry, from a process beside this one (port: 8081; 0 picks one)",
     )
+
+
+def _add_logging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="default: INFO"
     )
@@ -203,8 +222,7 @@ async def serve(config: Config, arguments: argparse.Namespace) -> None:
         starting.cancel()
         return
     await starting
-    # What is there now stays: the collector need not walk it again and again, nor once to look for garbage.
-    gc.freeze()
+    node.collect_garbage()
     node.give_memory_back()
     node.warm_up()
     control = None if arguments.memory else Control(node)

@@ -3,14 +3,18 @@
 import argparse
 import signal
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.options import add_command, client_settings
-from ottla.cli.pipelines import COLUMNS, row
+from ottla.cli.options import Commands, add_command, client_settings, pairs, profile_settings, with_file
+from ottla.cli.pipelines import COLUMNS, reset, row
 from ottla.cli.tables import show, show_json
 from ottla.client import Admin
 from ottla.pipelines import status
+
+_TIMEOUT = "default.api.timeout.ms"
+_TIMEOUT_S = 60  # what clients have without a setting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_file(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, text)
+def _with_file(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, text, _TIMEOUT_S)
     parser.add_argument("file", help="a Python file with an App at its top level")
     parser.add_argument("--app", help="which one, if the file has several")
     return parser
@@ -81,14 +85,20 @@ def _app(arguments: argparse.Namespace, path: str | None = None) -> Any:
     from ottla.streams.loading import load
 
     app = load(path or arguments.file, arguments.app)
-    if arguments.bootstrap:
-        app.use(**{"bootstrap.servers": arguments.bootstrap})
+    app.use(**_client(arguments))
     return app
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    from contextlib import nullcontext
+def _client(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line chooses wins over the program's settings; the default of --timeout does not."""
+    settings = client_settings(arguments)
+    chosen = with_file(profile_settings(arguments.profile), arguments) | pairs(arguments.X)
+    if arguments.timeout == _TIMEOUT_S and _TIMEOUT not in chosen:
+        del settings[_TIMEOUT]
+    return settings
 
+
+def _run(arguments: argparse.Namespace) -> None:
     import ottla.spark
     from ottla.streams.loading import ship
     from ottla.streams.serving import StoreServer
@@ -127,8 +137,6 @@ def _errors(task: status.TaskStatus) -> int:
 
 
 def _reset(admin: Admin, arguments: argparse.Namespace) -> None:
-    from ottla.cli.pipelines import reset
-
     reset(admin, _name(arguments), execute=arguments.execute)
 
 
@@ -155,7 +163,7 @@ def _query(arguments: argparse.Namespace) -> None:
     else:
         columns = list(answer[0]) if answer else ["key", "value"]
         cells = [
-            [cell if isinstance(cell, int | str) else to_json(cell) for cell in each.values()]
-            for each in answer
+            [cell if isinstance(cell, int | str) else to_json(cell) for cell in row.values()]
+            for row in answer
         ]
         show(arguments, [name.upper().replace("_MS", "") for name in columns], cells)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable
 from typing import NoReturn
 
+from ottla.config.topic import TOPIC_KEYS
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`; did you mean start?`, or nothing."""
@@ -13,6 +15,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(word, list(known), 1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def topic_setting(name: str) -> str:
+    return suggestion(name, TOPIC_KEYS)
+
+
+_SECRET = re.compile(r"(?i)([\w.-]*(?:password|secret|jaas\.config|token|keystore\.key))=.*?(?= -|$)", re.S)
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,4 +33,9 @@ class Parser(argparse.ArgumentParser):
             known = re.findall(r"'?([\w.\-]+)'?", choice[2])
             message = f"there is no {choice[1]!r}{suggestion(choice[1], known)} ({', '.join(known)})"
         self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {without_secrets(message)}\n")
+
+
+def without_secrets(message: str) -> str:
+    """For an error that repeats what was typed: logs of scheduled jobs keep it."""
+    return _SECRET.sub(r"\1=[hidden]", message)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns as wide as their widest cell; numbers to the right; no trailing blanks. None shows as `-`."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
@@ -22,15 +22,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def show(arguments: Any, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def show(arguments: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table, or with --json a list of objects named by the columns in small letters."""
     rows = list(rows)
     if arguments.json:
         names = [name.lower().replace("-", "_").replace(" ", "_") for name in columns]
         show_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        head, *lines = table(columns, rows).splitlines()
-        print("\n".join([painted(head, BOLD), *lines]))
+        print(headed(columns, rows))
+
+
+def headed(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table whose first line stands out on a terminal."""
+    head, *lines = table(columns, rows).splitlines()
+    return "\n".join([painted(head, BOLD), *lines])
 
 
 BOLD, RED, GREEN = 1, 31, 32
@@ -43,11 +48,11 @@ def painted(text: str, colour: int) -> str:
     return f"\033[{colour}m{text}\033[0m"
 
 
-def show_json(value: Any) -> None:
+def show_json(value: object) -> None:
     print(json.dumps(value, default=_plain))
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, (list, tuple)):

@@ -11,6 +11,14 @@ _ISO_DURATION = re.compile(
 )
 
 
+def utc(stamp_ms: int) -> datetime | None:
+    """None beyond the years that Python knows: a producer may write any timestamp."""
+    try:
+        return datetime.fromtimestamp(stamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
 def duration_ms(text: str) -> int:
     """`90s`, `1h30m`, `2d`, or ISO 8601 as Kafka's tools take it: `PT1H30M`."""
     iso = _ISO_DURATION.fullmatch(text)
@@ -26,7 +34,7 @@ def time_ms(text: str, now_ms: int) -> int:
     """Milliseconds or seconds since 1970, a date, a date and time (UTC unless it says), or `-2h` ago."""
     if text.startswith("-"):
         return now_ms - duration_ms(text[1:])
-    if text.isdigit():
+    if text.isdecimal():
         return int(text) * (1 if len(text) > 10 else 1_000)
     try:
         parsed = datetime.fromisoformat(text)

@@ -25,7 +25,7 @@ HELP = "tab next table  s sort  r reverse  up/down scroll  +/- interval  p pause
 
 class Table(NamedTuple):
     columns: tuple[Column, ...]
-    rows: Callable[[Sample, Sample | None], Sequence[Sequence[Any]]]
+    rows: Callable[[Sample, Sample | None], Sequence[Sequence[object]]]
     sort: int
 
 
@@ -94,9 +94,9 @@ def _once(admin: Admin, arguments: argparse.Namespace) -> None:
                 **{
                     name: [
                         {**row._asdict(), **_extra(name, row, figures)}  # type: ignore[attr-defined]
-                        for row in each.rows(now, before)
+                        for row in table.rows(now, before)
                     ]
-                    for name, each in TABLES.items()
+                    for name, table in TABLES.items()
                 },
             }
         )
@@ -121,7 +121,7 @@ def _extra(name: str, row: Any, figures: dict[int, BrokerFigures]) -> dict[str, 
 
 def _table(
     name: str, now: Sample, before: Sample | None, figures: dict[int, BrokerFigures]
-) -> tuple[tuple[Column, ...], list[tuple[Any, ...]], int]:
+) -> tuple[tuple[Column, ...], list[tuple[object, ...]], int]:
     columns, make, sort = TABLES[name]
     rows = [tuple(row) for row in make(now, before)]
     if name == "brokers" and figures:
@@ -145,17 +145,17 @@ class Live:
         self.error = ""
         self.figures: dict[int, BrokerFigures] = {}
         self._colour = colour
-        self._views = {name: View(each.sort) for name, each in TABLES.items()}
+        self._views = {name: View(table.sort) for name, table in TABLES.items()}
         if arguments.sort:
             self._views[self.name] = View(_column(self.name, arguments.sort))
 
-    def on_found(self, found: "tuple[Sample, dict[int, BrokerFigures]] | str") -> None:
+    def on_found(self, sampled: "tuple[Sample, dict[int, BrokerFigures]] | str") -> None:
         """A cluster that is away for a moment leaves the last figures on the screen."""
-        if isinstance(found, str):
-            self.error = found
+        if isinstance(sampled, str):
+            self.error = sampled
         else:
             self.before, self.error = self.now, ""
-            self.now, self.figures = found
+            self.now, self.figures = sampled
 
     def on_key(self, key: str, page: int) -> None:
         view = self._views[self.name]
@@ -184,7 +184,7 @@ class Live:
                 self.interval_s = max(self.interval_s / 2, 0.25)
         self._views[self.name] = view
 
-    def _rows(self) -> tuple[tuple[Column, ...], list[tuple[Any, ...]]]:
+    def _rows(self) -> tuple[tuple[Column, ...], list[tuple[object, ...]]]:
         if self.now is None:
             return TABLES[self.name].columns, []
         columns, rows, _ = _table(self.name, self.now, self.before, self.figures)
@@ -227,7 +227,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True, name="ottla-top")
         self._admin, self._metrics = admin, metrics
         self._wanted, self._is_over = threading.Event(), False
-        self.found: SimpleQueue[tuple[Sample, dict[int, BrokerFigures]] | str] = SimpleQueue()
+        self.samples: SimpleQueue[tuple[Sample, dict[int, BrokerFigures]] | str] = SimpleQueue()
         self.is_busy = False
 
     def ask(self) -> None:
@@ -244,9 +244,9 @@ class Sampler(threading.Thread):
         while self._wanted.wait() and not self._is_over:
             self._wanted.clear()
             try:
-                self.found.put((rates.sample(self._admin), figures_of(self._metrics)))
+                self.samples.put((rates.sample(self._admin), figures_of(self._metrics)))
             except (OttlaError, OSError) as error:
-                self.found.put(f"the cluster does not answer: {error}")
+                self.samples.put(f"the cluster does not answer: {error}")
             self.is_busy = False
 
 
@@ -263,8 +263,8 @@ def _live(admin: Admin, arguments: argparse.Namespace) -> None:
                 if time.monotonic() >= due_s and not live.is_paused:
                     sampler.ask()
                     due_s = time.monotonic() + live.interval_s
-                while not sampler.found.empty():
-                    live.on_found(sampler.found.get())
+                while not sampler.samples.empty():
+                    live.on_found(sampler.samples.get())
                 width, height = terminal.size()
                 terminal.show(live.lines(width, height))
                 key = terminal.key(KEY_S)

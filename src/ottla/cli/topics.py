@@ -87,14 +87,14 @@ def partition_advice(partitions: int) -> str | None:
 
 
 def _list(admin: Admin, arguments: argparse.Namespace) -> None:
-    found = admin.list_topics(internal=arguments.internal)
+    topics = admin.list_topics(internal=arguments.internal)
     rows = [
         (
             topic.name,
             len(topic.partitions),
             max((len(p.replicas) for p in topic.partitions.values()), default=0),
         )
-        for topic in found.values()
+        for topic in topics.values()
     ]
     show(arguments, ("TOPIC", "PARTITIONS", "REPLICAS"), rows)
 
@@ -177,7 +177,7 @@ def _truncate(admin: Admin, arguments: argparse.Namespace) -> None:
         stamp = time_ms(before[1:], int(time.time() * 1000))
         # Nothing as young as that: -1, which stands for the end here too.
         cut = {tp: at.offset for tp, at in admin.list_offsets(dict.fromkeys(chosen, stamp)).items()}
-    elif before.isdigit():
+    elif before.isdecimal():
         cut = dict.fromkeys(chosen, int(before))
     else:
         raise UsageError(f"--before {before}: give an offset, end, or @TIME")

@@ -2,11 +2,10 @@
 
 import argparse
 import time
-from datetime import UTC, datetime
 
 from ottla.cli.options import add_command, client_settings
 from ottla.cli.tables import show
-from ottla.cli.times import duration_ms
+from ottla.cli.times import duration_ms, utc
 from ottla.client import Admin
 from ottla.client.values import TopicPartition
 
@@ -40,13 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
         match arguments.command:
             case "list":
                 longer = duration_ms(arguments.longer_than) if arguments.longer_than else -1
-                found = admin.list_transactions(
+                listed = admin.list_transactions(
                     states=arguments.state, producer_ids=arguments.producer_id, longer_than_ms=longer
                 )
-                rows = [(t.transactional_id, t.coordinator, t.producer_id, t.state) for t in found]
+                rows = [(t.transactional_id, t.coordinator, t.producer_id, t.state) for t in listed]
                 show(arguments, ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), rows)
             case "describe":
-                _describe(arguments, [admin.describe_transaction(each) for each in arguments.id])
+                _describe(
+                    arguments,
+                    [admin.describe_transaction(transactional_id) for transactional_id in arguments.id],
+                )
             case "find-hanging":
                 older = duration_ms(arguments.max_transaction_timeout)
                 hanging = admin.find_hanging_transactions(arguments.topic, older_than_ms=older)
@@ -76,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(arguments: argparse.Namespace, found: list) -> None:  # type: ignore[type-arg]
+def _describe(arguments: argparse.Namespace, transactions: list) -> None:  # type: ignore[type-arg]
     now_ms = int(time.time() * 1000)
     columns = (
         "TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "PRODUCER-EPOCH", "STATE", "TIMEOUT-MS", "STARTED",
@@ -94,7 +96,7 @@ def _describe(arguments: argparse.Namespace, found: list) -> None:  # type: igno
             now_ms - t.start_time_ms if t.state == "Ongoing" else None,
             [str(p) for p in t.partitions],
         )
-        for t in found
+        for t in transactions
     ]
     show(arguments, columns, rows)
 
@@ -102,4 +104,5 @@ def _describe(arguments: argparse.Namespace, found: list) -> None:  # type: igno
 def _time(stamp_ms: int) -> str | None:
     if stamp_ms < 0:
         return None
-    return datetime.fromtimestamp(stamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    moment = utc(stamp_ms)
+    return str(stamp_ms) if moment is None else moment.isoformat(timespec="milliseconds")

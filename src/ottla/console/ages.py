@@ -38,18 +38,18 @@ class Ages:
         return {place: self._known[place][1] for place in wanted if place in self._known}
 
     async def _look(self, workspace: "Workspace", wanted: dict[TopicPartition, int]) -> None:
-        left = dict(wanted)
+        remaining = dict(wanted)
         deadline = time.monotonic() + PATIENCE_S
         try:
             async with workspace.consumer(**FETCH) as consumer:
-                await consumer.assign(list(left))
-                for place, at in left.items():
+                await consumer.assign(list(remaining))
+                for place, at in remaining.items():
                     await consumer.seek(place, at)
-                while left and time.monotonic() < deadline:
+                while remaining and time.monotonic() < deadline:
                     for record in await consumer.poll(0.2):
                         place = TopicPartition(record.topic, record.partition)
-                        if place in left:
-                            self._keep(place, left.pop(place), record.timestamp)
+                        if place in remaining:
+                            self._keep(place, remaining.pop(place), record.timestamp)
         except OttlaError:
             return  # without the right to read the topic there are no ages
 

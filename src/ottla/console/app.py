@@ -13,8 +13,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from ottla.client.errors import NotSupported
 from ottla.console import audit, changes, export, forms, layout, live, router, searching, words
-from ottla.console.connectors import Connect
+from ottla.console.connectors import Connect, ConnectRefused
 from ottla.console.context import BadRequest, Context, NotFound
 from ottla.console.doorway import Config, Doorway
 from ottla.console.gate import Gate
@@ -24,11 +25,14 @@ from ottla.console.schemas import Schemas
 from ottla.console.sessions import Session
 from ottla.console.tail import Tail
 from ottla.console.views.messages import messages as show_messages
-from ottla.errors import OttlaError
+from ottla.errors import NetworkException, OttlaError, ProtocolError, RequestTimedOut, UnknownServerError
+from ottla.serialization.registry_client import RegistryRefused
 
 log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_IN_PARTS = ("elect-leaders", "truncate", "reset-offsets")  # one partition may fail while the next does not
+_NO_ANSWER = (NetworkException, RequestTimedOut, UnknownServerError)
 
 
 class Console:
@@ -65,7 +69,11 @@ class Console:
                 first.cancel()
             await self.close()
 
-        return Gate(Starlette(routes=routes, lifespan=lifespan), self.config.names, self.config.port)
+        return Gate(
+            Starlette(routes=routes, lifespan=lifespan, exception_handlers={BadRequest: _refused}),
+            self.config.names,
+            self.config.port,
+        )
 
     async def close(self) -> None:
         await self.searches.close()
@@ -138,7 +146,10 @@ class Console:
                 )
             case "jsonl":
                 records = [
-                    each for block in page.blocks if isinstance(block, Messages) for each in block.messages
+                    message
+                    for block in page.blocks
+                    if isinstance(block, Messages)
+                    for message in block.messages
                 ]
                 disposition = {"content-disposition": 'attachment; filename="ottla.jsonl"'}
                 return Response(
@@ -154,6 +165,7 @@ class Console:
             self.config.allow_changes,
             notices,
             self.config.login != "token",
+            frozenset() if workspace.has_homecare else frozenset({"homecare"}),
         )
         return HTMLResponse(layout.document(page, frame), status, headers)
 
@@ -184,7 +196,7 @@ class Console:
             outcome = await changes.ACTIONS[name](context, form)
         except (BadRequest, OttlaError) as error:
             self.change_log.note(session.viewer, name, what, str(error))
-            session.notices.append(Notice("bad", f"Nothing was changed: {error}"))
+            session.notices.append(Notice("bad", failure(name, error)))
             return None
         self.change_log.note(session.viewer, name, what, "done")
         session.notices.append(Notice("good", outcome.text))
@@ -234,6 +246,32 @@ class Console:
         pages = (await forms.body(request)).decode(errors="replace").split("\n")
         stream.follow([forms.local(page) for page in pages if page])
         return Response(status_code=204)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """What a form sent is beyond a bound: nothing is done with it."""
+    return PlainTextResponse(str(error), 400)
+
+
+def failure(action: str, error: Exception) -> str:
+    """What is known of a change that failed. An answer that got lost may have been a good one."""
+    if (
+        isinstance(error, BadRequest) and action != "elect-leaders"
+    ):  # its outcomes are judged after the election
+        known = "Nothing was changed"
+    elif not _is_answer(error):
+        known = "It is not known what was changed"
+    elif action in _IN_PARTS:
+        known = "Not everything was changed"
+    else:
+        known = "The change was refused"
+    return f"{known}: {error}"
+
+
+def _is_answer(error: Exception) -> bool:
+    if isinstance(error, RegistryRefused | ConnectRefused):
+        return 0 < error.status < 500
+    return isinstance(error, BadRequest | ProtocolError | NotSupported) and not isinstance(error, _NO_ANSWER)
 
 
 def _trouble(title: str, text: str) -> Page:

@@ -28,5 +28,5 @@ class ChangeLog:
     def note(self, viewer: str, action: str, what: str, outcome: str) -> None:
         change = Change(int(time.time() * 1000), viewer, action, what, outcome)
         self.changes.appendleft(change)
-        told = {"viewer": viewer, "action": action, "what": what, "outcome": outcome}
-        log.warning("%s", json.dumps(told, ensure_ascii=True))
+        event = {"viewer": viewer, "action": action, "what": what, "outcome": outcome}
+        log.warning("%s", json.dumps(event, ensure_ascii=True))

@@ -76,19 +76,19 @@ class Board:
 
     def on_record(self, topic: str, value: bytes | None) -> None:
         try:
-            told = json.loads(value or b"")
+            document = json.loads(value or b"")
             if topic == EVENT:
-                self._on_event(str(told["device"]), str(told["state"]), int(told["at"]))
+                self._on_event(str(document["device"]), str(document["state"]), int(document["at"]))
             else:
                 self._on_alert(
                     Alert(
-                        str(told["patient"]),
-                        str(told["level"]),
-                        str(told["nurse"]),
-                        str(told["ward"]),
-                        int(told["since"]),
+                        str(document["patient"]),
+                        str(document["level"]),
+                        str(document["nurse"]),
+                        str(document["ward"]),
+                        int(document["since"]),
                     ),
-                    int(told["at"]),
+                    int(document["at"]),
                 )
         except (ValueError, KeyError, TypeError):
             return  # somebody else's record in these topics

@@ -1,6 +1,7 @@
 """Changes to the cluster that a page may ask for. Each returns what to say and where to go then."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -49,7 +50,8 @@ async def _set(context: Context, kind: str, name: str, form: Fields) -> Outcome:
     setting, value = _needed(form, "setting"), form.get("value", "").strip()
     if value:
         await context.workspace.admin.alter_configs(kind, name, set_={setting: value})
-        return Outcome(f"{setting} of {kind} {name} is {value} now.")
+        shown = _HIDDEN if _SECRET_SETTING.search(setting) else value
+        return Outcome(f"{setting} of {kind} {name} is {shown} now.")
     await context.workspace.admin.alter_configs(kind, name, delete=[setting])
     return Outcome(f"{setting} of {kind} {name} is back at its default.")
 
@@ -103,8 +105,13 @@ async def reset_offsets(context: Context, form: Fields) -> Outcome:
     plan = await resets.plan(context, group, form)
     if form.get("preview") != resets.fingerprint(plan):
         raise BadRequest("the offsets have changed since the preview; look at the new one first")
-    changed = {row.place: OffsetAndMetadata(row.after) for row in plan}
-    await context.workspace.admin.alter_group_offsets(group, changed)
+    admin, changed = context.workspace.admin, {row.place: row.after for row in plan}
+    if resets.is_share(context, group):
+        await admin.alter_share_offsets(group, changed)
+    else:
+        await admin.alter_group_offsets(
+            group, {place: OffsetAndMetadata(at) for place, at in changed.items()}
+        )
     return Outcome(
         f"Group {group} goes on at the new offsets of {words.plural(len(changed), 'partition')}.",
         words.group_address(group),
@@ -119,10 +126,10 @@ async def abort_transaction(context: Context, form: Fields) -> Outcome:
 
 
 async def elect_leaders(context: Context, form: Fields) -> Outcome:
-    told = await context.workspace.admin.elect_leaders(None)
+    outcomes = await context.workspace.admin.elect_leaders(None)
     failed = [
         f"{place}: {error}"
-        for place, error in told.items()
+        for place, error in outcomes.items()
         if error is not None and type(error).__name__ != "ElectionNotNeeded"
     ]
     if failed:
@@ -153,7 +160,7 @@ async def set_user(context: Context, form: Fields) -> Outcome:
 
 async def remove_user(context: Context, form: Fields) -> Outcome:
     name = _needed(form, "name")
-    mechanisms = [each for each in form.get("mechanisms", "").split(",") if each]
+    mechanisms = [part for part in form.get("mechanisms", "").split(",") if part]
     await context.workspace.admin.remove_user(name, mechanisms)
     return Outcome(f"User {name} cannot log in any more.", "/access?part=users")
 
@@ -191,9 +198,9 @@ async def register_schema(context: Context, form: Fields) -> Outcome:
 
 def _checked(client: RegistryClient, subject: str, schema: str, kind: str) -> str:
     path = f"/compatibility/subjects/{quote(subject, safe='')}/versions?verbose=true"
-    told = client.ask("POST", path, {"schema": schema, "schemaType": kind})
-    if not told.get("is_compatible"):
-        reasons = "; ".join(map(str, told.get("messages") or ())) or "the registry gives no reason"
+    answer = client.ask("POST", path, {"schema": schema, "schemaType": kind})
+    if not answer.get("is_compatible"):
+        reasons = "; ".join(map(str, answer.get("messages") or ())) or "the registry gives no reason"
         raise BadRequest(f"the schema is not compatible with {subject}: {reasons}")
     return f"The schema is compatible with {subject}. It was not registered."
 
@@ -247,14 +254,19 @@ ACTIONS: dict[str, Action] = {
     "connector": connector,
     "restart-task": restart_task,
 }
+_HIDDEN = "[hidden]"
+_SECRET_SETTING = re.compile(r"(?i)password|secret|jaas\.config|token|keystore\.key$")
 _SECRET = ("csrf", "back", "password", "value", "key", "headers", "settings", "preview", "schema")
 
 
 def told_of(action: str, form: Fields) -> str:
-    """What was asked for, for the change log: no passwords and no records, but the values of settings and quotas."""
+    """What was asked for, for the change log: no passwords and no records, but the values of settings and quotas
+    that are not secret themselves."""
     shown = {name: text for name, text in form.items() if text and name not in _SECRET}
     if action in ("set-topic", "set-broker", "set-quota"):
         shown |= {name: form[name] for name in ("value", "key") if form.get(name)}
+    if _SECRET_SETTING.search(form.get("setting", "")) and form.get("value"):
+        shown["value"] = _HIDDEN
     if action == "create-topic" and form.get("settings"):
         shown["settings"] = " ".join(form["settings"].split())
     return " ".join(f"{name}={text}" for name, text in shown.items())
@@ -285,13 +297,13 @@ def _number(form: Fields, name: str, default: int | None = None) -> int:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    found = {}
+    settings = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")
         if not equals:
             raise BadRequest(f"{line!r} is not of the form name=value")
-        found[name.strip()] = value.strip()
-    return found
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def _acl(form: Fields) -> Acl:

@@ -20,12 +20,20 @@ KEPT_S, KEPT_MAX = 2.0, 100
 ACTIONS = ("pause", "resume", "stop", "restart")
 # Java's workers answer with passwords as they are. By name, whatever the plug-in calls them:
 _SECRET = re.compile(
-    r"password|passwd|passphrase|secret|token|credential|private|jaas|(^|[._-])key$|api.?key|access.?key",
+    r"password|passwd|passphrase|secret|token|credential|private|jaas|(^|[._-])key$|api.?key|access.?key"
+    r"|user\.info|authorization|headers?$",  # a header of requests is often a login
     re.I,
 )
 _NO_SECRET = re.compile(r"(converter|class|format|fields?|columns?|strategy|serializer|enable[d]?)$", re.I)
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
-_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_WORD = re.compile(r"\S+")
+# In addresses (`?password=x`), in settings within a setting (`password="x"`), and in JSON (`"password": "x"`).
+_ASSIGNED = re.compile(
+    r"""((?:password|passwd|passphrase|pwd|secret|token|api.?key|access.?key|user\.info)(?:["']?\s*=\s*|["']\s*:\s*))"""
+    r"""("[^"]*"|'[^']*'|[^&;\s]+)""",
+    re.I,
+)
+_AUTHORIZATION = re.compile(r"""(authorization\W{1,4}(?:basic|bearer|token|apikey)\s+)[^\s,;"']+""", re.I)
 
 
 class ConnectRefused(OttlaError):
@@ -52,8 +60,8 @@ class Connect:
 
     async def connectors(self) -> dict[str, Any]:
         """All of them, with their settings and states."""
-        told = await self.ask("GET", "/connectors?expand=info&expand=status")
-        return dict(told or {})
+        answer = await self.ask("GET", "/connectors?expand=info&expand=status")
+        return dict(answer or {})
 
     async def status(self, name: str) -> dict[str, Any]:
         return dict(await self.ask("GET", f"/connectors/{quote(name, safe='')}/status"))
@@ -64,10 +72,10 @@ class Connect:
     async def offsets(self, name: str) -> list[dict[str, Any]] | None:
         """How far it has come; None from workers before Kafka 3.5, which do not tell."""
         try:
-            told = await self.ask("GET", f"/connectors/{quote(name, safe='')}/offsets")
+            answer = await self.ask("GET", f"/connectors/{quote(name, safe='')}/offsets")
         except ConnectRefused:
             return None
-        return list(told.get("offsets") or [])
+        return list(answer.get("offsets") or [])
 
     async def act(self, name: str, action: str) -> None:
         if action not in ACTIONS:
@@ -85,10 +93,14 @@ class Connect:
         """Settings that the plug-in itself declares to be passwords; asked once for each class."""
         if plugin not in self._passwords:
             try:
-                told = await self.ask("GET", f"/connector-plugins/{quote(plugin, safe='')}/config")
+                definitions = await self.ask("GET", f"/connector-plugins/{quote(plugin, safe='')}/config")
             except ConnectRefused:
-                told = []
-            names = frozenset(str(each.get("name")) for each in told if each.get("type") == "PASSWORD")
+                definitions = []
+            names = frozenset(
+                str(definition.get("name"))
+                for definition in definitions
+                if definition.get("type") == "PASSWORD"
+            )
             self._passwords = {**dict(list(self._passwords.items())[-200:]), plugin: names}
         return self._passwords[plugin]
 
@@ -97,13 +109,13 @@ class Connect:
         if method != "GET":
             self._kept.clear()
             return await asyncio.to_thread(self._ask, method, path)
-        at, told = self._kept.get(path, (-KEPT_S, None))
+        at, answer = self._kept.get(path, (-KEPT_S, None))
         if time.monotonic() - at > KEPT_S:
-            told = await asyncio.to_thread(self._ask, method, path)
+            answer = await asyncio.to_thread(self._ask, method, path)
             if len(self._kept) >= KEPT_MAX:
                 self._kept.clear()
-            self._kept[path] = time.monotonic(), told
-        return told
+            self._kept[path] = time.monotonic(), answer
+        return answer
 
     def _ask(self, method: str, path: str) -> Any:
         request = urllib.request.Request(self.address + path, None, self._headers, method=method)
@@ -130,8 +142,22 @@ def without_secrets(settings: Mapping[str, str], passwords: frozenset[str]) -> d
 
 
 def without_logins(text: str) -> str:
-    """A trace may hold an address with a password."""
-    return _LOGIN.sub(f"{HIDDEN}@", text)
+    """For people: a trace or a setting may hold an address with a login, or a password with its name."""
+    text = _WORD.sub(lambda word: _without_login(word[0]), text)
+    text = _AUTHORIZATION.sub(rf"\g<1>{HIDDEN}", text)
+    return _ASSIGNED.sub(_hidden_value, text)
+
+
+def _without_login(word: str) -> str:
+    """Up to the last @: a password may hold any other character of an address, and some write @ as it is. Rather
+    too much is hidden than too little. A pattern would take quadratic time for texts of many `://`."""
+    scheme, separator, rest = word.partition("://")
+    login, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{HIDDEN}{at}{host}" if login else word
+
+
+def _hidden_value(assigned: re.Match[str]) -> str:
+    return assigned[0] if _PLACEHOLDER.fullmatch(assigned[2].strip("\"'")) else assigned[1] + HIDDEN
 
 
 def is_secret(name: str, passwords: frozenset[str]) -> bool:
@@ -142,6 +168,6 @@ def is_secret(name: str, passwords: frozenset[str]) -> bool:
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.loads(error.read(65_536))["message"])
+        return without_logins(str(json.loads(error.read(65_536))["message"]))
     except (ValueError, KeyError, TypeError, OSError):
         return f"{error.code} {error.reason}"

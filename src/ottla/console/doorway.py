@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -25,6 +24,7 @@ from ottla.security import passwords
 
 log = logging.getLogger(__name__)
 WORKSPACES_MAX, IDLE_S = 50, 1800.0
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Config:
 
     settings: dict[str, Any]
     port: int
-    names: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    names: tuple[str, ...] = _LOCAL
     allow_changes: bool = False
     login: str = "token"  # token, basic, kafka, oidc
     oidc: Provider | None = None
@@ -69,8 +69,8 @@ class Doorway:
             await workspace.close()
 
     async def session(self, request: Request) -> Session | None:
-        found = self.sessions.get(request.cookies.get(self.cookie))
-        return found if found is not None else await self._by_authorization(request)
+        session = self.sessions.get(request.cookies.get(self.cookie))
+        return session if session is not None else await self._by_authorization(request)
 
     async def _by_authorization(self, request: Request) -> Session | None:
         """`Authorization: Basic`, for programs; one session for all their requests."""
@@ -82,7 +82,7 @@ class Doorway:
             return known
         try:
             name, _, password = base64.b64decode(header[6:], validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not ASCII, not Base64, or not UTF-8
             return None
         opened = await self._log_in(name, password, _address(request))
         if isinstance(opened, str):
@@ -108,7 +108,7 @@ class Doorway:
         opened = await self._log_in(form.get("name", ""), form.get("password", ""), _address(request))
         if isinstance(opened, str):
             return HTMLResponse(login_page(self.config.login, opened), 403)
-        return self._welcome(RedirectResponse("/", 303), opened)
+        return self._welcome(request, RedirectResponse("/", 303), opened)
 
     async def _log_in(self, name: str, password: str, address: str) -> Session | str:
         """A session, or why not."""
@@ -152,7 +152,12 @@ class Doorway:
         response = RedirectResponse(address, 303)
         # Lax: the browser comes back from another site.
         response.set_cookie(
-            f"{self.cookie}-login", state, max_age=600, httponly=True, samesite="lax", secure=self.config.tls
+            f"{self.cookie}-login",
+            state,
+            max_age=600,
+            httponly=True,
+            samesite="lax",
+            secure=self._is_https(request),
         )
         return response
 
@@ -178,7 +183,7 @@ class Doorway:
         if session is None:
             return HTMLResponse(login_page(self.config.login, "The cluster does not take this token."), 403)
         # A redirect would still count as coming from the other site, and the strict cookie would not be sent.
-        response = self._welcome(HTMLResponse(entered_page()), session)
+        response = self._welcome(request, HTMLResponse(entered_page()), session)
         response.delete_cookie(f"{self.cookie}-login")
         return response
 
@@ -194,11 +199,21 @@ class Doorway:
         response.delete_cookie(self.cookie)
         return response
 
-    def _welcome(self, response: Response, session: Session) -> Response:
+    def _welcome(self, request: Request, response: Response, session: Session) -> Response:
         response.set_cookie(
-            self.cookie, session.id, httponly=True, samesite="strict", secure=self.config.tls, path="/"
+            self.cookie,
+            session.id,
+            httponly=True,
+            samesite="strict",
+            secure=self._is_https(request),
+            path="/",
         )
         return response
+
+    def _is_https(self, request: Request) -> bool:
+        """Whether the browser came with TLS, the proxy's too, which says so: else it would drop a `Secure` cookie."""
+        is_forwarded = request.headers.get("x-forwarded-proto", "").lower() == "https"
+        return self.config.tls or (self.config.login_https and is_forwarded)
 
     def is_forged(self, request: Request, session: Session, token: str | None) -> bool:
         headers = request.headers
@@ -219,14 +234,14 @@ class Doorway:
     async def _keep(self, identity: str, workspace: Workspace) -> None:
         self._workspaces[identity] = workspace
         now = time.monotonic()
-        idle = sorted(self._workspaces, key=lambda each: self._workspaces[each].used_at)
+        idle = sorted(self._workspaces, key=lambda name: self._workspaces[name].used_at)
         for name in idle:
-            each = self._workspaces[name]
+            other = self._workspaces[name]
             too_many = len(self._workspaces) > WORKSPACES_MAX
             if (
-                each is not workspace
-                and not each.sampler.watchers
-                and (too_many or now - each.used_at > IDLE_S)
+                other is not workspace
+                and not other.sampler.watchers
+                and (too_many or now - other.used_at > IDLE_S)
             ):
                 await self._workspaces.pop(name).close()
 
@@ -238,7 +253,7 @@ class Doorway:
             return self.refuse(request)
         self.config.announce(self.sessions.issue_token(self.config.viewer))
         rest = {name: value for name, value in request.query_params.items() if name != "token"}
-        return self._welcome(RedirectResponse(words.address(request.url.path, rest), 303), session)
+        return self._welcome(request, RedirectResponse(words.address(request.url.path, rest), 303), session)
 
     def refuse(self, request: Request) -> Response:
         if self.config.login == "token":

@@ -40,7 +40,7 @@ def _way_in(kind: str) -> Markup | None:
     fields = [Input("name", "Name", required=True), Input("password", "Password", "password", required=True)]
     return tag(
         "form",
-        [input_field(each, "login") for each in fields],
+        [input_field(field, "login") for field in fields],
         tag("div", tag("button", "Log in", type="submit", class_="plain"), class_="buttons"),
         method="post",
         action="/login",

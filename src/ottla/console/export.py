@@ -2,26 +2,40 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ottla.console import json_text
 from ottla.console.model import Cell, Form, Message, Messages, Page, Part, Table
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet would run what begins so
+FILES = ("jsonl", "csv")  # formats that have nothing but records or rows: no notice, no link to the next page
+_RECORD = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "key",
+    "value",
+    "headers",
+    "key_encoding",
+    "value_encoding",
+    "truncated",
+)
+_ENCODINGS = {"none": None, "json": "json", "base64": "base64", "hex": "hexdump"}
 _LEFT_OUT = {"blocks", "tabs", "crumbs", "filter", "pager", "links", "live", "section"}
 
 
 def to_json(page: Page) -> str:
     """The values behind the page. Forms are for browsers and left out."""
-    told = {
-        each.name: _plain(getattr(page, each.name)) for each in fields(page) if each.name not in _LEFT_OUT
+    document = {
+        field.name: _plain(getattr(page, field.name)) for field in fields(page) if field.name not in _LEFT_OUT
     }
-    told["blocks"] = [_block(block) for block in page.blocks if not isinstance(block, Form)]
+    document["blocks"] = [_block(block) for block in page.blocks if not isinstance(block, Form)]
     if page.pager is not None:
-        told["before"], told["after"] = page.pager.before, page.pager.after
-    return json.dumps(told, ensure_ascii=False)
+        document["before"], document["after"] = page.pager.before, page.pager.after
+    return json_text.dumps(document)
 
 
 def to_csv(page: Page, table: str = "") -> str:
@@ -37,24 +51,42 @@ def to_csv(page: Page, table: str = "") -> str:
 
 
 def messages_csv(messages: Iterable[Message]) -> str:
-    names = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
-    return _csv(names, ([*message_row(each).values()] for each in messages))
+    rows = map(message_row, messages)
+    return _csv(_RECORD, ([row.get(name) for name in _RECORD] for row in rows))
 
 
 def messages_jsonl(messages: Iterable[Message]) -> str:
-    return "".join(json.dumps(message_row(each), ensure_ascii=False) + "\n" for each in messages)
+    return "".join(json_text.dumps(message_row(message)) + "\n" for message in messages)
+
+
+def ending(topic: str, why: str) -> Message:
+    """Goes behind the records of a file that has not all of them: a file has no other place to say so."""
+    none = Part("none", "", 0)
+    return Message(topic, -1, -1, -1, none, none, (), truncated=why)
 
 
 def message_row(message: Message) -> dict[str, Any]:
-    return {
+    """`truncated` is there only if something is missing: of this record, or alone in the last row, of the file."""
+    if message.truncated:
+        return {"truncated": message.truncated}
+    row = {
         "topic": message.topic,
         "partition": message.partition,
         "offset": message.offset,
         "timestamp": message.timestamp_ms,
         "key": _part(message.key),
         "value": _part(message.value),
-        "headers": {name: _part(part) for name, part in message.headers},
+        "headers": [
+            {"name": name, "value": _part(part), "encoding": _encoding(part)}
+            for name, part in message.headers
+        ],
+        "key_encoding": _encoding(message.key),
+        "value_encoding": _encoding(message.value),
     }
+    parts = [("key", message.key), ("value", message.value), *message.headers]
+    if cut := [name for name, part in parts if part.cut]:
+        row["truncated"] = f"only the beginning of {', '.join(cut)}"
+    return row
 
 
 def safe_cell(value: object) -> str:
@@ -63,7 +95,7 @@ def safe_cell(value: object) -> str:
         return ""
     if isinstance(value, (int, float)):
         return str(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = json_text.without_surrogates(value) if isinstance(value, str) else json_text.dumps(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -76,18 +108,18 @@ def _csv(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _block(block: object) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": type(block).__name__.lower()}
+    document: dict[str, Any] = {"kind": type(block).__name__.lower()}
     if isinstance(block, Table):
         keys = [column.key for column in block.columns]
-        told |= {"key": block.key, "title": block.title}
-        told["rows"] = [
+        document |= {"key": block.key, "title": block.title}
+        document["rows"] = [
             {key: _plain(cell) for key, cell in zip(keys, row.cells, strict=True) if cell.form is None}
             for row in block.rows
         ]
-        return told
+        return document
     if isinstance(block, Messages):
-        return told | {"key": block.key, "messages": [message_row(each) for each in block.messages]}
-    return told | _plain(block)  # type: ignore[no-any-return]
+        return document | {"key": block.key, "messages": [message_row(message) for message in block.messages]}
+    return document | _plain(block)  # type: ignore[no-any-return]
 
 
 def _plain(value: Any) -> Any:
@@ -97,15 +129,19 @@ def _plain(value: Any) -> Any:
         return _part(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            each.name: _plain(getattr(value, each.name))
-            for each in fields(value)
-            if not isinstance(getattr(value, each.name), Form)
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if not isinstance(getattr(value, field.name), Form)
         }
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def _encoding(part: Part) -> str | None:
+    return "text" if part.kind == "json" and part.cut else _ENCODINGS.get(part.kind, "text")
 
 
 def _part(part: Part) -> Any:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from ottla.console.context import BadRequest
 
 FORM_BYTES_MAX = 2 * 1024 * 1024
+FIELDS_MAX = 100
 
 
 def local(address: str) -> str:
@@ -26,6 +27,8 @@ async def body(request: Request) -> bytes:
 
 async def fields(request: Request) -> dict[str, str]:
     """An ordinary form's fields."""
-    return dict(
-        parse_qsl((await body(request)).decode(errors="replace"), keep_blank_values=True, max_num_fields=100)
-    )
+    text = (await body(request)).decode(errors="replace")
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX))
+    except ValueError as error:
+        raise BadRequest(f"more than {FIELDS_MAX} fields") from error

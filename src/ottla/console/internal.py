@@ -159,10 +159,10 @@ def _transaction(key: bytes, value: bytes | None) -> tuple[str, object, object]:
     named = _Reader(key, 2, 0, False).struct([("transactionalId", "string", 0)])
     if value is None:
         return "transaction", named, None
-    told = _value(value, _TRANSACTION, 1)
-    status = told["transactionStatus"]
-    told["transactionStatus"] = _STATES[status] if 0 <= status < len(_STATES) else status
-    return "transaction", named, told
+    document = _value(value, _TRANSACTION, 1)
+    status = document["transactionStatus"]
+    document["transactionStatus"] = _STATES[status] if 0 <= status < len(_STATES) else status
+    return "transaction", named, document
 
 
 def _share_record(key: bytes, value: bytes | None) -> tuple[str, object, object]:
@@ -171,10 +171,10 @@ def _share_record(key: bytes, value: bytes | None) -> tuple[str, object, object]
     named = _Reader(key, 2, 0, False).struct(_SHARE_KEY)
     if value is None:
         return kind, named, None
-    told = _value(value, schema, 0)
-    for batch in told["stateBatches"]:
+    document = _value(value, schema, 0)
+    for batch in document["stateBatches"]:
         batch["deliveryState"] = _DELIVERY.get(batch["deliveryState"], batch["deliveryState"])
-    return kind, named, told
+    return kind, named, document
 
 
 _TOPICS: dict[str, Callable[[bytes, bytes | None], tuple[str, object, object]]] = {
@@ -194,10 +194,10 @@ class _Reader:
         self._data, self._at, self._version, self._flexible = data, at, version, flexible
 
     def struct(self, schema: Schema) -> dict[str, Any]:
-        told = {name: self._read(kind) for name, kind, since in schema if self._version >= since}
+        document = {name: self._read(kind) for name, kind, since in schema if self._version >= since}
         if self._flexible:
             self._skip_tags()
-        return told
+        return document
 
     def _read(self, kind: Any) -> Any:
         if isinstance(kind, list):

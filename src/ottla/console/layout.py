@@ -39,6 +39,7 @@ class Frame:
     may_change: bool
     notices: Sequence[Notice] = ()
     may_log_out: bool = False
+    absent: frozenset[str] = frozenset()  # sections that this cluster has nothing for
 
 
 def document(page: Page, frame: Frame) -> str:
@@ -58,7 +59,7 @@ def document(page: Page, frame: Frame) -> str:
         tag("a", "Skip to content", href="#main", class_="skip"),
         _navigation(page.section, frame),
         tag("main", _main(page, frame), id="main", tabindex="-1"),
-        _help(),
+        _help(frame.absent),
         data_live=page.live or None,
     )
     return "<!doctype html>" + tag("html", head, body, lang="en")
@@ -88,7 +89,7 @@ def _main(page: Page, frame: Frame) -> Markup:
         class_="heading",
     )
     figures = (
-        tag("dl", *(rendering.figure(each) for each in page.figures), class_="strip")
+        tag("dl", *(rendering.figure(figure) for figure in page.figures), class_="strip")
         if page.figures
         else None
     )
@@ -124,6 +125,7 @@ def _navigation(section: str, frame: Frame) -> Markup:
             aria_current="page" if name == section else None,
         )
         for name, label, href, key in SECTIONS
+        if name == section or name not in frame.absent
     ]
     may = "changes allowed" if frame.may_change else "read only"
     leave = (
@@ -156,7 +158,9 @@ def _navigation(section: str, frame: Frame) -> Markup:
 
 
 def _filter(box: Filter, path: str) -> Markup:
-    kept = [tag("input", type="hidden", name=name, value=value) for name, value in box.keep.items() if value]
+    hidden_inputs = [
+        tag("input", type="hidden", name=name, value=value) for name, value in box.keep.items() if value
+    ]
     field = tag(
         "input",
         type="search",
@@ -169,7 +173,7 @@ def _filter(box: Filter, path: str) -> Markup:
     )
     return tag(
         "form",
-        kept,
+        hidden_inputs,
         field,
         tag("kbd", "/", aria_hidden="true"),
         method="get",
@@ -205,8 +209,8 @@ def _links(page: Page, path: str, parameters: Mapping[str, str]) -> Markup:
     return tag("footer", [tag("a", label, href=href) for label, href in links])
 
 
-def _help() -> Markup:
-    keys = [*_KEYS, *((f"g {key}", label.lower()) for _, label, _, key in SECTIONS)]
+def _help(absent: frozenset[str]) -> Markup:
+    keys = [*_KEYS, *((f"g {key}", label.lower()) for name, label, _, key in SECTIONS if name not in absent)]
     rows = [tag("div", tag("dt", tag("kbd", key)), tag("dd", text)) for key, text in keys]
     close = tag("form", tag("button", "Close", type="submit", class_="plain"), method="dialog")
     return tag(

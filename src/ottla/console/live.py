@@ -1,13 +1,12 @@
 """What changes while a page is open: one stream of events for each browser, with the differences of its pages."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.console import rendering
+from ottla.console import json_text, rendering
 from ottla.console.context import BadRequest, NotFound
 from ottla.console.markup import escape
 from ottla.console.model import Chart, Fields, Form, Messages, Page, Table
@@ -55,7 +54,7 @@ def differences(shown: Shown, page: Page, blocks: Blocks) -> dict[str, Any]:
         if shown.blocks.get(name) != now.blocks[name] and not (is_first and name in rows):
             replaced[name] = blocks.block(block)
     now.order = [*now.blocks, *now.charts]
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "cells": _changed(shown.cells, now.cells, replaced),
         "blocks": replaced,
         "charts": {key: data for key, data in now.charts.items() if shown.charts.get(key) != data},
@@ -63,12 +62,12 @@ def differences(shown: Shown, page: Page, blocks: Blocks) -> dict[str, Any]:
         "order": now.order if is_first or shown.order != now.order else [],
     }
     shown.cells, shown.blocks, shown.charts, shown.order = now.cells, now.blocks, now.charts, now.order
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in document.items() if value}
 
 
 def _head(page: Page) -> dict[str, str]:
     cells: dict[str, str] = {"subtitle": escape(page.subtitle)} if page.subtitle else {}
-    return cells | {f"figure/{each.key}": rendering.figure_content(each) for each in page.figures}
+    return cells | {f"figure/{figure.key}": rendering.figure_content(figure) for figure in page.figures}
 
 
 def _changed(before: dict[str, str], after: dict[str, str], replaced: dict[str, str]) -> dict[str, str]:
@@ -117,7 +116,7 @@ class Stream:
         for address in chosen:
             if address not in self._tails and (tail := self._tail_of(address)) is not None:
                 self._tails[address] = tail
-                tail.start(lambda told, here=address: self._put("records", {"page": here, **told}))  # type: ignore[misc]
+                tail.start(lambda news, here=address: self._put("records", {"page": here, **news}))  # type: ignore[misc]
 
     async def events(self) -> AsyncIterator[str]:
         """Server-sent events, until the browser goes away."""
@@ -128,13 +127,13 @@ class Stream:
             while True:
                 try:
                     async with asyncio.timeout(QUIET_S):
-                        name, told = await self._queue.get()
+                        name, document = await self._queue.get()
                 except TimeoutError:
                     yield ": still here\n\n"
                 else:
                     if name == "end":
                         return
-                    yield _event(name, told)
+                    yield _event(name, document)
         finally:
             self._sampler.watchers -= 1
             ticking.cancel()
@@ -157,11 +156,11 @@ class Stream:
                 except (NotFound, BadRequest, OttlaError) as error:
                     self._put("gone", {"page": address, "text": str(error)})
                     continue
-                if page.live and (told := differences(shown, page, blocks)):
-                    self._put("page", {"page": address, **told})
+                if page.live and (changes := differences(shown, page, blocks)):
+                    self._put("page", {"page": address, **changes})
             self._put("tick", {"trouble": trouble})
 
-    def _put(self, name: str, told: dict[str, Any]) -> None:
+    def _put(self, name: str, document: dict[str, Any]) -> None:
         """A browser that does not read loses the oldest events, and gets its pages as a whole again."""
         if self._queue.full():
             while not self._queue.empty():
@@ -169,7 +168,7 @@ class Stream:
             self._pages = {address: Shown() for address in self._pages}
             self._queue.put_nowait(("reload", {}))
             return
-        self._queue.put_nowait((name, told))
+        self._queue.put_nowait((name, document))
 
 
 class Streams:
@@ -185,8 +184,8 @@ class Streams:
         return True
 
     def get(self, identity: str, owner: str) -> Stream | None:
-        found = self._streams.get(identity)
-        return found if found is not None and found.owner == owner else None
+        stream = self._streams.get(identity)
+        return stream if stream is not None and stream.owner == owner else None
 
     def close(self) -> None:
         for stream in self._streams.values():
@@ -202,5 +201,5 @@ class Streams:
             await inner.aclose()  # type: ignore[attr-defined]
 
 
-def _event(name: str, told: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
+def _event(name: str, document: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json_text.dumps(document)}\n\n"

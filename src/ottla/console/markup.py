@@ -4,12 +4,20 @@ from collections.abc import Iterable
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 _VOID = frozenset(("input", "meta", "link", "br", "hr", "img"))
-# What would be invisible or reorder the text around it (C0 and C1 controls, direction overrides) is shown instead.
+# What would be invisible or reorder the text around it (C0 and C1 controls, direction overrides), and halves of
+# characters, which no encoding takes, are shown as escapes instead.
 _CONTROLS = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t\r"
 } | {
     code: f"\\u{code:04x}"
-    for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0xFEFF)
+    for code in (
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+        0x200E,
+        0x200F,
+        0xFEFF,
+        *range(0xD800, 0xE000),
+    )
 }
 
 Child = "str | int | float | None | Iterable[Child]"

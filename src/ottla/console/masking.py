@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ottla.console import json_text
+
 HIDDEN = "•••"
 
 
@@ -69,7 +71,7 @@ class Masks:
         for path in paths:
             value, did = _hide(value, path)
             hidden = hidden or did
-        return (json.dumps(value, ensure_ascii=False).encode(), True) if hidden else (data, False)
+        return (json_text.dumps(value).encode(), True) if hidden else (data, False)
 
 
 def _hide(value: Any, path: tuple[str, ...]) -> tuple[Any, bool]:
@@ -77,8 +79,8 @@ def _hide(value: Any, path: tuple[str, ...]) -> tuple[Any, bool]:
     if not path:
         return HIDDEN, True
     if isinstance(value, list):
-        pairs = [_hide(each, path) for each in value]
-        return [each for each, _ in pairs], any(did for _, did in pairs)
+        pairs = [_hide(item, path) for item in value]
+        return [masked for masked, _ in pairs], any(did for _, did in pairs)
     if not isinstance(value, dict):
         return value, False
     hidden = False

@@ -59,12 +59,15 @@ class MirrorTopics:
             for record in await _newest(workspace, topic, 20):
                 if (beat := _heartbeat(source, record)) is not None:
                     self.heartbeats[source] = beat
-        found: dict[object, Checkpoint] = {}
+        checkpoints: dict[object, Checkpoint] = {}
         for topic in [name for name in names if name.endswith(CHECKPOINTS)][:TOPICS_MAX]:
             for record in await _newest(workspace, topic, CHECKPOINTS_MAX):
                 if (point := _checkpoint(topic.removesuffix(CHECKPOINTS), record)) is not None:
-                    found[point.source, point.group, point.place] = point
-        self.checkpoints = sorted(found.values(), key=lambda each: (each.source, each.group, each.place))
+                    checkpoints[point.source, point.group, point.place] = point
+        self.checkpoints = sorted(
+            checkpoints.values(),
+            key=lambda checkpoint: (checkpoint.source, checkpoint.group, checkpoint.place),
+        )
 
 
 async def _newest(workspace: "Workspace", topic: str, limit: int) -> list[ConsumerRecord]:

@@ -129,7 +129,7 @@ class Form:
 class Part:
     """A key, value or header as it was decoded."""
 
-    kind: str  # none, json, text, hex, and the kinds of internal records
+    kind: str  # none, json, text, hex (base64 in downloads), and the kinds of internal records
     text: str
     size: int
     data: object = None  # for JSON: the parsed value
@@ -149,6 +149,7 @@ class Message:
     value: Part
     headers: Sequence[tuple[str, Part]]
     command: str = ""
+    truncated: str = ""  # why records are missing: the last of a download that is not whole, and no record
 
 
 @dataclass(frozen=True, slots=True)

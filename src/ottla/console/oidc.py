@@ -108,10 +108,10 @@ class Oidc:
     def _endpoint(self, name: str) -> str:
         if not self._endpoints:
             issuer = self._provider.issuer.rstrip("/")
-            told = _json(urllib.request.Request(f"{issuer}/.well-known/openid-configuration"))
-            if str(told.get("issuer", "")).rstrip("/") != issuer:
-                raise LoginFailed(f"The provider at {issuer} says that it is {told.get('issuer')}.")
-            self._endpoints = told
+            configuration = _json(urllib.request.Request(f"{issuer}/.well-known/openid-configuration"))
+            if str(configuration.get("issuer", "")).rstrip("/") != issuer:
+                raise LoginFailed(f"The provider at {issuer} says that it is {configuration.get('issuer')}.")
+            self._endpoints = configuration
         address = str(self._endpoints.get(name, ""))
         if urlsplit(address).scheme not in ("http", "https"):
             raise LoginFailed(f"The provider names no {name}.")
@@ -131,11 +131,11 @@ def _name(token: str) -> str:
 def _json(request: urllib.request.Request) -> dict[str, Any]:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            told = json.loads(response.read(ANSWER_MAX))
+            document = json.loads(response.read(ANSWER_MAX))
     except urllib.error.HTTPError as error:
         raise LoginFailed(f"The provider refused: {error.code} {error.reason}") from None
     except (OSError, ValueError) as error:
         raise LoginFailed(f"The provider does not answer: {getattr(error, 'reason', error)}") from None
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise LoginFailed("The provider's answer makes no sense.")
-    return told
+    return document

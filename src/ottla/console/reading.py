@@ -11,7 +11,7 @@ from ottla.client.values import ConsumerRecord, TopicPartition
 if TYPE_CHECKING:
     from ottla.console.workspace import Workspace
 
-BYTES_MAX = 16 * 1024 * 1024  # of keys and values on one page
+BYTES_MAX = 16 * 1024 * 1024  # of keys, values and headers on one page
 PATIENCE_S = 8.0
 Positions = Mapping[TopicPartition, int]
 
@@ -39,8 +39,8 @@ async def edges(
 async def at_time(
     workspace: "Workspace", partitions: list[TopicPartition], stamp_ms: int, ends: Positions
 ) -> dict[TopicPartition, int]:
-    found = await workspace.admin.list_offsets(dict.fromkeys(partitions, stamp_ms))
-    return {p: at.offset if at.offset >= 0 else ends[p] for p, at in found.items()}
+    offsets = await workspace.admin.list_offsets(dict.fromkeys(partitions, stamp_ms))
+    return {p: at.offset if at.offset >= 0 else ends[p] for p, at in offsets.items()}
 
 
 async def forward(
@@ -76,41 +76,42 @@ async def backward(
 async def _read(
     workspace: "Workspace", starts: Positions, stops: Positions, limit: int, isolation: str
 ) -> tuple[list[ConsumerRecord], bool]:
-    left = {place: stops[place] for place, start in starts.items() if start < stops[place]}
-    if not left:
+    remaining = {place: stops[place] for place, start in starts.items() if start < stops[place]}
+    if not remaining:
         return [], True
     records: list[ConsumerRecord] = []
-    counts = dict.fromkeys(left, 0)
+    counts = dict.fromkeys(remaining, 0)
     deadline, budget = time.monotonic() + PATIENCE_S, BYTES_MAX
     async with workspace.consumer(isolation_level=isolation) as consumer:
-        await consumer.assign(list(left))
-        for place in left:
+        await consumer.assign(list(remaining))
+        for place in remaining:
             await consumer.seek(place, starts[place])
-        while left and budget > 0 and time.monotonic() < deadline:
+        while remaining and budget > 0 and time.monotonic() < deadline:
             polled = await consumer.poll(0.25)
             done = set()
             for record in polled:
                 place = TopicPartition(record.topic, record.partition)
-                if place not in left or counts[place] >= limit or budget <= 0:
+                if place not in remaining or counts[place] >= limit or budget <= 0:
                     continue
-                if record.offset < left[place]:
+                if record.offset < remaining[place]:
                     records.append(record)
                     counts[place] += 1
                     budget -= _size(record)
-                if record.offset + 1 >= left[place] or counts[place] >= limit:
+                if record.offset + 1 >= remaining[place] or counts[place] >= limit:
                     done.add(place)
             if not polled:  # behind the last record there may be nothing but markers
-                done |= {place for place in left if await consumer.position(place) >= left[place]}
+                done |= {place for place in remaining if await consumer.position(place) >= remaining[place]}
             for place in done:
-                left.pop(place, None)
-            if done and left:
+                remaining.pop(place, None)
+            if done and remaining:
                 await consumer.pause(list(done))
     records.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
-    return records, not left
+    return records, not remaining
 
 
 def _size(record: Any) -> int:
-    return len(record.key or b"") + len(record.value or b"") + 64
+    headers = sum(len(name) + len(data or b"") + 64 for name, data in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers + 64
 
 
 def positions_text(positions: Positions) -> str:
@@ -119,10 +120,15 @@ def positions_text(positions: Positions) -> str:
 
 
 def parse_positions(topic: str, text: str) -> dict[TopicPartition, int]:
-    found = {}
-    for each in text.split(","):
-        partition, colon, offset = each.partition(":")
-        if not colon or not partition.isdigit() or not offset.isdigit():
+    positions = {}
+    for part in text.split(","):
+        partition, colon, offset = part.partition(":")
+        if not colon or not _is_number(partition, 2**31) or not _is_number(offset, 2**63):
             raise ValueError(f"{text[:80]!r} is not of the form 0:120,1:77")
-        found[TopicPartition(topic, int(partition))] = int(offset)
-    return found
+        positions[TopicPartition(topic, int(partition))] = int(offset)
+    return positions
+
+
+def _is_number(text: str, end: int) -> bool:
+    """Below `end`. The length first: Python refuses to read a number of thousands of digits."""
+    return text.isdecimal() and len(text) <= 19 and int(text) < end

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from functools import singledispatch
 
-from ottla.console import svg, words
+from ottla.console import json_text, svg, words
 from ottla.console.markup import Markup, join, tag
 from ottla.console.model import (
     Block,
@@ -125,7 +125,7 @@ class Blocks:
             "form",
             hidden,
             note,
-            [input_field(each, form.action) for each in form.inputs],
+            [input_field(field, form.action) for field in form.inputs],
             tag("div", button, class_="buttons"),
             method="post",
             action=f"/do/{form.action}",
@@ -139,7 +139,7 @@ class Blocks:
         return join([tag("h2", form.title), inner])
 
     def _get_form(self, form: Form) -> Markup:
-        inputs = [input_field(each, form.action) for each in form.inputs]
+        inputs = [input_field(field, form.action) for field in form.inputs]
         button = tag("div", tag("button", form.label, type="submit", class_="plain"), class_="buttons")
         return tag(
             "form",
@@ -236,10 +236,10 @@ def _(block: Chart) -> Markup:
 
 
 def chart_data(block: Chart) -> str:
-    told = [
+    details = [
         [name, [[round(at, 1), round(value, 2)] for at, value in points]] for name, points in block.series
     ]
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(details, separators=(",", ":"))
 
 
 @content.register
@@ -284,11 +284,11 @@ def _(block: Timeline) -> Markup:
     items = [
         tag(
             "li",
-            tag("time", words.clock(each.at_ms), datetime=words.moment(each.at_ms)),
-            tag("span", each.text),
-            class_=each.tone or None,
+            tag("time", words.clock(moment.at_ms), datetime=words.moment(moment.at_ms)),
+            tag("span", moment.text),
+            class_=moment.tone or None,
         )
-        for each in block.moments
+        for moment in block.moments
     ]
     return tag("ol", items, class_="moments")
 
@@ -325,7 +325,7 @@ def _(block: Grid) -> Markup:
 
 @content.register
 def _(block: Messages) -> Markup:
-    shown = [message(each) for each in block.messages]
+    shown = [message(entry) for entry in block.messages]
     empty = tag("p", block.empty, class_="empty", data_empty=True, hidden=bool(shown))
     return join(
         [
@@ -341,34 +341,38 @@ def _(block: Messages) -> Markup:
     )
 
 
-def message(each: Message) -> Markup:
+def message(shown_message: Message) -> Markup:
     """One record: a line that opens to the whole of it."""
     summary = tag(
         "summary",
-        tag("span", f"{each.partition}:{each.offset}", class_="place num"),
-        tag("time", words.moment(each.timestamp_ms), datetime=words.moment(each.timestamp_ms)),
-        tag("span", _short(each.key, 80), class_=f"key part-{each.key.kind}"),
-        tag("span", _short(each.value, 240), class_=f"value part-{each.value.kind}"),
+        tag("span", f"{shown_message.partition}:{shown_message.offset}", class_="place num"),
+        tag(
+            "time",
+            words.moment(shown_message.timestamp_ms),
+            datetime=words.moment(shown_message.timestamp_ms),
+        ),
+        tag("span", _short(shown_message.key, 80), class_=f"key part-{shown_message.key.kind}"),
+        tag("span", _short(shown_message.value, 240), class_=f"value part-{shown_message.value.kind}"),
     )
-    parts = [_part("Key", each.key), _part("Value", each.value)]
-    parts += [_part(f"Header {name}", part) for name, part in each.headers]
-    if each.command:
-        command = tag("pre", tag("code", each.command), tabindex="0")
-        copy = tag("button", "Copy", type="button", class_="plain", data_copy=each.command)
+    parts = [_part("Key", shown_message.key), _part("Value", shown_message.value)]
+    parts += [_part(f"Header {name}", part) for name, part in shown_message.headers]
+    if shown_message.command:
+        command = tag("pre", tag("code", shown_message.command), tabindex="0")
+        copy = tag("button", "Copy", type="button", class_="plain", data_copy=shown_message.command)
         parts.append(tag("div", tag("p", "As a command", copy, class_="name"), command, class_="part"))
     return tag(
         "details",
         summary,
         tag("div", *parts, class_="whole"),
         class_="record",
-        data_at=f"{each.partition}:{each.offset}",
+        data_at=f"{shown_message.partition}:{shown_message.offset}",
     )
 
 
 def _short(part: Part, limit: int) -> str:
     if part.kind == "none":
         return "null"
-    whole = json.dumps(part.data, ensure_ascii=False) if part.data is not None else part.text
+    whole = json_text.dumps(part.data) if part.data is not None else part.text
     text = " ".join(whole[: limit * 2].split())
     return text if len(text) <= limit else text[:limit] + "…"
 
@@ -387,30 +391,30 @@ def _part(name: str, part: Part) -> Markup:
     return tag("div", heading, body, class_="part")
 
 
-def input_field(each: Input, scope: str) -> Markup:
-    if each.kind == "hidden":
-        return tag("input", type="hidden", name=each.name, value=each.value)
-    identity = f"{scope.strip('/').replace('/', '-')}-{each.name}"
-    hint = tag("small", each.hint, id=f"{identity}-hint") if each.hint else None
-    described = f"{identity}-hint" if each.hint else None
-    common = {"id": identity, "name": each.name, "aria_describedby": described, "required": each.required}
-    match each.kind:
+def input_field(field: Input, scope: str) -> Markup:
+    if field.kind == "hidden":
+        return tag("input", type="hidden", name=field.name, value=field.value)
+    identity = f"{scope.strip('/').replace('/', '-')}-{field.name}"
+    hint = tag("small", field.hint, id=f"{identity}-hint") if field.hint else None
+    described = f"{identity}-hint" if field.hint else None
+    common = {"id": identity, "name": field.name, "aria_describedby": described, "required": field.required}
+    match field.kind:
         case "select":
             options = [
-                tag("option", label, value=value, selected=value == each.value)
-                for value, label in each.options
+                tag("option", label, value=value, selected=value == field.value)
+                for value, label in field.options
             ]
             control = tag("select", options, **common)
         case "textarea":
-            control = tag("textarea", each.value, rows="4", spellcheck="false", **common)
+            control = tag("textarea", field.value, rows="4", spellcheck="false", **common)
         case "checkbox":
-            control = tag("input", type="checkbox", value="1", checked=bool(each.value), **common)
-            return tag("div", control, tag("label", each.label, for_=identity), hint, class_="field check")
+            control = tag("input", type="checkbox", value="1", checked=bool(field.value), **common)
+            return tag("div", control, tag("label", field.label, for_=identity), hint, class_="field check")
         case _:
             control = tag(
-                "input", type=each.kind, value=each.value, autocomplete="off", spellcheck="false", **common
+                "input", type=field.kind, value=field.value, autocomplete="off", spellcheck="false", **common
             )
-    return tag("div", tag("label", each.label, for_=identity), control, hint, class_="field")
+    return tag("div", tag("label", field.label, for_=identity), control, hint, class_="field")
 
 
 def _classes(column: Column) -> str:

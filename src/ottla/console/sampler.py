@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.client.admin.brokers import ClusterInfo, LogDir
-from ottla.client.admin.groups import Group, ListedGroup, Member
+from ottla.client.admin.groups import Group, ListedGroup, Member, from_streams
 from ottla.client.admin.shares import ShareProgress
+from ottla.client.admin.streams_groups import StreamsGroup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.console.model import Moment
 from ottla.console.scrapes import Scrapes
@@ -29,6 +30,7 @@ MOMENTS_MAX, TIMELINES_MAX = 200, 500
 LATEST, EARLIEST = -1, -2
 THROTTLED = ("Produce", "Fetch")
 SHARE = "share"
+Folders = Mapping[tuple[int, str], Mapping[TopicPartition, int]]  # sizes, by broker and path
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,10 @@ class Snapshot:
 
     def records(self, topic: str) -> int | None:
         """How many offsets the topic holds: records, and the gaps of compaction and transactions."""
-        found = self.topics.get(topic)
-        if found is None:
+        known = self.topics.get(topic)
+        if known is None:
             return None
-        places = [TopicPartition(topic, index) for index in found.partitions]
+        places = [TopicPartition(topic, index) for index in known.partitions]
         return sum(self.ends[place] - self.begins.get(place, 0) for place in places if place in self.ends)
 
     def under_replicated(self) -> list[TopicPartition]:
@@ -94,13 +96,16 @@ class Sampler:
         self.history = History()
         self.described: dict[str, Group] = {}
         self.shares: dict[str, Mapping[TopicPartition, ShareProgress]] = {}
+        self.streams: dict[str, StreamsGroup] = {}
         self.timelines: dict[str, deque[Moment]] = {}
         self.ticks = 0
         self.took_s = 0.0
         self._settled_at = 0.0
         self._ends_at = 0.0
-        self._totals: dict[str, tuple[bytes, int]] = {}
-        self._bytes_total: int | None = None
+        self._ends: dict[TopicPartition, int] = {}  # those of the sample before
+        self._partitions: dict[tuple[str, bytes], int] = {}  # how many each topic of that sample had
+        self._folders: Folders | None = None  # as they were measured last
+        self._listed: set[TopicPartition] = set()  # partitions that the metadata told then
         self._measured_at = 0.0
         self._turn = 0
         self._watched_until = 0.0
@@ -190,28 +195,28 @@ class Sampler:
         led = _led(snapshot)
         snapshot.ends = await self._offsets(led, LATEST)
         elapsed, self._ends_at = max(self._clock() - self._ends_at, 0.001), self._clock()
+        self._note_rates(now, elapsed)
         if now - self._settled_at >= SETTLED_EVERY_S:
             self._settled_at = now
             snapshot.begins = await self._offsets(led, EARLIEST)
             await self._measure_folders(now)
-        self._note_rates(now, elapsed)
         await self._scrape(now)
         await self._look_at_groups(now)
 
     async def _scrape(self, now: float) -> None:
-        told = await self.scrapes.look()
-        if told is None:
+        figures = await self.scrapes.look()
+        if figures is None:
             return
-        if told.bytes_out is not None:
-            self.history.add("cluster", "out", now, told.bytes_out)
+        if figures.bytes_out is not None:
+            self.history.add("cluster", "out", now, figures.bytes_out)
         for api in THROTTLED:
-            self.history.add("throttled", api, now, told.throttles.get(api, 0.0))
+            self.history.add("throttled", api, now, figures.throttles.get(api, 0.0))
 
     async def _offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(partitions, which)
         if not wanted:
             return {}
-        return {where: told.offset for where, told in (await self._admin.list_offsets(wanted)).items()}
+        return {where: offset.offset for where, offset in (await self._admin.list_offsets(wanted)).items()}
 
     async def _measure_folders(self, now: float) -> None:
         snapshot = self.snapshot
@@ -224,30 +229,56 @@ class Sampler:
             for where, size in folder.sizes.items():
                 sizes[where.topic] = sizes.get(where.topic, 0) + size
         snapshot.sizes = sizes
-        total = sum(sizes.values())
-        if self._bytes_total is not None:
-            elapsed = max(now - self._measured_at, 0.001)
-            self.history.add("cluster", "bytes", now, max(0, total - self._bytes_total) / elapsed)
-        self._bytes_total, self._measured_at = total, now
+        self._note_bytes(now)
+
+    def _note_bytes(self, now: float) -> None:
+        """By folder: one that is back after its broker was away holds old bytes."""
+        snapshot = self.snapshot
+        folders = {(each.broker, each.path): each.sizes for each in snapshot.log_dirs if each.error is None}
+        if self._folders is not None:
+            written = sum(
+                self._written(sizes, self._folders[which])
+                for which, sizes in folders.items()
+                if which in self._folders
+            )
+            self.history.add("cluster", "bytes", now, written / max(now - self._measured_at, 0.001))
+        self._folders, self._measured_at = folders, now
+        self._listed = {
+            TopicPartition(name, index)
+            for name, topic in snapshot.topics.items()
+            for index in topic.partitions
+        }
+
+    def _written(self, sizes: Mapping[TopicPartition, int], before: Mapping[TopicPartition, int]) -> int:
+        """A partition that is new in the folder was written since, unless the cluster had it before."""
+        return sum(
+            max(0, size - before.get(where, size if where in self._listed else 0))
+            for where, size in sizes.items()
+        )
 
     def _note_rates(self, now: float, elapsed: float) -> None:
-        snapshot = self.snapshot
-        totals: dict[str, tuple[bytes, int]] = {}
-        for name, topic in snapshot.topics.items():
-            total = sum(snapshot.ends.get(TopicPartition(name, index), 0) for index in topic.partitions)
-            totals[name] = (topic.id, total)
-            known = self._totals.get(name)
-            if known is not None and known[0] == topic.id and snapshot.at:
-                self.history.add("topic", name, now, max(0, total - known[1]) / elapsed)
-        if self._totals:
-            rate = sum(
-                max(0, total - self._totals[name][1])
-                for name, (identity, total) in totals.items()
-                if name in self._totals and self._totals[name][0] == identity
-            )
-            self.history.add("cluster", "records", now, rate / elapsed)
-        self._totals = totals
-        self.history.keep("topic", totals)  # type: ignore[arg-type]
+        """A topic that was not in the sample before has no rate: it may be old, and only now shown to this viewer."""
+        partitions: dict[tuple[str, bytes], int] = {}
+        arrived_total = 0
+        for name, topic in self.snapshot.topics.items():
+            known = self._partitions.get((name, topic.id))
+            if topic.partitions or known is not None:  # else an error hides which partitions it has
+                partitions[name, topic.id] = max([known or 0, *(index + 1 for index in topic.partitions)])
+            if known is not None:
+                arrived = sum(self._arrived(TopicPartition(name, index), known) for index in topic.partitions)
+                self.history.add("topic", name, now, arrived / elapsed)
+                arrived_total += arrived
+        if self._partitions:
+            self.history.add("cluster", "records", now, arrived_total / elapsed)
+        self._ends, self._partitions = self.snapshot.ends, partitions
+        self.history.keep("topic", self.snapshot.topics)  # type: ignore[arg-type]
+
+    def _arrived(self, where: TopicPartition, known: int) -> int:
+        """Nothing if the partition had no leader to ask in the sample before: its records are older. A topic's
+        partitions only become more, so that one beyond those known is new, and all its records are."""
+        end = self.snapshot.ends.get(where)
+        before = self._ends.get(where, 0 if where.partition >= known else None)
+        return 0 if end is None or before is None else max(0, end - before)
 
     # -- groups ------------------------------------------------------------------------------------
 
@@ -256,21 +287,22 @@ class Sampler:
         groups: dict[str, GroupView] = {}
         readers: dict[str, set[str]] = {}
         topic_lag: dict[str, int] = {}
-        for told in await self._admin.survey_groups():
-            name = told.group.id
-            offsets = self._share_starts(name) if _is_share(told.group) else told.offsets or {}
+        for group in await self._admin.survey_groups():
+            name = group.group.id
+            offsets = self._share_starts(name) if _is_share(group.group) else group.offsets or {}
             lags = self._lags(name, offsets)
             for where, behind in lags.items():
                 readers.setdefault(where.topic, set()).add(name)
                 topic_lag[where.topic] = max(topic_lag.get(where.topic, 0), behind)
-            groups[name] = GroupView(told.group, told.coordinator, offsets, sum(lags.values()))
+            groups[name] = GroupView(group.group, group.coordinator, offsets, sum(lags.values()))
             self.history.add("group", name, now, groups[name].lag)
-            self._note_state(told.group, snapshot.groups.get(name), now)
+            self._note_state(group.group, snapshot.groups.get(name), now)
         snapshot.groups, snapshot.readers, snapshot.topic_lag = groups, readers, topic_lag
         self.history.keep("group", groups)  # type: ignore[arg-type]
         for gone in [name for name in self.described if name not in groups]:
             del self.described[gone]
             self.shares.pop(gone, None)
+            self.streams.pop(gone, None)
         await self._describe_some(now)
 
     def _lags(
@@ -306,8 +338,10 @@ class Sampler:
         self._turn += DESCRIBED_AT_ONCE
         chosen = dict.fromkeys([*self._watched_groups, *(active[turn:] + active[:turn])[:DESCRIBED_AT_ONCE]])
         chosen_ids = [name for name in chosen if name in self.snapshot.groups]
-        told = await asyncio.gather(*(self.describe(each) for each in chosen_ids), return_exceptions=True)
-        for name, group in zip(chosen_ids, told, strict=True):
+        answers = await asyncio.gather(
+            *(self.describe(group_id) for group_id in chosen_ids), return_exceptions=True
+        )
+        for name, group in zip(chosen_ids, answers, strict=True):
             if isinstance(group, Group):
                 self._note_members(name, self.described.get(name), group, now)
                 self.described[name] = group
@@ -315,10 +349,18 @@ class Sampler:
                 raise group
 
     async def describe(self, name: str) -> Group:
-        """Members and assignments, of any kind of group; of a share group also how far it has got."""
-        if not _is_share(self.snapshot.groups[name].listed):
-            described: Group = await self._admin.describe_group(name)
-            return described
+        """Members and assignments, of any kind of group."""
+        match self.snapshot.groups[name].listed.type.lower():
+            case "share":
+                return await self._describe_share(name)
+            case "streams":
+                self.streams[name] = await self._admin.describe_streams_group(name)
+                return from_streams(self.streams[name])
+        described: Group = await self._admin.describe_group(name)
+        return described
+
+    async def _describe_share(self, name: str) -> Group:
+        """Also notes how far the group has got."""
         group, progress = await asyncio.gather(
             self._admin.describe_share_group(name), self._admin.share_progress(name)
         )
@@ -328,7 +370,8 @@ class Sampler:
             lag = sum(self._lags(name, starts).values())
             self.snapshot.groups[name] = replace(view, offsets=starts, lag=lag)
         members = tuple(
-            Member(each.member_id, each.client_id, each.host, None, each.partitions) for each in group.members
+            Member(member.member_id, member.client_id, member.host, None, member.partitions)
+            for member in group.members
         )
         return Group(name, group.state, SHARE, SHARE, "", members, group.epoch)
 
@@ -382,5 +425,5 @@ def _member(member: Any) -> str:
 
 
 def _places(places: list[TopicPartition]) -> str:
-    shown = ", ".join(str(each) for each in sorted(places)[:5])
+    shown = ", ".join(str(place) for place in sorted(places)[:5])
     return shown if len(places) <= 5 else f"{shown} and {len(places) - 5} more"

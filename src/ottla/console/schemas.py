@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from ottla.console import json_text
 from ottla.errors import OttlaError
-from ottla.serialization.decoding import AnyDeserializer, text
+from ottla.serialization.decoding import AnyDeserializer
 from ottla.serialization.framing import KEY_HEADER, VALUE_HEADER, guid_of, id_of
 from ottla.serialization.registry_client import RegisteredSchema, RegistryClient, RegistryRefused
 
@@ -73,7 +74,8 @@ class Schemas:
         kind = _NAMES.get(registered.schema_type, registered.schema_type)
         name = f"{kind}, schema {identity}"
         try:
-            return Decoded(name, text(self._decoder.plain(data, registered, _Place(headers, field))))
+            value = self._decoder.plain(data, registered, _Place(headers, field))
+            return Decoded(name, json_text.dumps(value, default=_text).encode())
         except ImportError as error:
             return Decoded(name, None, f"needs {error.name}: pip install 'ottla[registry]'")
         except (
@@ -103,6 +105,11 @@ class Schemas:
     @property
     def is_away(self) -> bool:
         return self._clock() < self._away_until
+
+
+def _text(value: object) -> str:
+    """What JSON has no form for: bytes, dates, decimals."""
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def split_login(url: str) -> tuple[str, tuple[str, str] | None]:

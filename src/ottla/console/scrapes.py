@@ -24,7 +24,7 @@ Series = dict[tuple[str, Labels], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScrapedFigures:
     """Rates since the last look, and figures of now."""
 
     bytes_out: float | None = None  # a second
@@ -40,11 +40,11 @@ class Scrapes:
 
     def __init__(self, pages: Sequence[str]) -> None:
         self.pages = tuple(pages)
-        self.told = Told()
+        self.latest = ScrapedFigures()
         self._series: dict[str, Series] = {}
         self._asked_at = 0.0
 
-    async def look(self) -> Told | None:
+    async def look(self) -> ScrapedFigures | None:
         """None if it is too early to ask."""
         now = time.monotonic()
         elapsed = now - self._asked_at
@@ -56,13 +56,13 @@ class Scrapes:
         fresh = {
             page: answer for page, answer in zip(self.pages, answers, strict=True) if isinstance(answer, dict)
         }
-        self.told = rates(self._series, fresh, elapsed)
+        self.latest = rates(self._series, fresh, elapsed)
         self._series |= fresh
         self._asked_at = now
-        return self.told
+        return self.latest
 
 
-def rates(before: Mapping[str, Series], after: Mapping[str, Series], elapsed_s: float) -> Told:
+def rates(before: Mapping[str, Series], after: Mapping[str, Series], elapsed_s: float) -> ScrapedFigures:
     """Over all pages. A counter that is smaller than before belongs to a broker that was started again."""
     totals: dict[tuple[str, str], float] = {}
     out: float | None = None
@@ -78,7 +78,7 @@ def rates(before: Mapping[str, Series], after: Mapping[str, Series], elapsed_s: 
                 totals[name, api] = totals.get((name, api), 0.0) + grown
             elif name.startswith(MIRROR):
                 _add_link(links, name.removeprefix(MIRROR), dict(labels), value)
-    return Told(
+    return ScrapedFigures(
         None if out is None else out / elapsed_s,
         {api: total / elapsed_s for (name, api), total in totals.items() if name == THROTTLES and total},
         {api: total / elapsed_s for (name, api), total in totals.items() if name == THROTTLE_S and total},
@@ -91,7 +91,7 @@ def _add_link(
 ) -> None:
     partitions = links.setdefault(labels.get("link", ""), {})
     partition = labels.get("partition", "")
-    if partition.isdigit():
+    if partition.isdecimal() and len(partition) <= 10:
         partitions.setdefault((labels.get("topic", ""), int(partition)), {})[name] = value
 
 
@@ -118,7 +118,7 @@ def _lines(text: str) -> Iterator[tuple[str, Labels, float]]:
         head, _, value = line.rpartition(" ")
         name, _, labels = head.partition("{")
         try:
-            yield name, tuple((key, _unescaped(each)) for key, each in _LABEL.findall(labels)), float(value)
+            yield name, tuple((key, _unescaped(match)) for key, match in _LABEL.findall(labels)), float(value)
         except ValueError:
             continue
 

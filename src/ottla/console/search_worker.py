@@ -26,7 +26,7 @@ SHOWN_MAX = 4 * 1024
 REST_MAX_S = 0.5
 T = TypeVar("T")
 # Small answers: the search is bound by matching, and a broker serves others between them.
-READER = {"max.partition.fetch.bytes": 256 * 1024, "fetch.max.bytes": 256 * 1024}
+READER = {"max.partition.fetch.bytes": 64 * 1024, "fetch.max.bytes": 64 * 1024}
 Tell = Callable[[dict[str, Any]], None]
 
 
@@ -49,10 +49,10 @@ class Matcher:
             masks.append(self.match(batch.column("value")))
         if self.part in ("header", "any"):
             masks.append(self._headers(batch))
-        found = masks[0]
+        hits = masks[0]
         for mask in masks[1:]:
-            found = pc.or_kleene(found, mask)
-        return pc.fill_null(found, False)
+            hits = pc.or_kleene(hits, mask)
+        return pc.fill_null(hits, False)
 
     def match(self, texts: pa.Array) -> pa.Array:
         match self.mode:
@@ -88,11 +88,11 @@ class SeenMatcher:
         headers = columns["headers"].to_pylist()
         for name in ("key", "value"):
             columns[name] = pa.array(self._seen(name, columns[name].to_pylist(), headers), pa.binary())
-        kept = [
-            [header for header in each or () if not self._masks.hides_header(header["key"])]
-            for each in headers
+        masked_headers = [
+            [header for header in row_headers or () if not self._masks.hides_header(header["key"])]
+            for row_headers in headers
         ]
-        columns["headers"] = pa.array(kept, columns["headers"].type)
+        columns["headers"] = pa.array(masked_headers, columns["headers"].type)
         return self._plain.rows(pa.RecordBatch.from_pydict(columns))
 
     def _may_have_schemas(self, batch: pa.RecordBatch) -> bool:
@@ -105,22 +105,22 @@ class SeenMatcher:
         return bool(pc.any(pc.is_in(names, pa.array([KEY_HEADER, VALUE_HEADER], names.type))).as_py())
 
     def _seen(self, field: str, values: list[bytes | None], headers: list[Any]) -> list[bytes | None]:
-        seen = []
-        for data, each in zip(values, headers, strict=True):
-            pairs = [(header["key"], header["value"]) for header in each or ()]
+        masked = []
+        for data, row_headers in zip(values, headers, strict=True):
+            pairs = [(header["key"], header["value"]) for header in row_headers or ()]
             decoded = self._schemas.decoded(data, pairs, field) if self._schemas is not None else None
             plain = data if decoded is None or decoded.data is None else decoded.data
-            seen.append(self._masks.masked(field, plain)[0])
-        return seen
+            masked.append(self._masks.masked(field, plain)[0])
+        return masked
 
 
 class Progress:
     """How far a search has come, told to the console now and then."""
 
     def __init__(self, ranges: list[Range], tell: Tell, clock: Callable[[], float]) -> None:
-        self._starts = {each.partition: each.start for each in ranges}
+        self._starts = {range_.partition: range_.start for range_ in ranges}
         self._positions = dict(self._starts)
-        self._total = sum(each.end - each.start for each in ranges)
+        self._total = sum(range_.end - range_.start for range_ in ranges)
         self._tell, self._clock, self._told_at = tell, clock, 0.0
         self.read = self.found = 0
 
@@ -198,7 +198,7 @@ def _row(row: dict[str, Any], masks: Masks, schemas: Schemas | None) -> dict[str
         -1 if stamp is None else int(stamp.timestamp() * 1000),
         row["key"],
         row["value"],
-        [(each["key"], each["value"]) for each in row["headers"] or ()],
+        [(header["key"], header["value"]) for header in row["headers"] or ()],
     )
     shown = decoding.message(record, masks, shown_max=SHOWN_MAX, with_command=False, schemas=schemas)
     parts = {
@@ -219,8 +219,8 @@ def main() -> int:
     pa.set_memory_pool(pa.system_memory_pool())  # others keep what they once had
     task = json.loads(sys.stdin.readline())
 
-    def tell(told: dict[str, Any]) -> None:
-        print(json.dumps(told), flush=True)
+    def tell(document: dict[str, Any]) -> None:
+        print(json.dumps(document), flush=True)
 
     try:
         search(task, tell)

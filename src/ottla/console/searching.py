@@ -46,18 +46,18 @@ class Search:
     def seconds(self) -> float:
         return (self.ended or time.monotonic()) - self.began
 
-    def on_line(self, told: dict[str, Any]) -> None:
-        if "match" in told:
+    def on_line(self, document: dict[str, Any]) -> None:
+        if "match" in document:
             if len(self.matches) < MATCHES:
-                self.matches.append(_message(told["match"]))
+                self.matches.append(_message(document["match"]))
             return
-        if "error" in told:
-            self.outcome = told["error"]
+        if "error" in document:
+            self.outcome = document["error"]
             return
         self.done, self.total, self.read, self.found = (
-            told[name] for name in ("done", "total", "read", "found")
+            document[name] for name in ("done", "total", "read", "found")
         )
-        self.outcome = told.get("end", self.outcome)
+        self.outcome = document.get("end", self.outcome)
 
     async def run(self) -> None:
         try:
@@ -107,7 +107,7 @@ class Searches:
         return self._searches.get(f"{owner}/{key}")
 
     def start(self, owner: str, key: str, topic: str, task: Mapping[str, Any]) -> Search:
-        if sum(not each.is_over for each in self._searches.values()) >= RUNNING_MAX:
+        if sum(not search.is_over for search in self._searches.values()) >= RUNNING_MAX:
             raise TooMany(f"{RUNNING_MAX} searches run already; stop one or wait for its end")
         search = Search(owner, topic, task)
         search.total = sum(end - begin for _, begin, end in task["ranges"])
@@ -124,7 +124,7 @@ class Searches:
             search.stop()
 
     async def close(self) -> None:
-        running = [each.running for each in self._searches.values() if each.running is not None]
+        running = [search.running for search in self._searches.values() if search.running is not None]
         for search in self._searches.values():
             search.stop()
         await asyncio.gather(*running, return_exceptions=True)
@@ -144,19 +144,19 @@ def _look_at(task: "asyncio.Task[None]") -> None:
         log.error("a search failed", exc_info=task.exception())
 
 
-def _message(told: dict[str, Any]) -> Message:
+def _message(document: dict[str, Any]) -> Message:
     def part(values: list[Any]) -> Part:
         kind, text, size, cut, masked, schema = values
         data = json.loads(text) if kind == "json" and not cut else None
         return Part(kind, text, size, data, cut, masked, schema)
 
-    headers = [(name, part(values)) for name, values in told["headers"]]
+    headers = [(name, part(values)) for name, values in document["headers"]]
     return Message(
-        told["topic"],
-        told["partition"],
-        told["offset"],
-        told["timestamp"],
-        part(told["key"]),
-        part(told["value"]),
+        document["topic"],
+        document["partition"],
+        document["offset"],
+        document["timestamp"],
+        part(document["key"]),
+        part(document["value"]),
         headers,
     )

@@ -66,13 +66,13 @@ class History:
 
     def add(self, kind: str, name: str, at: float, value: float) -> None:
         key = (kind, name)
-        found = self._series.get(key)
-        if found is None:
+        series = self._series.get(key)
+        if series is None:
             if len(self._series) >= self._names_max:
                 self._series.pop(self._order.popleft(), None)
-            found = self._series[key] = Series()
+            series = self._series[key] = Series()
             self._order.append(key)
-        found.add(at, value)
+        series.add(at, value)
 
     def get(self, kind: str, name: str) -> Series:
         return self._series.get((kind, name)) or Series()

@@ -35,10 +35,13 @@ def serve(
 
     import uvicorn
 
+    from ottla.registry.connections import Impatient
+
     async def main() -> None:
         console = Console(config)
         settings = uvicorn.Config(
             console.application(),
+            http=Impatient,
             log_level="warning",
             access_log=False,
             server_header=False,

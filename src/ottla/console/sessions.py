@@ -110,10 +110,10 @@ def is_ours(host: str | None, names: Iterable[str], port: int) -> bool:
     address (DNS rebinding) sends its own."""
     if not host:
         return False
-    name, _, given = host.rpartition(":") if _has_port(host) else (host, "", "")
-    if given and given != str(port):
+    name, _, named_port = host.rpartition(":") if _has_port(host) else (host, "", "")
+    if named_port and named_port != str(port):
         return False
-    return name.lower() in {each.lower() for each in names}
+    return name.lower() in {known.lower() for known in names}
 
 
 def _has_port(host: str) -> bool:

@@ -41,6 +41,20 @@ def duration(ms: float | None) -> str:
     return f"{_three(seconds / 86_400)} d"
 
 
+def meaning(setting: str, value: str | None) -> str:
+    """What a setting's number means: `retention.ms` 604800000 is 7 d; empty where the number says so itself."""
+    if value is None or not value.isdecimal() or len(value) > 100:
+        return ""
+    number = int(value)
+    if number >= 2**63 - 1:
+        return "no limit"
+    if setting.endswith(".ms") and number >= 1000:
+        return duration(number).replace(".0 ", " ")
+    if setting.endswith(("bytes", ".bytes.per.second")) and number >= 1024:
+        return size(number).replace(".0 ", " ")
+    return ""
+
+
 def ago(at_ms: float, now_ms: float | None = None) -> str:
     return f"{duration(max(0.0, (time.time() * 1000 if now_ms is None else now_ms) - at_ms))} ago"
 

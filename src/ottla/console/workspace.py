@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ottla import aio
 from ottla.client.admin import Admin
 from ottla.console.ages import Ages
-from ottla.console.board import Board
+from ottla.console.board import TOPICS, Board
 from ottla.console.mirrors import MirrorTopics
 from ottla.console.sampler import Sampler
 
@@ -30,6 +30,10 @@ class Workspace:
         self.mirror_topics = MirrorTopics()
         self._blocking: Admin | None = None
         self._blocking_lock = asyncio.Lock()
+
+    @property
+    def has_homecare(self) -> bool:
+        return all(topic in self.sampler.snapshot.topics for topic in TOPICS)
 
     def _with(self, timeout_ms: int) -> dict[str, Any]:
         return {

@@ -14,12 +14,13 @@ from ottla.config.topic import INTERNAL_SEGMENT_BYTES, TOPIC_KEYS
 from ottla.errors import OttlaError
 from ottla.frozen import frozen
 from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Broker, Image, Partition
+from ottla.metadata.names import is_internal
 from ottla.metadata.records import NO_LEADER
 from ottla.migration import copying, kraft_schema, our_metadata, security
 from ottla.migration.kraft_schema import KraftRecord, Voters
 from ottla.migration.kraft_snapshot import snapshot
 from ottla.migration.refusals import METADATA_VERSION_MAX
-from ottla.migration.source_folder import SourceFolder, copy_all, left_behind
+from ottla.migration.source_folder import OFFSET_FILES, SourceFolder, copy_all, left_behind
 from ottla.server.disk import OsDisk
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import Meta
@@ -73,6 +74,11 @@ class BrokerPlan:
     folders: list[SourceFolder]
     target: str
 
+    def without_folder(self, image: Image) -> list[tuple[str, int]]:
+        here = {key for folder in self.folders for key in folder.partitions}
+        keys = [(p.topic, p.index) for p in image.partitions() if self.node_id in p.replicas]
+        return [key for key in keys if key not in here]
+
 
 @dataclass(slots=True)
 class Plan:
@@ -112,16 +118,16 @@ def _brokers(folders: list[SourceFolder], image: Image, to: str) -> list[BrokerP
     wanted = {replica for partition in image.partitions() for replica in partition.replicas} | {
         *image.brokers
     }
-    given = {folder.meta.node_id for folder in folders}
-    if wanted - given:
+    exported = {folder.meta.node_id for folder in folders}
+    if wanted - exported:
         raise CannotExport(
-            f"the folders of broker {', '.join(map(str, sorted(wanted - given)))} are missing: all brokers of a "
+            f"the folders of broker {', '.join(map(str, sorted(wanted - exported)))} are missing: all brokers of a "
             "cluster are exported together, each with --data"
         )
     plans = []
-    for node_id in sorted(given):
+    for node_id in sorted(exported):
         own = [folder for folder in folders if folder.meta.node_id == node_id]
-        target = to if len(given) == 1 else str(Path(to) / f"broker-{node_id}")
+        target = to if len(exported) == 1 else str(Path(to) / f"broker-{node_id}")
         broker = BrokerPlan(node_id, own[0].meta.directory_id, own, target)
         _check_complete(broker, image)
         plans.append(broker)
@@ -129,11 +135,23 @@ def _brokers(folders: list[SourceFolder], image: Image, to: str) -> list[BrokerP
 
 
 def _check_complete(broker: BrokerPlan, image: Image) -> None:
-    here = {key for folder in broker.folders for key in folder.partitions}
-    for partition in image.partitions():
-        if broker.node_id in partition.replicas and (partition.topic, partition.index) not in here:
-            name = partition_folder(partition.topic, partition.index)
-            raise CannotExport(f"broker {broker.node_id} has no folder for {name}: is a --data missing?")
+    """All folders of the broker, and every partition that had records. One that never had any has no folder."""
+    registered = image.brokers.get(broker.node_id)
+    named = {folder.meta.directory_id for folder in broker.folders}
+    if registered is not None and not named.issuperset(registered.directories):
+        raise CannotExport(
+            f"broker {broker.node_id} has {len(registered.directories)} log folders, and {len(named)} of them "
+            "are named: name each with --data"
+        )
+    written: set[tuple[str, int]] = set()  # checkpoints list the others at offset 0
+    for folder in broker.folders:
+        for name in OFFSET_FILES:
+            written |= {key for key, at in checkpoints.read_offsets(folder.disk, name).items() if at > 0}
+    for key in broker.without_folder(image):
+        if key in written:
+            raise CannotExport(
+                f"broker {broker.node_id} had {partition_folder(*key)}, and its folder is gone: its records are lost"
+            )
 
 
 def run(plan: Plan, *, report: Report) -> None:
@@ -151,6 +169,11 @@ def run(plan: Plan, *, report: Report) -> None:
     meter.close()
     copying.check_unused(plan.sources)
     for broker in plan.brokers:
+        for key in broker.without_folder(plan.image):
+            if not is_internal(key[0]):
+                report(
+                    f"empty: {partition_folder(*key)} never had a record, and has no folder; Kafka makes one"
+                )
         _tell(broker, report)
 
 
@@ -185,8 +208,8 @@ def _registered(node_id: int, broker: Broker | None, directory_id: bytes) -> Kra
     """Fenced, as a broker that has stopped. Its epoch is in its mark of a clean stop too: Apache Kafka lets a
     replica whose stop was not clean lead only if nobody else can."""
     endpoints = [
-        kraft_schema.Endpoint(name=each.name, host=each.host, port=each.port, security_protocol=0)
-        for each in (broker.endpoints if broker is not None else ())
+        kraft_schema.Endpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=0)
+        for endpoint in (broker.endpoints if broker is not None else ())
     ]
     newest = kraft_schema.FeatureRange(
         name="metadata.version", min_supported_version=7, max_supported_version=METADATA_VERSION_MAX

@@ -16,7 +16,7 @@ from ottla.metadata.decision import Decision
 from ottla.metadata.image import Image, created
 from ottla.metadata.journal import Journal
 from ottla.metadata.log import MetadataLog
-from ottla.metadata.names import CONSUMER_OFFSETS
+from ottla.metadata.names import CONSUMER_OFFSETS, is_internal
 from ottla.metadata.records import (
     NO_LEADER,
     ClusterCreated,
@@ -123,10 +123,10 @@ def _brokers(folders: list[KafkaFolder], kraft: KraftImage, data: str) -> list[B
     wanted = {replica for partition in image.partitions() for replica in partition.replicas} | {
         *kraft.brokers
     }
-    given = {folder.meta.node_id for folder in folders}
-    if wanted - given:
+    imported = {folder.meta.node_id for folder in folders}
+    if wanted - imported:
         raise CannotImport(
-            f"the folders of broker {', '.join(map(str, sorted(wanted - given)))} are missing: "
+            f"the folders of broker {', '.join(map(str, sorted(wanted - imported)))} are missing: "
             "all brokers of a cluster are imported together, each with --from"
         )
     plans = []
@@ -146,7 +146,7 @@ def _check_directories(node_id: int, folders: list[KafkaFolder], kraft: KraftIma
     registered = kraft.brokers[node_id].directories if node_id in kraft.brokers else frozenset()
     lacking = registered - {folder.meta.directory_id for folder in folders}
     if lacking:
-        names = ", ".join(checkpoints.uuid_text(each) for each in sorted(lacking))
+        names = ", ".join(checkpoints.uuid_text(directory_id) for directory_id in sorted(lacking))
         raise CannotImport(
             f"broker {node_id} has another log folder, with directory.id {names}: add it with --from"
         )
@@ -223,18 +223,18 @@ def records(plan: Plan, *, alone: int | None) -> list[Record]:
     Leaders begin under new epochs. `alone` leads at once; in a cluster those in sync are elected as they come.
     """
     image = plan.image
-    made: list[Record] = []
+    records: list[Record] = []
     for topic in image.topics.values():
-        made.append(TopicCreated(topic.name, topic.topic_id))
+        records.append(TopicCreated(topic.name, topic.topic_id))
         for partition in topic.partitions:
-            made.append(_as_imported(created(partition), alone))
+            records.append(_as_imported(created(partition), alone))
     for kind, name in sorted(image.configured()):
-        made += [ConfigSet(kind, name, key, value) for key, value in image.settings(kind, name).items()]
-    made += image.security.records()
-    made.append(ProducerIdsAllocated(-1, image.next_producer_id))
-    made += [FeatureSet(name, plan.features[name]) for name in FEATURES if plan.features.get(name)]
-    made.append(ClusterCreated(plan.cluster_id))
-    return made
+        records += [ConfigSet(kind, name, key, value) for key, value in image.settings(kind, name).items()]
+    records += image.security.records()
+    records.append(ProducerIdsAllocated(-1, image.next_producer_id))
+    records += [FeatureSet(name, plan.features[name]) for name in FEATURES if plan.features.get(name)]
+    records.append(ClusterCreated(plan.cluster_id))
+    return records
 
 
 def _as_imported(partition: PartitionCreated, alone: int | None) -> PartitionCreated:
@@ -269,16 +269,16 @@ def _directory_id(folders: list[KafkaFolder]) -> bytes:
     return known[0] if known else uuid_4(os.urandom(16))
 
 
-def _write(log: MetadataLog, node_id: int, made: list[Record]) -> None:
+def _write(log: MetadataLog, node_id: int, records: list[Record]) -> None:
     controller = Controller(node_id, log, Config({"node.id": str(node_id)}))
     controller.open()
     answers: list[object] = []
-    controller.submit(lambda image, config: Decision(tuple(made), None), answers.append)
+    controller.submit(lambda image, config: Decision(tuple(records), None), answers.append)
     log.close()
     _check_written(answers[0])
 
 
-async def _write_to_zookeeper(config: Config, made: list[Record]) -> None:
+async def _write_to_zookeeper(config: Config, records: list[Record]) -> None:
     log = ZooKeeperLog.of(config)
     controller = Controller(config.node_id, log, config)
     try:
@@ -288,7 +288,7 @@ async def _write_to_zookeeper(config: Config, made: list[Record]) -> None:
                 await asyncio.sleep(0.01)
             _check_empty(config, controller.image)
             done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            controller.submit(lambda image, config: Decision(tuple(made), None), done.set_result)
+            controller.submit(lambda image, config: Decision(tuple(records), None), done.set_result)
             _check_written(await done)
     except TimeoutError as error:
         raise OttlaError(
@@ -317,5 +317,11 @@ def _tell(broker: BrokerPlan, report: Report) -> None:
         report(f"broker {broker.node_id} was not stopped cleanly: its logs are checked at the first start")
     for line in left_behind(broker.folders):
         report(line)
+    internal = [name for name in broker.missing if is_internal(name.rpartition("-")[0])]
     for name in broker.missing:
-        report(f"broker {broker.node_id} had no folder for {name}: it starts empty there")
+        if name not in internal:
+            report(f"broker {broker.node_id} had no folder for {name}: it starts empty there")
+    if internal:
+        report(
+            f"broker {broker.node_id} had no folder for {len(internal)} partitions of internal topics: they start empty"
+        )

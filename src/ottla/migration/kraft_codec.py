@@ -5,7 +5,7 @@ import struct
 from ottla.errors import OttlaError, ProtocolError
 from ottla.migration.kraft_schema import RECORDS, KraftRecord
 from ottla.wire import codec
-from ottla.wire.codec import read_uvarint, write_uvarint
+from ottla.wire.codec_source import read_uvarint, write_uvarint
 
 FRAME_VERSION = 1
 _NUMBERS = {

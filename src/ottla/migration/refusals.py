@@ -35,16 +35,16 @@ class CannotImport(OttlaError):
 
 
 def check(kraft: KraftImage) -> None:
-    found = [*kraft.homeless.values(), *_features(kraft), *_topics(kraft.image), *_settings(kraft.image)]
-    found += [
+    problems = [*kraft.homeless.values(), *_features(kraft), *_topics(kraft.image), *_settings(kraft.image)]
+    problems += [
         f"cordoned log folders of broker {broker_id}"
         for broker_id, broker in kraft.brokers.items()
         if broker.cordoned
     ]
-    if found:
-        more = f", and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+    if problems:
+        more = f", and {len(problems) - _SHOWN_MAX} more" if len(problems) > _SHOWN_MAX else ""
         raise CannotImport(
-            f"Ottla would not honour these, so nothing was imported: {'; '.join(found[:_SHOWN_MAX])}{more}. "
+            f"Ottla would not honour these, so nothing was imported: {'; '.join(problems[:_SHOWN_MAX])}{more}. "
             "Remove them in Apache Kafka first"
         )
 
@@ -83,7 +83,7 @@ def _refused(kind: int, setting: str, value: str) -> str | None:
         return None
     if kind == TOPIC_RESOURCE:
         if setting == _TIERED:
-            return None  # told of with its topic, and harmless when it is off
+            return None  # reported with its topic, and harmless when it is off
         key = TOPIC_KEYS.get(setting)
     elif kind == GROUP_RESOURCE:
         key = GROUP_KEYS.get(setting) or UNUSED_GROUP_KEYS.get(setting)

@@ -33,7 +33,7 @@ def scram(record: kraft.UserScramCredential) -> ours.ScramSet:
 
 
 def quota(record: kraft.ClientQuota) -> ours.QuotaSet:
-    parts = [ours.QuotaEntity(each.entity_type, each.entity_name) for each in record.entity]
+    parts = [ours.QuotaEntity(part.entity_type, part.entity_name) for part in record.entity]
     entity = tuple(sorted(parts, key=lambda part: part.kind))
     return ours.QuotaSet(entity, record.key, None if record.remove else repr(record.value))
 

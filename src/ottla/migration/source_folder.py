@@ -66,8 +66,8 @@ class SourceFolder:
                 write_topic_id(disk, name, state.topic_id)
 
     def offsets(self, name: str) -> Offsets:
-        kept = set(self.partitions)
-        return {key: at for key, at in checkpoints.read_offsets(self.disk, name).items() if key in kept}
+        present = set(self.partitions)
+        return {key: at for key, at in checkpoints.read_offsets(self.disk, name).items() if key in present}
 
     def _files(self, key: TopicPartition) -> list[str]:
         """Without what a recovery of ours has cut off and kept."""

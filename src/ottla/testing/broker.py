@@ -253,7 +253,7 @@ class Broker(Waits, Host):
     def move_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None, away: Duration = 0
     ) -> None:
-        """The coordinator of a group, or of a transactional id, moves: it is loaded anew from its log."""
+        """The coordinator of a group, or of a transactional id, moves: the next one replays its log."""
         if (group is None) == (transactional_id is None):
             raise ValueError("name a group or a transactional id")
         broker = self._running().broker
@@ -289,10 +289,10 @@ class Broker(Waits, Host):
         return self._ask(inspect.all_groups(self._running().broker))
 
     def group(self, name: str) -> Group:
-        found = self.groups().get(name)
-        if found is None:
+        group = self.groups().get(name)
+        if group is None:
             raise errors.GroupIdNotFound(f"there is no group {name}")
-        return found
+        return group
 
     def topics(self) -> dict[str, int]:
         """Partitions by topic; the broker's own topics are not among them."""
@@ -308,7 +308,7 @@ class Broker(Waits, Host):
     @property
     def connections(self) -> int:
         """Of clients, right now."""
-        return sum(len(each.connections) for each in self._running().listeners)
+        return sum(len(listener.connections) for listener in self._running().listeners)
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None, topic: str | None = None
@@ -317,11 +317,11 @@ class Broker(Waits, Host):
         if api is not None:
             api_key(api)
         return [
-            each
-            for each in list(self._seen.requests)
-            if (api is None or each.api == api)
-            and (client_id is None or each.client_id == client_id)
-            and (topic is None or any(name == topic for name, _ in each.topics))
+            request
+            for request in list(self._seen.requests)
+            if (api is None or request.api == api)
+            and (client_id is None or request.client_id == client_id)
+            and (topic is None or any(name == topic for name, _ in request.topics))
         ]
 
     def report(self, last: int = 20) -> str:
@@ -337,12 +337,12 @@ class Broker(Waits, Host):
         before = self._seen.count
 
         def came() -> SeenRequest | None:
-            found = self.requests(api, client_id=client_id, topic=topic)
-            return next((each for each in found if each.number > before), None)
+            requests = self.requests(api, client_id=client_id, topic=topic)
+            return next((request for request in requests if request.number > before), None)
 
-        found = self.wait_until(came, timeout, f"a request {api}")
-        assert found is not None
-        return found
+        request = self.wait_until(came, timeout, f"a request {api}")
+        assert request is not None
+        return request
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -370,7 +370,7 @@ class Broker(Waits, Host):
         self._run(self._advance(jump_ms))
 
     def _order(self, fault: Fault) -> Fault:
-        fault.on_cancel = lambda each: self._call(lambda: self._faults.remove(each))
+        fault.on_cancel = lambda cancelled: self._call(lambda: self._faults.remove(cancelled))
         self._call(lambda: self._faults.add(fault))
         return fault
 

@@ -148,7 +148,7 @@ class Cluster(Waits):
 
     def followers(self, topic: str, partition: int = 0) -> list[Member]:
         state = self._state(topic, partition)
-        return [self[each] for each in state.replicas if each != state.leader]
+        return [self[replica] for replica in state.replicas if replica != state.leader]
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The brokers whose replicas are in sync, as the metadata says."""
@@ -207,15 +207,15 @@ class Cluster(Waits):
 
     def groups(self) -> dict[str, Group]:
         """Of all coordinators."""
-        found: dict[str, Group] = {}
+        groups: dict[str, Group] = {}
         for member in self._serving():
             for name, group in member.groups().items():
                 assigned = set(group.assigned) | set(group.offsets)
-                lags = {each: self._lag(each, group.offsets.get(each)) for each in sorted(assigned)}
-                found[name] = replace(
-                    group, lags={each: lag for each, lag in lags.items() if lag is not None}
+                lags = {place: self._lag(place, group.offsets.get(place)) for place in sorted(assigned)}
+                groups[name] = replace(
+                    group, lags={place: lag for place, lag in lags.items() if lag is not None}
                 )
-        return found
+        return groups
 
     def group(self, name: str) -> Group:
         group = self.groups().get(name)
@@ -274,7 +274,7 @@ class Cluster(Waits):
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> Member:
         """Another broker of the ISR leads, or `to`. The new leader."""
         state = self._state(topic, partition)
-        able = [each for each in state.isr if each != state.leader and self[each].is_running]
+        able = [replica for replica in state.isr if replica != state.leader and self[replica].is_running]
         if to is not None and to not in able:
             raise ValueError(
                 f"broker {to} cannot take over {topic}-{partition}: its ISR is {list(state.isr)}"
@@ -294,7 +294,7 @@ class Cluster(Waits):
         isr = self.isr(topic, partition)
         if not 1 <= to <= len(isr):
             raise ValueError(f"the ISR of {topic}-{partition} is {list(isr)}: it cannot shrink to {to}")
-        kept = (leader, *[each for each in isr if each != leader][: to - 1])
+        kept = (leader, *[replica for replica in isr if replica != leader][: to - 1])
         for broker_id in set(isr) - set(kept):
             self.cut(leader, broker_id)
         controller = self.controller

@@ -61,7 +61,7 @@ class Fault:
             return False
         if self.client_id is not None and client_id != self.client_id:
             return False
-        return self.topic is None or any(self.is_about(*each) for each in topics)
+        return self.topic is None or any(self.is_about(*topic) for topic in topics)
 
     def is_about(self, topic: str, index: int | None) -> bool:
         if self.topic is not None and topic != self.topic:
@@ -112,8 +112,8 @@ class Fault:
             return FetchResponse(error_code=error.code)
         image = context.metadata.image
         topics: list[FetchableTopicResponse] = []
-        for name, each in itertools.groupby(about, key=lambda pair: pair[0]):
-            indexes = [index for topic, index in each if self.is_about(topic, index) and index is not None]
+        for name, pairs in itertools.groupby(about, key=lambda pair: pair[0]):
+            indexes = [index for topic, index in pairs if self.is_about(topic, index) and index is not None]
             known = image.topics.get(name)
             topics.append(
                 FetchableTopicResponse(
@@ -139,9 +139,9 @@ def _failed_partition(index: int, error: ProtocolError) -> PartitionData:
 def stamp(message: Message, error: ProtocolError) -> bool:
     """The error at the deepest places that can hold it; whether there was one."""
     stamped = False
-    for each in message.FIELDS:
-        value = getattr(message, each.name)
-        if each.array and value and isinstance(each.kind, type):
+    for described in message.FIELDS:
+        value = getattr(message, described.name)
+        if described.array and value and isinstance(described.kind, type):
             stamped = [stamp(item, error) for item in value].count(True) > 0 or stamped
     for name in ("error_code", "partition_error_code"):
         if not stamped and name in message.__slots__:

@@ -58,7 +58,7 @@ class Group:
 
     @property
     def assigned(self) -> dict[TopicPartition, str]:
-        return {each: member.member_id for member in self.members for each in member.partitions}
+        return {partition: member.member_id for member in self.members for partition in member.partitions}
 
 
 # -- records -------------------------------------------------------------------------------------------
@@ -80,22 +80,22 @@ def topic_records(
     if partition is not None and partition >= len(known.partitions):
         raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}")
     numbers = range(len(known.partitions)) if partition is None else [partition]
-    found: list[TopicRecord] = []
+    records: list[TopicRecord] = []
     for number in numbers:
         log = broker.replicas.partition(topic, number).leader_log()
-        for each in _visible(log, committed=committed):
-            found.append(
+        for batch in _visible(log, committed=committed):
+            records.append(
                 TopicRecord(
                     topic,
                     number,
-                    each.offset,
-                    each.timestamp,
-                    each.key if each.key is None or key is None else key(each.key),
-                    each.value if each.value is None or value is None else value(each.value),
-                    each.headers,
+                    batch.offset,
+                    batch.timestamp,
+                    batch.key if batch.key is None or key is None else key(batch.key),
+                    batch.value if batch.value is None or value is None else value(batch.value),
+                    batch.headers,
                 )
             )
-    return found
+    return records
 
 
 def _visible(log: Log, *, committed: bool) -> Iterator[wire_records.Record]:
@@ -116,8 +116,8 @@ def _visible(log: Log, *, committed: bool) -> Iterator[wire_records.Record]:
 
 def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
     return header.is_transactional and any(
-        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
-        for each in aborted
+        span.producer_id == header.producer_id and span.first_offset <= header.base_offset <= span.last_offset
+        for span in aborted
     )
 
 
@@ -129,7 +129,8 @@ async def all_groups(broker: Broker) -> dict[str, Group]:
 
     listed = await ask(broker, ListGroupsRequest())
     return {
-        each.group_id: await _group(broker, each.group_id, each.group_type.lower()) for each in listed.groups
+        group.group_id: await _group(broker, group.group_id, group.group_type.lower())
+        for group in listed.groups
     }
 
 
@@ -139,11 +140,11 @@ async def _group(broker: Broker, name: str, protocol: str) -> Group:
     else:
         state, members = await _consumer_members(broker, name)
     offsets = await _offsets(broker, name)
-    assigned = {each for member in members for each in member.partitions}
+    assigned = {partition for member in members for partition in member.partitions}
     lags = {
-        each: lag
-        for each in sorted(assigned | set(offsets))
-        if (lag := lag_here(broker, each, offsets.get(each))) is not None
+        place: lag
+        for place in sorted(assigned | set(offsets))
+        if (lag := lag_here(broker, place, offsets.get(place))) is not None
     }
     return Group(name, protocol, state, members, offsets, lags)
 
@@ -154,10 +155,10 @@ async def _classic_members(broker: Broker, name: str) -> tuple[str, tuple[GroupM
 
     (group,) = (await ask(broker, DescribeGroupsRequest(groups=[name]))).groups
     members = []
-    for each in group.members:
-        has = parse_assignment(each.member_assignment) if each.member_assignment else {}
+    for member in group.members:
+        has = parse_assignment(member.member_assignment) if member.member_assignment else {}
         partitions = tuple(sorted((topic, index) for topic, indexes in has.items() for index in indexes))
-        members.append(GroupMember(each.member_id, each.client_id, partitions))
+        members.append(GroupMember(member.member_id, member.client_id, partitions))
     return group.group_state, tuple(members)
 
 
@@ -166,15 +167,15 @@ async def _consumer_members(broker: Broker, name: str) -> tuple[str, tuple[Group
 
     (group,) = (await ask(broker, ConsumerGroupDescribeRequest(group_ids=[name]))).groups
     members = []
-    for each in group.members:
+    for member in group.members:
         partitions = tuple(
             sorted(
                 (has.topic_name, index)
-                for has in each.assignment.topic_partitions
+                for has in member.assignment.topic_partitions
                 for index in has.partitions
             )
         )
-        members.append(GroupMember(each.member_id, each.client_id, partitions))
+        members.append(GroupMember(member.member_id, member.client_id, partitions))
     return group.group_state, tuple(members)
 
 
@@ -187,10 +188,10 @@ async def _offsets(broker: Broker, name: str) -> dict[TopicPartition, int]:
     if group.error_code != NONE:
         raise error_for(group.error_code)
     return {
-        (topic.name, each.partition_index): each.committed_offset
+        (topic.name, partition.partition_index): partition.committed_offset
         for topic in group.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
     }
 
 
@@ -198,14 +199,17 @@ async def all_transactions(broker: Broker) -> dict[str, str]:
     from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
     response = await ask(broker, ListTransactionsRequest())
-    return {each.transactional_id: each.transaction_state for each in response.transaction_states}
+    return {
+        transaction_state.transactional_id: transaction_state.transaction_state
+        for transaction_state in response.transaction_states
+    }
 
 
-def lag_here(broker: Broker, each: TopicPartition, committed: int | None) -> int | None:
+def lag_here(broker: Broker, place: TopicPartition, committed: int | None) -> int | None:
     """From the committed offset, or from the start of the log, to what a consumer may read. None where this
     broker does not lead the partition."""
     try:
-        log = broker.replicas.partition(*each).leader_log()
+        log = broker.replicas.partition(*place).leader_log()
     except (UnknownTopicOrPartition, NotLeaderOrFollower):
         return None
     return max(0, log.last_stable_offset - max(log.log_start_offset, committed or 0))

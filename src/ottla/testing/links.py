@@ -2,12 +2,12 @@
 
 import asyncio
 
-from ottla.broker.cluster.peers import Answer, Call, Lane
+from ottla.broker.cluster.peers import Answer, Call, Lane, R
 from ottla.errors import NetworkException
 from ottla.metadata.image import Image
 from ottla.server.links import Link
 from ottla.server.peers import BrokerPeers
-from ottla.wire.schema import Message
+from ottla.wire.schema import Request
 
 UNREACHABLE_S = 0.02  # how soon a request over a cut link fails, as if the host could not be reached
 
@@ -23,7 +23,7 @@ class Links:
 
     def restore(self, one: int | None = None, other: int | None = None) -> None:
         """That link, all links of `one`, or all."""
-        ends = {each for each in (one, other) if each is not None}
+        ends = {end for end in (one, other) if end is not None}
         self._cut = frozenset(pair for pair in self._cut if not ends <= pair)
 
     def are_cut(self, one: int, other: int) -> bool:
@@ -36,7 +36,14 @@ class CuttablePeers(BrokerPeers):
         self._links = links
 
     def ask(
-        self, broker_id: int, lane: Lane, request: Message, version: int, answer: Answer, *, timeout_ms: int
+        self,
+        broker_id: int,
+        lane: Lane,
+        request: Request[R],
+        version: int,
+        answer: Answer[R],
+        *,
+        timeout_ms: int,
     ) -> Call:
         if not self._links.are_cut(self._node_id, broker_id):
             return super().ask(broker_id, lane, request, version, answer, timeout_ms=timeout_ms)

@@ -56,7 +56,7 @@ async def set_isr(broker: Broker, topic: str, index: int, isr: Sequence[int]) ->
 
 
 async def move_leader(broker: Broker, topic: str, index: int, away_ms: int) -> None:
-    """Away, for as long as asked, and back: whoever waits is told, and the epoch has grown."""
+    """Moves leadership away for as long as asked, and back: waiting requests are answered, and the epoch has grown."""
     await set_leader(broker, topic, index, NO_LEADER)
     if away_ms:
         await pause(broker.clock, away_ms)

@@ -46,31 +46,31 @@ def _name(item: Message, name_of: Callable[[bytes], str | None]) -> str | None:
 
 
 def _partitions(item: Message, topic: str) -> Iterator[TopicIndex]:
-    found = False
+    named = False
     for field in item.FIELDS:
         value = getattr(item, field.name)
         if not field.array or not value:
             continue
         if isinstance(field.kind, type):
-            for each in value:
-                index = next((getattr(each, n) for n in _INDEX_NAMES if n in each.__slots__), None)
+            for element in value:
+                index = next((getattr(element, n) for n in _INDEX_NAMES if n in element.__slots__), None)
                 if index is not None:
-                    found = True
+                    named = True
                     yield topic, index
         elif field.name in _LIST_NAMES:
             for index in value:
-                found = True
+                named = True
                 yield topic, index
-    if not found:
+    if not named:
         yield topic, None
 
 
 def api_key(name: str) -> int:
     """Of an API by Kafka's name for it."""
-    found = BY_NAME.get(name)
-    if found is None:
+    api = BY_NAME.get(name)
+    if api is None:
         raise ValueError(f"there is no API {name!r}{_hint(name, BY_NAME)}")
-    return found.key
+    return api.key
 
 
 def error_of(error: "str | int | errors.ProtocolError | type[errors.ProtocolError]") -> errors.ProtocolError:

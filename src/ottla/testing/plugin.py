@@ -148,15 +148,15 @@ def _settings(marked: dict[str, Any]) -> dict[str, Any]:
 
 def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the markers say; the nearest wins."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers(MARKER))):
         if len(marker.args) > 1:
             raise pytest.UsageError("the marker ottla takes one mapping of settings, and keywords")
-        for each in marker.args:
-            found |= each
-        found |= marker.kwargs
-        found |= found.pop("settings", {})
-    return found
+        for arg in marker.args:
+            settings |= arg
+        settings |= marker.kwargs
+        settings |= settings.pop("settings", {})
+    return settings
 
 
 def _note(request: pytest.FixtureRequest, broker: Broker) -> None:
@@ -183,9 +183,11 @@ def _concerned(item: pytest.Item) -> list[Broker]:
     used = [*noted]
     module = sys.modules.get("ottla.testing.broker")
     if module is not None:
-        used += [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, module.Broker)]
+        used += [
+            broker for broker in getattr(item, "funcargs", {}).values() if isinstance(broker, module.Broker)
+        ]
         shared = item.session.stash.setdefault(_BROKERS, [])
-        used += [each for each in list(module.STARTED) if each not in used and each not in shared]
+        used += [broker for broker in list(module.STARTED) if broker not in used and broker not in shared]
     return list(dict.fromkeys(used))
 
 
@@ -197,7 +199,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """The shared broker is whole again for whoever comes next."""
+    """Repairs the shared broker for the next test."""
     for broker in item.stash.setdefault(_BROKERS, []):
         if broker.is_started:
             broker.heal()

@@ -44,7 +44,7 @@ class Forks:
             return
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         for descriptors in self._owners.values():
-            for each in descriptors():
-                if each >= 0:
-                    os.dup2(nothing, each, inheritable=False)
+            for descriptor in descriptors():
+                if descriptor >= 0:
+                    os.dup2(nothing, descriptor, inheritable=False)
         os.close(nothing)

@@ -45,9 +45,9 @@ class Seen:
         self, api_key: int, version: int, client_id: str, topics: tuple[tuple[str, int | None], ...]
     ) -> SeenRequest:
         self.count += 1
-        made = SeenRequest(self.count, time.time(), APIS[api_key].name, version, client_id, topics)
-        self.requests.append(made)
-        return made
+        request = SeenRequest(self.count, time.time(), APIS[api_key].name, version, client_id, topics)
+        self.requests.append(request)
+        return request
 
     def report(self, last: int = 20) -> str:
         requests = list(self.requests)[-last:]
@@ -64,10 +64,10 @@ def answered(request: SeenRequest, response: Message | None) -> None:
 
 
 def error_codes(message: Message) -> Iterator[int]:
-    for each in message.FIELDS:
-        value = getattr(message, each.name)
-        if each.name.endswith("error_code"):
+    for field in message.FIELDS:
+        value = getattr(message, field.name)
+        if field.name.endswith("error_code"):
             yield value
-        elif each.array and value and isinstance(each.kind, type):
+        elif field.array and value and isinstance(field.kind, type):
             for item in value:
                 yield from error_codes(item)

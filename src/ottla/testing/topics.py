@@ -28,9 +28,9 @@ async def create_topic(
         replication_factor=-1 if replication_factor is None else replication_factor,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
-    (made,) = (await ask(broker, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))).topics
-    if made.error_code != NONE:
-        raise error_for(made.error_code, made.error_message)
+    (result,) = (await ask(broker, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))).topics
+    if result.error_code != NONE:
+        raise error_for(result.error_code, result.error_message)
 
 
 async def delete_topic(broker: Broker, name: str) -> None:

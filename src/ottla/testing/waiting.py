@@ -7,7 +7,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LOOK_ANYWAY_S = 0.05  # conditions may look at things that the broker does not hear of
+LOOK_ANYWAY_S = 0.05  # conditions may depend on things outside the broker
 
 
 class NotInTime(AssertionError):
@@ -15,7 +15,7 @@ class NotInTime(AssertionError):
 
 
 class News:
-    """The broker tells of everything it does; whoever waits looks again."""
+    """The broker reports everything it does; each report makes the waiting test look again."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -37,17 +37,17 @@ class News:
             self._waiting += 1
         try:
             while True:
-                seen = self._count
+                count_before = self._count
                 if value := condition():
                     return value
-                left = deadline - time.monotonic()
-                if left <= 0:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
                     raise NotInTime(
                         f"{what or 'the condition'} did not come true in {timeout_s:g} s{explain()}"
                     )
                 with self._changed:
-                    if self._count == seen:
-                        self._changed.wait(min(left, LOOK_ANYWAY_S))
+                    if self._count == count_before:
+                        self._changed.wait(min(remaining, LOOK_ANYWAY_S))
         finally:
             with self._changed:
                 self._waiting -= 1

@@ -8,6 +8,7 @@ import pytest
 import ottla.cli
 from ottla.cli.asking import acls, groups, topics
 from ottla.cli.asking.resets import Plan
+from ottla.cli.main import main
 from ottla.client import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.client.values import OffsetAndMetadata, TopicPartition
@@ -56,6 +57,34 @@ def test_a_group_is_as_far_behind_as_was_written_since_its_commit():
         assert groups.is_there(admin, group)
         (at,) = groups.progress_of(admin, group)
         assert (at.partition, at.offset, at.end, at.lag, at.owner) == (partitions[0], 1, 3, 2, None)
+
+
+@pytest.mark.parametrize("tool", ["groups", "kafka-consumer-groups"])
+def test_offsets_from_a_file_stay_within_the_log(tool, tmp_path, capsys):
+    """Beyond it, a reader would go on where auto.offset.reset says, past records or over all of them again."""
+    file = tmp_path / "offsets.csv"
+    way = ["--from-file", str(file), "--execute"]
+    with Broker() as broker:
+        words = {
+            "groups": ["groups", "reset-offsets", "g", *way, "-b", broker.bootstrap],
+            "kafka-consumer-groups": [
+                "kafka-consumer-groups", "--reset-offsets", "--group", "g", *way,
+                "--bootstrap-server", broker.bootstrap,
+            ],
+        }  # fmt: skip
+        broker.create_topic("t", 3)
+        for index in range(3):
+            for value in "abc":
+                broker.send("t", value, partition=index)
+        file.write_text("t,0,999\nt,1,-7\nt,2,2\n")
+        assert main(words[tool]) == 0
+        assert broker.group("g").offsets == {
+            TopicPartition("t", 0): 3, TopicPartition("t", 1): 0, TopicPartition("t", 2): 2
+        }  # fmt: skip
+        file.write_text("t,9,1\n")
+        main(words[tool])
+        out, err = capsys.readouterr()
+        assert 'The partitions "t-9" do not exist' in out + err
 
 
 def test_where_a_topic_is_gone_nobody_knows_the_lag():

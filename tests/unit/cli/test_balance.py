@@ -35,7 +35,9 @@ def test_a_drained_broker_has_nothing_and_the_others_keep_what_they_had(cluster)
 
 
 def test_a_broker_that_is_needed_cannot_be_drained():
-    with pytest.raises(UsageError, match="one has to be added first"):
+    with pytest.raises(
+        UsageError, match="no other broker can take the replica of t on broker 1; add a broker first"
+    ):
         drained({"t": [1, 2]}, 1, [1, 2])
 
 

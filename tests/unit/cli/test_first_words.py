@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from types import ModuleType
 
 import pytest
 
@@ -60,12 +61,46 @@ def test_a_port_that_does_not_exist_and_one_that_is_taken(capsys):
     assert "another program listens there already" in capsys.readouterr().err
 
 
+def test_what_is_mistyped_behind_an_option_is_told_with_what_to_write(capsys):
+    with Broker() as broker:
+        where = ["-b", broker.bootstrap]
+        for line, sentence in (
+            (["topics", "list", "-b", "127.0.0.1:99999"], "there is no port 99999; ports go from 1 to 65535"),
+            (["topics", "list", "-b", "localhost"], "write host:port, for example 127.0.0.1:9092"),
+            (
+                ["topics", "list", *where, "--command-config", "/no/file"],
+                "/no/file: No such file or directory",
+            ),
+            (["topics", "create", "t", *where, "--config", "retention.mss=3"], "did you mean retention.ms?"),
+            (
+                ["groups", "describe", "nobody", *where],
+                "group nobody does not exist; ottla groups list shows",
+            ),
+            (["consume", "t", *where, "--offset", "strat"], "'strat' is no offset; use start, end, stored"),
+            (["cluster", "drain", "7", *where], "there is no broker 7; the brokers are 1"),
+        ):
+            assert main(line) == 1
+            assert sentence in capsys.readouterr().err, line
+        assert main(["cluster", "balance", "--dry-run", *where]) == 0
+        assert "nothing has to move" in capsys.readouterr().err
+
+
+def test_a_missing_topic_is_named_once_and_at_once(capsys, caplog):
+    with Broker() as broker:
+        assert main(["consume", "nosuch", "-b", broker.bootstrap, "--timeout", "0.5"]) == 1
+    sentence = "topic nosuch does not exist; check its name, or create it first"
+    assert caplog.messages == [f"partitions could not be listed: {sentence}; trying again"]
+    assert capsys.readouterr().err == (
+        f"ottla consume: partitions could not be listed: gave up after 500 ms; last: {sentence}\n"
+    )
+
+
 def test_a_broker_that_is_not_there_is_told_of_at_once_and_given_up_in_time(capsys):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         nobody = silent.getsockname()[1]
     assert main(["topics", "list", "-b", f"127.0.0.1:{nobody}", "--timeout", "0.5"]) == 1
     told = capsys.readouterr().err
-    assert "Is the broker running" in told
+    assert f"cannot connect to 127.0.0.1:{nobody}: nothing listens there. Is the broker running" in told
     assert "gave up after 500 ms" in told
 
 
@@ -173,3 +208,20 @@ def test_heads_of_tables_are_in_bold_on_a_terminal_and_plain_elsewhere(monkeypat
     monkeypatch.setenv("NO_COLOR", "1")
     tables.show(shown, ("NAME",), [("a",)])
     assert capsys.readouterr().out == "NAME\na\n"
+
+
+def test_a_broken_connection_is_a_failure_though_the_reader_of_a_pipe_may_leave(monkeypatch, capfd):
+    command = ModuleType("a_command_whose_server_has_gone")
+
+    def run(arguments: argparse.Namespace) -> int:
+        ours, theirs = socket.socketpair()
+        with ours:
+            theirs.close()
+            ours.send(b"x")
+        return 0
+
+    vars(command).update(add_arguments=lambda parser: None, run=run)
+    monkeypatch.setitem(sys.modules, command.__name__, command)
+    monkeypatch.setitem(COMMANDS, "gone", (command.__name__, "asks a server"))
+    assert main(["gone"]) == 1
+    assert capfd.readouterr().err == "ottla gone: [Errno 32] Broken pipe\n"

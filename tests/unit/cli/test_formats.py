@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from ottla.cli import transactions
 from ottla.cli.formats import Parsed, compile_format, compile_parser, parse_line
 from ottla.cli.options import UsageError
 from ottla.client.values import ConsumerRecord
@@ -33,6 +34,13 @@ def test_letters_of_kcat_and_rpk(text: str, expected: bytes) -> None:
 def test_null_keys_and_values_print_as_nothing_with_size_minus_one() -> None:
     record = RECORD._replace(key=None, value=None)
     assert compile_format("[%k|%v|%K|%V]")(record, 0) == b"[||-1|-1]"
+
+
+@pytest.mark.parametrize("stamp_ms", [2**63 - 1, -(2**63), 253_402_300_800_000])
+def test_a_time_beyond_all_calendars_is_printed_in_milliseconds(stamp_ms: int) -> None:
+    record = RECORD._replace(timestamp=stamp_ms)
+    assert compile_format("%d %d{strftime[%F]}")(record, 0) == b"%d %d" % (stamp_ms, stamp_ms)
+    assert transactions._time(abs(stamp_ms)) == str(abs(stamp_ms))
 
 
 @pytest.mark.parametrize("text", ["%q", "%k{rot13}", "%o{big12}"])

@@ -1,4 +1,4 @@
-"""The parts of the `kafka-*` commands that need no broker."""
+"""The parts of the `kafka-*` commands that need no broker, or hardly any."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.aliases import TOOLS
 from ottla.cli.kafka_console_producer import Line, LineReader
 from ottla.cli.kafka_formatters import Default
 from ottla.cli.kafka_get_offsets import _filters
@@ -14,6 +15,7 @@ from ottla.cli.kafka_options import list_pairs
 from ottla.cli.main import COMMANDS, main
 from ottla.cli.options import UsageError
 from ottla.client.values import ConsumerRecord
+from ottla.testing import Broker
 
 
 def test_a_line_is_a_value_unless_told_otherwise() -> None:
@@ -26,6 +28,7 @@ def test_a_line_with_headers_a_key_and_a_value() -> None:
         b"key", b"value\twith tab", (("h1", b"v1"), ("h2", None))
     )
     assert reader.read(b"h:v\tNULL\tNULL", 1) == Line(None, None, (("h", b"v"),))
+    assert reader.read(b"NULL\tkey\tvalue", 1) == Line(b"key", b"value")
 
 
 def test_a_line_without_its_separator_is_refused_or_taken_as_a_value() -> None:
@@ -104,6 +107,11 @@ def test_aliases_are_scripts_that_run_and_are_never_written_over_others(
     assert script.read_text() == "#!/bin/sh\necho mine\n"
 
 
+def test_every_tool_of_kafkas_has_its_script() -> None:
+    theirs = {name for name, (_, text) in COMMANDS.items() if text == "as Apache Kafka's tool of this name"}
+    assert set(TOOLS) == theirs
+
+
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name.startswith("kafka-")])
 def test_every_command_has_help_and_needs_a_server(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -151,6 +159,7 @@ def status(*words: str) -> int:
         ("kafka-configs --describe --entity-type nonsense", "Invalid entity type"),
         ("kafka-configs --alter --topic t --add-config a=1 --add-config-file f", "Only one of"),
         ("kafka-configs --alter --topic t", "At least one of"),
+        ("kafka-e2e-latency --topic t --num-records 0 --acks 1 --record-size 9", "needs one record or more"),
         ("kafka-get-offsets --time nonsense", "Malformed time argument"),
         ("kafka-get-offsets --topic t --topic-partitions t:0", "cannot be used"),
     ],
@@ -163,3 +172,19 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
     printed = capsys.readouterr()
     assert told in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("kafka-topics", "--describe", "--topic", "*"),
+        ("kafka-topics", "--delete", "--topic", "a["),
+        ("kafka-get-offsets", "--topic", "*"),
+        ("kafka-get-offsets", "--topic-partitions", "a[:0"),
+    ],
+)
+def test_what_is_no_regular_expression_is_said(words, capsys) -> None:
+    with Broker() as broker:
+        assert main([words[0], "--bootstrap-server", broker.bootstrap, *words[1:]]) == 1
+    out, err = capsys.readouterr()
+    assert "is an invalid regex" in out + err

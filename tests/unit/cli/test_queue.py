@@ -34,6 +34,11 @@ def test_records_are_taken_and_the_group_is_shown(ask):
     assert ask("queue", "consume", "work", "-g", "g", "--wait", "0.2") == (0, "")
 
 
+def test_no_more_records_are_taken_than_were_asked_for(ask):
+    assert ask("queue", "consume", "work", "-g", "g", "--from-beginning", "-n", "2") == (0, "0\n1\n")
+    assert ask("queue", "consume", "work", "-g", "g", "-n", "1") == (0, "2\n")
+
+
 def test_other_commands_bear_with_share_groups(ask):
     ask("queue", "consume", "work", "-g", "g", "--from-beginning", "-n", "3")
     assert "g " in ask("groups", "list")[1]

@@ -1,15 +1,19 @@
+import argparse
 import io
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ottla.cli import main
 from ottla.cli.asking.resets import clamp, read_plan
-from ottla.cli.options import UsageError, pairs, partitions
+from ottla.cli.options import UsageError, add_client_options, client_settings, pairs, partitions
 from ottla.cli.produce import _from_json, split
 from ottla.cli.tables import table
 from ottla.cli.times import duration_ms, time_ms
+from ottla.config.environment import read_environment
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,11 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         duration_ms(text)
 
 
+def test_what_is_no_time_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        time_ms("²", 0)
+
+
 def test_times_without_a_zone_are_utc() -> None:
     assert time_ms("2020-01-01T00:00:00", 0) == time_ms("2020-01-01T01:00:00+01:00", 0) == 1_577_836_800_000
 
@@ -51,6 +60,33 @@ def test_pairs_and_partitions() -> None:
         pairs(["a"])
     with pytest.raises(UsageError):
         partitions("t:x")
+
+
+def test_a_profile_is_a_file_of_client_settings_that_options_win_over(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
+    (tmp_path / "ottla").mkdir()
+    (tmp_path / "ottla" / "clinic.properties").write_text(
+        "bootstrap.servers=clinic:9093\nsecurity.protocol=SSL\nclient.id=a\n"
+    )
+    own = tmp_path / "own.properties"
+    own.write_text("client.id=b\n")
+    parser = argparse.ArgumentParser()
+    add_client_options(parser)
+
+    def chosen(*words: str) -> tuple[str, ...]:
+        settings = client_settings(parser.parse_args(words))
+        return tuple(
+            settings.get(name, "") for name in ("bootstrap.servers", "security.protocol", "client.id")
+        )
+
+    assert chosen() == ("", "", "")
+    assert chosen("--profile", "clinic") == ("clinic:9093", "SSL", "a")
+    assert chosen("--profile", "clinic", "--command-config", str(own)) == ("clinic:9093", "SSL", "b")
+    assert chosen("--profile", "clinic", "-b", "other:1", "-X", "client.id=c") == ("other:1", "SSL", "c")
+    for name in ("clinik", "../own"):
+        with pytest.raises(UsageError, match="there are clinic"):
+            chosen("--profile", name)
 
 
 def test_exported_offsets_are_read_back() -> None:
@@ -76,6 +112,38 @@ def test_what_consume_prints_as_json_produce_reads() -> None:
         (("h", b"x"),),
         5,
     )
+
+
+def test_a_record_in_json_may_leave_everything_out() -> None:
+    assert _from_json(b'{"value": "x", "headers": null, "topic": null}').headers == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{bad",
+        b"[1]",
+        b"5",
+        b'{"headers": {"ab": "c"}}',
+        b'{"headers": [["a"]]}',
+        b'{"headers": 5}',
+        b'{"topic": 5}',
+        b'{"timestamp": "soon"}',
+        b'{"value": {"base64": 5}}',
+        b'{"value": "\xff"}',
+    ],
+)
+def test_a_line_that_is_no_record_in_json_is_named(line: bytes) -> None:
+    with pytest.raises(UsageError, match="is no record in JSON"):
+        _from_json(line)
+
+
+def test_what_commands_read_of_the_environment_does_not_stop_a_broker_in_the_same_container() -> None:
+    sources = Path(main.__file__).parent.rglob("*.py")
+    names = {name for source in sources for name in re.findall(r"\bOTTLA_[A-Z_]+\b", source.read_text())}
+    assert {"OTTLA_BOOTSTRAP", "OTTLA_PROFILE", "OTTLA_LOG_LEVEL"} <= names
+    told = read_environment(dict.fromkeys(names, "clinic"), {}, "ottla-0")
+    assert "clinic" not in told.settings.values()
 
 
 def test_unknown_commands_exit_with_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from ottla import Admin
 from ottla.cli.main import main
 from ottla.testing import Broker
 from tests.compat.raw import Raw
@@ -17,7 +16,8 @@ HEARTBEAT = "streams_group_heartbeat"
 class Member:
     """One member of a group with a sub-topology that has a store."""
 
-    def __init__(self, bootstrap):
+    def __init__(self, bootstrap, changelogs=(CHANGELOG,)):
+        self._changelogs = changelogs
         self._raw, self._epoch, self.tasks = Raw(bootstrap, "app"), 0, []
         found = self._raw.call("find_coordinator", 2, {"key": GROUP, "key_type": 0})
         assert found["error_code"] == "NONE"
@@ -25,8 +25,10 @@ class Member:
     def beat(self):
         body = {"group_id": GROUP, "member_id": "a", "member_epoch": self._epoch, "process_id": "p"}
         if not self._epoch:
-            changelog = {"name": CHANGELOG, "replication_factor": 1, "topic_configs": []}
-            part = {"subtopology_id": "0", "source_topics": ["lines"], "state_changelog_topics": [changelog]}
+            changelogs = [
+                {"name": name, "replication_factor": 1, "topic_configs": []} for name in self._changelogs
+            ]
+            part = {"subtopology_id": "0", "source_topics": ["lines"], "state_changelog_topics": changelogs}
             body |= {"topology": {"epoch": 0, "subtopologies": [part]}, "rebalance_timeout": 60_000}
         body |= {"active_tasks": self.tasks, "standby_tasks": [], "warmup_tasks": []}
         answer = self._raw.call(HEARTBEAT, 0, body)
@@ -76,7 +78,7 @@ def member(broker):
     member.close()
 
 
-def test_a_group_is_listed_described_and_deleted_with_its_internal_topics(broker, ask, member):
+def test_a_group_is_listed_described_reset_and_deleted(broker, ask, member):
     tool = "kafka-streams-groups"
     assert ask(tool, "--list") == f"{GROUP}\n"
     assert ask(tool, "--list", "--state", "Stable").split() == ["GROUP", "STATE", GROUP, "Stable"]
@@ -98,8 +100,60 @@ def test_a_group_is_listed_described_and_deleted_with_its_internal_topics(broker
     assert sum(int(line.split()[3]) for line in moved.splitlines() if line.startswith(GROUP)) == 1
     assert "was successful" in ask(tool, "--delete", "--group", GROUP)
     assert ask(tool, "--list") == ""
-    with Admin(bootstrap_servers=broker.bootstrap) as admin:
-        assert CHANGELOG not in admin.list_topics()
+    assert CHANGELOG in broker.topics(), "nobody asked for its end"
+
+
+RESET = ("--reset-offsets", "--group", GROUP, "--input-topic", "lines", "--to-earliest")
+
+
+def test_a_group_at_work_keeps_its_internal_topics(broker, ask, member):
+    said = ask("kafka-streams-groups", *RESET, "--execute", "--delete-all-internal-topics")
+    assert "can only be reset if the group 'words' is inactive" in said
+    assert CHANGELOG in broker.topics()
+    member.leave()
+    ask("kafka-streams-groups", *RESET, "--execute", "--delete-all-internal-topics")
+    assert CHANGELOG not in broker.topics()
+
+
+def test_internal_topics_go_with_the_group_if_that_is_asked_for(broker, ask, member):
+    member.leave()
+    said = ask("kafka-streams-groups", "--delete", "--group", GROUP, "--delete-all-internal-topics")
+    assert "Deletion of associated internal topics of the streams groups ('words') was successful." in said
+    assert broker.topics().keys() == {"lines"}
+
+
+@pytest.mark.parametrize("changelogs", [["lines"], ["other"]])
+def test_topics_of_others_are_never_internal(broker, ask, changelogs):
+    """An optimized topology has its source topic for a changelog."""
+    broker.create_topic("other", 2)
+    member = Member(broker.bootstrap, changelogs)
+    member.beat()
+    member.leave()
+    ask("kafka-streams-groups", "--delete", "--group", GROUP, "--delete-all-internal-topics")
+    assert broker.topics().keys() == {"lines", "other"}
+    member.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            (*RESET, "--dry-run", "--delete-all-internal-topics"),
+            "Option [delete-all-internal-topics] takes [execute] when [reset-offsets] is used.",
+        ),
+        (
+            ("--delete", "--group", GROUP, "--delete-internal-topic", CHANGELOG),
+            "Option [delete-internal-topic] takes [reset-offsets] when [execute] is used.",
+        ),
+        (
+            ("--list", "--delete-all-internal-topics"),
+            "Option [delete-all-internal-topics] takes one of these options: [delete], [reset-offsets]",
+        ),
+    ],
+)
+def test_flags_that_would_do_nothing_are_refused(words, problem, capsys):
+    assert main(["kafka-streams-groups", "--bootstrap-server", "127.0.0.1:1", *words]) == 1
+    assert problem in capsys.readouterr().err
 
 
 def test_ottla_groups_knows_streams_groups(ask, member):

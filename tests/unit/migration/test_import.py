@@ -1,6 +1,7 @@
 """`import-kafka` without a JVM: what it keeps, what it refuses, and that it only reads."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from ottla.migration.exporting import Address, CannotExport
 from ottla.migration.refusals import CannotImport
 from ottla.server.disk import OsDisk
 from ottla.storage import checkpoints
+from ottla.testing import Broker
 from ottla.wire.batch import build
 from ottla.wire.records import Record
 from tests.unit.migration.kafka_folders import (
@@ -383,6 +385,41 @@ def test_what_is_exported_imports_to_the_same_metadata_and_logs(tmp_path):
     assert again.image.next_producer_id == 7000
     assert again.features["metadata.version"] == 30
     assert tree(tmp_path / "back" / "t-0") == tree(tmp_path / "ours" / "t-0")
+
+
+def stopped_after_one_record(folder):
+    with Broker(data=str(folder)) as broker:
+        broker.create_topic("greetings", partitions=2)
+        broker.send("greetings", "hello", partition=1)
+    return str(folder)
+
+
+def test_partitions_that_never_had_a_record_are_exported_without_a_folder(tmp_path):
+    data, back = stopped_after_one_record(tmp_path / "ours"), tmp_path / "back"
+    said = []
+    exporting.run(
+        exporting.plan([data], str(back), {1: Address("localhost", 9093)}, None), report=said.append
+    )
+    assert [line.split()[1] for line in said if line.startswith("empty: ")] == ["greetings-0"]
+    again = importing.plan([str(back)], str(tmp_path / "again"))
+    assert len(again.image.topics["greetings"].partitions) == 2
+    assert tree(back / "greetings-1") == tree(tmp_path / "ours" / "greetings-1")
+
+
+def test_a_partition_of_ours_whose_folder_is_lost_is_not_exported(tmp_path):
+    data = stopped_after_one_record(tmp_path / "ours")
+    shutil.rmtree(tmp_path / "ours" / "greetings-1")
+    with pytest.raises(CannotExport, match="had greetings-1, and its folder is gone: its records are lost"):
+        exporting.plan([data], str(tmp_path / "back"), {1: Address("localhost", 9093)}, None)
+
+
+def test_every_log_folder_of_a_broker_has_to_be_exported(tmp_path):
+    folders = [str(tmp_path / "one"), str(tmp_path / "two")]
+    with Broker({"log.dirs": ",".join(folders)}, data=folders[0]) as broker:
+        broker.create_topic("t", partitions=4)
+    with pytest.raises(CannotExport, match="has 2 log folders, and 1 of them are named"):
+        exporting.plan(folders[:1], str(tmp_path / "back"), {1: Address("localhost", 9093)}, None)
+    exporting.plan(folders, str(tmp_path / "back"), {1: Address("localhost", 9093)}, None)
 
 
 def test_settings_that_kafka_does_not_have_are_left_behind_and_named(tmp_path):

@@ -33,7 +33,7 @@ def produce() -> Callable[..., list[str | None]]:
 
         for value in values:
             producer.produce(topic, value, key=key, on_delivery=delivered)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return errors
 
     return produce

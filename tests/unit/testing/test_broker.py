@@ -31,7 +31,7 @@ def test_a_stopped_broker_leaves_no_thread_no_handle_and_no_port():
             port = broker.port
         broker.stop()  # once more does no harm
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=5)
+            socket.create_connection(("127.0.0.1", port), timeout=60)
     assert threading.enumerate() == threads
     assert descriptors() == before
 
@@ -86,7 +86,7 @@ def test_a_crash_keeps_what_the_page_cache_has_and_a_power_cut_what_was_synced(b
     broker.crash()
     assert not broker.is_running
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", broker.port), timeout=5)
+        socket.create_connection(("127.0.0.1", broker.port), timeout=60)
     broker.restart()
     assert len(broker.records("lazy")) == len(broker.records("careful")) == 1
     produce(broker, "lazy", b"y")
@@ -103,7 +103,7 @@ def test_only_memory_can_lose_what_was_not_synced(tmp_path):
 
 
 def test_a_forked_child_keeps_neither_the_port_nor_a_connection(broker):
-    connection = socket.create_connection(("127.0.0.1", broker.port), timeout=5)
+    connection = socket.create_connection(("127.0.0.1", broker.port), timeout=60)
     broker.wait_until(lambda: broker.connections == 1)
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
@@ -144,7 +144,7 @@ def test_groups_are_shown_with_their_members_and_lag(broker, produce, consumer):
     broker.create_topic("t", partitions=2)
     produce(broker, "t", b"1", b"2", b"3", key=b"k")
     one = consumer(broker, "t", client_id="reader")
-    message = one.poll(20)
+    message = one.poll(60)
     group = broker.wait_for_group("g", members=1)
     assert (group.protocol, group.lag, group.members[0].client_id) == ("classic", 3, "reader")
     assert set(group.assigned) == {("t", 0), ("t", 1)}

@@ -52,11 +52,11 @@ def test_a_client_goes_on_when_the_leader_is_killed_and_nothing_is_lost(cluster)
     cluster.create_topic("t", min_insync_replicas=2)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0})
     producer.produce("t", b"before")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     old = cluster.leader("t").broker_id
     cluster.kill(old)
     producer.produce("t", b"after")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert cluster.leader("t").broker_id != old
     cluster.restart(old)
     cluster.wait_for_isr("t")
@@ -71,14 +71,14 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster):
     )
     try:
         consumer.subscribe(["t"])
-        first = consumer.poll(20)
+        first = consumer.poll(60)
         assert first is not None and first.value() == b"one"
         consumer.commit(first, asynchronous=False)
         assert cluster.group("g").offsets == {("t", 0): 1}
         coordinator = cluster.leader("__consumer_offsets").broker_id
         cluster.kill(coordinator)
         cluster.send("t", "two")
-        assert next(each for each in iter(lambda: consumer.poll(20), None)).value() == b"two"
+        assert next(each for each in iter(lambda: consumer.poll(60), None)).value() == b"two"
         assert cluster.group("g").offsets == {("t", 0): 1}
         assert cluster.group("g").lag == 1
     finally:
@@ -134,7 +134,7 @@ def test_an_isolated_leader_takes_records_that_are_not_acknowledged_and_are_gone
     )
     delivered = []
     producer.produce("t", b"lost", on_delivery=lambda error, message: delivered.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert delivered == [None]  # acks=1: the leader alone has it
     cluster.advance(seconds=7)
     cluster.wait_until(lambda: old.broker_id not in cluster.isr("t"))
@@ -153,7 +153,7 @@ def test_a_cut_link_takes_a_follower_out_of_the_isr_of_that_leader_alone(cluster
     cluster.cut(leader, other)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1, "linger.ms": 0})
     producer.produce("t", b"x", partition=0)  # a follower that has everything is in sync, however silent
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     cluster.advance(seconds=31)  # replica.lag.time.max.ms
     cluster.wait_until(lambda: other not in cluster.isr("t", 0), what="the follower to leave the ISR")
     third = next(index for index in range(3) if cluster.leader("t", index).broker_id not in (leader, other))
@@ -167,7 +167,7 @@ def test_faults_of_one_broker_are_its_own(cluster):
     fault = cluster.leader("t").fail("Produce", "NOT_LEADER_OR_FOLLOWER")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     producer.produce("t", b"x")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert fault.met == 1
     assert values(cluster, "t") == [b"x"]
 

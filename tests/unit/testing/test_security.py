@@ -15,9 +15,9 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 def send(settings, topic="t", value=b"x"):
     """The name of the error that a record met, or None."""
     results = []
-    producer = Producer({**settings, "message.timeout.ms": 8000, "linger.ms": 0})
+    producer = Producer({**settings, "message.timeout.ms": 60_000, "linger.ms": 0})
     producer.produce(topic, value, on_delivery=lambda error, _: results.append(error and error.name()))
-    assert producer.flush(20) == 0
+    assert producer.flush(90) == 0
     return results[0]
 
 
@@ -97,7 +97,7 @@ def test_a_consumer_needs_its_group_and_its_topic():
             consumer = Consumer(settings)
             consumer.subscribe(["orders"])
             try:
-                return next(iter(lambda: consumer.poll(20), None))
+                return next(iter(lambda: consumer.poll(60), None))
             finally:
                 consumer.close()
 

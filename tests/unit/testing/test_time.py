@@ -30,7 +30,7 @@ def test_compaction_leaves_the_last_of_each_key(broker, produce):
 def test_a_silent_member_is_out(broker, produce, consumer):
     produce(broker, "t", b"x")
     reader = consumer(broker, "t", session_timeout_ms=45_000)
-    assert reader.poll(20) is not None
+    assert reader.poll(60) is not None
     (member,) = broker.wait_for_group("g").members
     broker.advance(46_000)
     assert member not in broker.group("g").members
@@ -41,10 +41,10 @@ def test_a_transaction_over_its_time_is_aborted(broker):
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "transaction.timeout.ms": 60_000}
     )
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("t", b"x")
-    producer.flush(20)
+    producer.flush(60)
     assert len(broker.records("t", committed=False)) == 1
     broker.advance(minutes=2)
     broker.wait_until(lambda: broker.transactions() == {"slow": "CompleteAbort"}, what="the abort")
@@ -54,7 +54,7 @@ def test_a_transaction_over_its_time_is_aborted(broker):
 def test_offsets_of_a_group_without_members_expire(broker, produce, consumer):
     produce(broker, "t", b"x")
     reader = consumer(broker, "t")
-    reader.commit(reader.poll(20), asynchronous=False)
+    reader.commit(reader.poll(60), asynchronous=False)
     assert broker.group("g").offsets == {("t", 0): 1}
     reader.close()
     broker.advance(days=8)

@@ -16,7 +16,7 @@ def operation_of(text: str) -> Operation:
     for operation in Operation:
         if operation.name.replace("_", "") == plain:
             return operation
-    names = ", ".join(each.name.replace("_", "-").lower() for each in Operation)
+    names = ", ".join(operation.name.replace("_", "-").lower() for operation in Operation)
     raise UsageError(f"there is no operation {text!r}; there are {names}")
 
 
@@ -45,7 +45,7 @@ def rules(
     permission: Permission,
 ) -> list[Acl]:
     return [
-        Acl(kind, name, pattern, principal, host, operation, permission)
+        Acl(kind, name, _pattern_of(kind, pattern), principal, host, operation, permission)
         for kind, name in resources
         for principal in principals
         for host in hosts
@@ -57,7 +57,12 @@ def filters(resources: Sequence[Resource], pattern: PatternType) -> list[AclFilt
     """One for each resource; one for all if none is named."""
     if not resources:
         return [AclFilter(pattern=pattern if pattern is PatternType.MATCH else PatternType.ANY)]
-    return [AclFilter(kind, name, pattern) for kind, name in resources]
+    return [AclFilter(kind, name, _pattern_of(kind, pattern)) for kind, name in resources]
+
+
+def _pattern_of(kind: ResourceType, pattern: PatternType) -> PatternType:
+    """There is one cluster, with one name, whatever the names beside it are the beginnings of."""
+    return PatternType.LITERAL if kind is ResourceType.CLUSTER else pattern
 
 
 def exactly(acl: Acl) -> AclFilter:
@@ -69,5 +74,5 @@ def exactly(acl: Acl) -> AclFilter:
 
 def matching(admin: Admin, wanted: Iterable[AclFilter], principal: str | None = None) -> list[Acl]:
     """The rules that pass one of the filters; of one principal if it is named."""
-    found = {acl for each in wanted for acl in admin.describe_acls(each)}
-    return [acl for acl in found if principal in (None, acl.principal)]
+    matching = {acl for acl_filter in wanted for acl in admin.describe_acls(acl_filter)}
+    return [acl for acl in matching if principal in (None, acl.principal)]

@@ -36,7 +36,10 @@ def progress_of(admin: Admin, group: Group) -> list[Progress]:
     owners = {partition: member for member in group.members for partition in member.assignment}
     wanted = sorted(set(committed) | set(owners))
     ends = _ends(admin, wanted)
-    return [Progress(each, committed.get(each), ends.get(each), owners.get(each)) for each in wanted]
+    return [
+        Progress(partition, committed.get(partition), ends.get(partition), owners.get(partition))
+        for partition in wanted
+    ]
 
 
 def move(admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -3,7 +3,7 @@
 import re
 import urllib.request
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 TIMEOUT_S = 2
 PAGE_BYTES_MAX = 16 << 20
@@ -18,13 +18,13 @@ class BrokerFigures(NamedTuple):
     memory_bytes: int
     connections: int
 
-    def cells(self) -> tuple[Any, ...]:
+    def cells(self) -> tuple[object, ...]:
         return "yes" if self.ready else "NO", self.idle, self.memory_bytes, self.connections
 
 
 def figures_of(addresses: Sequence[str]) -> dict[int, BrokerFigures]:
     """By broker; those that do not answer are missing."""
-    found = {}
+    by_broker = {}
     for address in addresses:
         try:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
@@ -32,8 +32,8 @@ def figures_of(addresses: Sequence[str]) -> dict[int, BrokerFigures]:
         except OSError:
             continue
         if figures is not None:
-            found[figures.broker] = figures
-    return found
+            by_broker[figures.broker] = figures
+    return by_broker
 
 
 def parsed(text: str) -> BrokerFigures | None:

@@ -79,7 +79,7 @@ def sample(admin: Admin) -> Sample:
             else:
                 leaders[partition.leader] += 1
                 leader_of[TopicPartition(name, index)] = partition.leader
-    ends = {where: told.offset for where, told in admin.list_offsets(dict.fromkeys(leader_of, -1)).items()}
+    ends = {where: end.offset for where, end in admin.list_offsets(dict.fromkeys(leader_of, -1)).items()}
     topic_bytes, broker_bytes = _sizes(admin, leader_of)
     listed = [group for group in admin.list_groups() if group.type.lower() != "share"][:GROUPS_MAX]
     return Sample(
@@ -119,7 +119,7 @@ def _sizes(admin: Admin, leader_of: Mapping[TopicPartition, int]) -> tuple[Count
 
 def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
     try:
-        return {where: told.offset for where, told in admin.group_offsets(group).items()}
+        return {where: committed.offset for where, committed in admin.group_offsets(group).items()}
     except OttlaError:
         return {}  # it went, or its coordinator moves
 
@@ -169,16 +169,16 @@ def group_rows(now: Sample, before: Sample | None) -> list[GroupRow]:
     for group, (state, _) in sorted(now.groups.items()):
         committed = now.committed[group]
         lag = _lag(committed, now)
-        speed = lag_speed = left = None
+        speed = lag_speed = seconds_left = None
         if before is not None and group in before.committed:
             earlier = before.committed[group]
             moved = sum(max(at - earlier.get(where, at), 0) for where, at in committed.items())
             speed = _rate(moved, now, before)
             lag_speed = _rate(lag - _lag(earlier, before), now, before)
             if lag_speed is not None and lag and lag_speed < 0:
-                left = lag / -lag_speed
+                seconds_left = lag / -lag_speed
         topics = len({where.topic for where in committed})
-        rows.append(GroupRow(group, state, topics, speed, lag, lag_speed, left))
+        rows.append(GroupRow(group, state, topics, speed, lag, lag_speed, seconds_left))
     return rows
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,9 @@ class Plan(NamedTuple):
 
     @property
     def remarks(self) -> list[str]:
-        return [f"{each}: no record is as young as that; its end is taken" for each in self.past_the_end]
+        return [
+            f"{partition}: no record is as young as that; its end is taken" for partition in self.past_the_end
+        ]
 
 
 def plan(admin: Admin, arguments: argparse.Namespace, group: str, now_ms: int) -> Plan:
@@ -30,31 +32,52 @@ def plan(admin: Admin, arguments: argparse.Namespace, group: str, now_ms: int) -
     if arguments.execute and arguments.dry_run:
         raise UsageError("--dry-run or --execute, one of the two")
     if arguments.from_file:
-        return Plan(read_plan(Path(arguments.from_file).read_text(), group))
+        return Plan(_within(admin, read_plan(Path(arguments.from_file).read_text(), group)))
     committed = {p: at.offset for p, at in admin.group_offsets(group).items()}
     if arguments.topic:
         chosen = []
         for text in arguments.topic:
             topic, indexes = partitions(text)
-            there = sorted(admin.describe_topics([topic])[topic].partitions)
-            missing = [f'"{topic}-{p}"' for p in indexes or () if p not in there]
-            if missing:
-                raise UnknownTopicOrPartition(f"The partitions {', '.join(missing)} do not exist")
-            chosen += partitions_of(topic, there if indexes is None else indexes)
+            chosen += _existing(admin, topic, indexes)
     elif arguments.all_topics:
         chosen = sorted(committed)
     else:
         raise UsageError("which topics? give --topic TOPIC or --all-topics")
     if not chosen:
         raise UsageError(f"group {group} has committed nothing; give --topic")
-    starts = {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(chosen, -2)).items()}
-    ends = {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(chosen, -1)).items()}
+    starts, ends = _edges(admin, chosen)
     stamp = _stamp(arguments, now_ms)
     at_time: dict[TopicPartition, int] = {}
     if stamp is not None:
         at_time = {p: at.offset for p, at in admin.list_offsets(dict.fromkeys(chosen, stamp)).items()}
     offsets = {p: _target(arguments, p, committed, starts, ends, at_time) for p in chosen}
     return Plan(offsets, tuple(p for p, offset in at_time.items() if offset < 0))
+
+
+def _existing(admin: Admin, topic: str, indexes: Sequence[int] | None) -> list[TopicPartition]:
+    """All partitions of the topic if none is named."""
+    there = admin.describe_topics([topic])[topic].partitions
+    missing = [f'"{topic}-{index}"' for index in indexes or () if index not in there]
+    if missing:
+        raise UnknownTopicOrPartition(f"The partitions {', '.join(missing)} do not exist")
+    return partitions_of(topic, there if indexes is None else indexes)
+
+
+def _edges(
+    admin: Admin, partitions: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where each log starts and ends."""
+    wanted = list(partitions)
+    starts, ends = (admin.list_offsets(dict.fromkeys(wanted, which)) for which in (-2, -1))
+    return {p: at.offset for p, at in starts.items()}, {p: at.offset for p, at in ends.items()}
+
+
+def _within(admin: Admin, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """As Kafka's tool: what lies beyond the log becomes its start or its end."""
+    for topic in {partition.topic for partition in offsets}:
+        _existing(admin, topic, [index for name, index in offsets if name == topic])
+    starts, ends = _edges(admin, offsets)
+    return {p: clamp(offset, starts[p], ends[p]) for p, offset in offsets.items()}
 
 
 def _target(
@@ -88,7 +111,7 @@ def clamp(offset: int, start: int, end: int) -> int:
 
 def read_plan(text: str, group: str) -> dict[TopicPartition, int]:
     """`topic,partition,offset` lines, as --export writes them; with the group in front those of the group."""
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for row in csv.reader(text.splitlines()):
         if not row:
             continue
@@ -98,10 +121,10 @@ def read_plan(text: str, group: str) -> dict[TopicPartition, int]:
                 if owner != group:
                     continue
             topic, partition, offset = row
-            found[TopicPartition(topic, int(partition))] = int(offset)
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:
             raise UsageError(f"{','.join(row)!r} is not of the form topic,partition,offset") from None
-    return found
+    return offsets
 
 
 def _stamp(arguments: argparse.Namespace, now_ms: int) -> int | None:

@@ -34,7 +34,7 @@ def delete(admin: Admin, name: str, *, may_be_missing: bool) -> bool:
 def settings_from(admin: Admin, name: str, sources: Container[str]) -> dict[str, str | None]:
     """Those of a topic's settings whose values come from there."""
     configs = admin.describe_configs("topic", name)
-    return {each.name: each.value for each in configs.values() if each.source in sources}
+    return {config.name: config.value for config in configs.values() if config.source in sources}
 
 
 def partition_count(admin: Admin, name: str) -> int:

@@ -74,7 +74,7 @@ class PipelinePages:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._lock = asyncio.Lock()
-        self._told: dict[str, list[TaskStatus]] | None = None
+        self._tasks: dict[str, list[TaskStatus]] | None = None
         self._told_s = -FRESH_S
 
     async def __call__(self, path: str, accept: str) -> Page:
@@ -82,11 +82,11 @@ class PipelinePages:
             raise NotFound("/metrics is here")
         async with self._lock:
             if time.monotonic() - self._told_s >= FRESH_S:
-                self._told = await asyncio.to_thread(self._ask)
+                self._tasks = await asyncio.to_thread(self._ask)
                 self._told_s = time.monotonic()
         open_metrics = wants_open_metrics(accept)
         kind = OPEN_METRICS if open_metrics else PROMETHEUS
-        return Page("200 OK", kind, render(families(self._told), open_metrics=open_metrics))
+        return Page("200 OK", kind, render(families(self._tasks), open_metrics=open_metrics))
 
     def _ask(self) -> dict[str, list[TaskStatus]] | None:
         try:

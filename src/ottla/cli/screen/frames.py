@@ -24,7 +24,7 @@ class View(NamedTuple):
 
 def table(
     columns: Sequence[Column],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[object]],
     view: View,
     width: int,
     height: int,
@@ -34,7 +34,7 @@ def table(
     """`height` lines at most, each at most `width` wide."""
     ordered = sorted(rows, key=lambda row: sort_key(row[view.sort]), reverse=view.descending)
     shown = ordered[view.top : view.top + max(height - 1, 0)]
-    texts = [[told(value, column) for value, column in zip(row, columns, strict=True)] for row in shown]
+    texts = [[cell_text(value, column) for value, column in zip(row, columns, strict=True)] for row in shown]
     heads = [_head(column, at, view) for at, column in enumerate(columns)]
     widths = [max(len(heads[at]), *(len(row[at]) for row in texts), 1) for at in range(len(columns))]
     # The first column is a name: it gives way when the terminal is narrow.
@@ -52,17 +52,17 @@ def sort_key(value: Any) -> tuple[int, Any]:
     return (0, 0) if value is None else (1, value)
 
 
-def told(value: Any, column: Column) -> str:
+def cell_text(value: object, column: Column) -> str:
     if value is None:
         return "-"
     match column.kind:
         case "count" | "trouble":
             return f"{value:,}"
-        case "rate":
+        case "rate" if isinstance(value, int | float):
             return short(value)
-        case "bytes":
+        case "bytes" if isinstance(value, int | float):
             return f"{short(value, 1024)}B"
-        case "seconds":
+        case "seconds" if isinstance(value, int | float):
             return duration(value)
         case _:
             return printable(str(value))
@@ -111,5 +111,5 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return "  ".join(parts)
 
 
-def _is_trouble(values: Sequence[Any], columns: Sequence[Column]) -> bool:
+def _is_trouble(values: Sequence[object], columns: Sequence[Column]) -> bool:
     return any(column.kind == "trouble" and value for value, column in zip(values, columns, strict=True))

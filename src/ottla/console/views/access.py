@@ -62,9 +62,9 @@ async def access(context: Context) -> Page:
 
 async def _rules(context: Context, text: str) -> tuple[list[Block], Pager | None]:
     matches = matcher(text)
-    found: list[Acl] = await context.workspace.admin.describe_acls(AclFilter())
+    rules: list[Acl] = await context.workspace.admin.describe_acls(AclFilter())
     acls = sorted(
-        (acl for acl in found if matches(acl.principal) or matches(acl.name)),
+        (acl for acl in rules if matches(acl.principal) or matches(acl.name)),
         key=lambda a: (a.principal, a.resource_type, a.name, a.operation),
     )
     shown, pager = paged(context, "/access", acls)
@@ -101,7 +101,7 @@ def _rule(context: Context, acl: Acl) -> Row:
 async def _users(context: Context) -> list[Block]:
     users = await context.workspace.admin.describe_users()
     rows = []
-    for user in sorted(users, key=lambda each: each.name):
+    for user in sorted(users, key=lambda listed: listed.name):
         inputs = [
             Input("name", "", "hidden", user.name),
             Input("mechanisms", "", "hidden", ",".join(user.mechanisms)),
@@ -147,7 +147,7 @@ async def _quotas(context: Context) -> list[Block]:
         Input("user", "User", hint="<default> for all others"),
         Input("client-id", "Client id"),
         Input("ip", "Address"),
-        Input("key", "Quota", "select", _QUOTAS[0], [(each, each) for each in _QUOTAS]),
+        Input("key", "Quota", "select", _QUOTAS[0], [(quota, quota) for quota in _QUOTAS]),
         Input("value", "A second", "number", hint="empty: remove"),
     ]
     columns = [
@@ -163,12 +163,12 @@ async def _quotas(context: Context) -> list[Block]:
 
 def _rule_form() -> Form:
     resources = [
-        (each.name, each.name.replace("_", " ").lower())
-        for each in ResourceType
-        if each is not ResourceType.ANY
+        (kind.name, kind.name.replace("_", " ").lower())
+        for kind in ResourceType
+        if kind is not ResourceType.ANY
     ]
     operations = [
-        (each.name, each.name.replace("_", " ").lower()) for each in Operation if each is not Operation.ANY
+        (kind.name, kind.name.replace("_", " ").lower()) for kind in Operation if kind is not Operation.ANY
     ]
     inputs = [
         Input("principal", "Who", hint="User:alice, or User:* for everybody", required=True),

@@ -1,15 +1,21 @@
-"""Brokers: folders and their sizes, settings, the APIs that they serve."""
+"""Brokers: folders and their sizes, settings, throttles, the APIs that they serve."""
 
 from collections import Counter
 
 from ottla.console import words
 from ottla.console.context import Context, NotFound
 from ottla.console.model import Block, Cell, Column, Figure, Form, Input, Notice, Notices, Page, Row, Table
+from ottla.console.views import throttles
 from ottla.console.views.overview import _brokers
 from ottla.console.views.topics import settings_table
 from ottla.errors import OttlaError
 
-_PARTS = (("Settings", ""), ("Log folders", "folders"), ("API versions", "versions"))
+_PARTS = (
+    ("Settings", ""),
+    ("Log folders", "folders"),
+    ("Throttles", "throttles"),
+    ("API versions", "versions"),
+)
 
 
 async def brokers(context: Context) -> Page:
@@ -39,17 +45,19 @@ async def brokers(context: Context) -> Page:
 async def broker(context: Context) -> Page:
     name = context.names[0]
     snapshot = await context.workspace.sampler.fresh()
-    found = next((each for each in snapshot.info.brokers if str(each.id) == name), None)
-    if found is None:
+    described = next((broker for broker in snapshot.info.brokers if str(broker.id) == name), None)
+    if described is None:
         raise NotFound(f"There is no broker {name} in the cluster at the moment.")
     part = context.query.get("part", "")
     leaders = Counter(p.leader for topic in snapshot.topics.values() for p in topic.partitions.values())
-    own = [folder for folder in snapshot.log_dirs if folder.broker == found.id]
+    own = [folder for folder in snapshot.log_dirs if folder.broker == described.id]
     blocks: list[Block]
     try:
         match part:
             case "versions":
-                blocks = [_versions(await context.workspace.admin.api_versions(found.id))]
+                blocks = [_versions(await context.workspace.admin.api_versions(described.id))]
+            case "throttles":
+                blocks = await throttles.blocks(context, described.id)
             case "folders":
                 blocks = [_folders(own), _largest(own)]
             case _:
@@ -60,9 +68,9 @@ async def broker(context: Context) -> Page:
     return Page(
         f"Broker {name}",
         "brokers",
-        subtitle=f"{found.host}:{found.port}{f', rack {found.rack}' if found.rack else ''}",
+        subtitle=f"{described.host}:{described.port}{f', rack {described.rack}' if described.rack else ''}",
         figures=[
-            Figure("leads", "Leads", leaders[found.id]),
+            Figure("leads", "Leads", leaders[described.id]),
             Figure(
                 "size",
                 "Size",
@@ -74,7 +82,7 @@ async def broker(context: Context) -> Page:
         blocks=blocks,
         tabs=[(label, words.address(f"/brokers/{name}", part=key), key == part) for label, key in _PARTS],
         crumbs=[("Brokers", "/brokers")],
-        live=part == "folders",
+        live=part in ("folders", "throttles"),
     )
 
 

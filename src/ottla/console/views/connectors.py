@@ -23,10 +23,11 @@ from ottla.console.model import (
     Table,
     Text,
 )
-from ottla.console.views.tables import matcher, paged
+from ottla.console.views.tables import matcher, paged, rows_max
 
 _TONES = {"RUNNING": "good", "PAUSED": "quiet", "STOPPED": "quiet", "FAILED": "bad"}
 TRACE_MAX = 16 * 1024
+OFFSETS_MAX = 500
 
 
 def flow_tabs(here: str) -> list[tuple[str, str, bool]]:
@@ -39,13 +40,13 @@ async def connectors(context: Context) -> Page:
     worker = context.console.connect
     if worker is None:
         return _none()
-    found = await worker.connectors()
+    by_name = await worker.connectors()
     text = context.query.get("filter", "")
     matches = matcher(text)
-    chosen = [(name, told) for name, told in sorted(found.items()) if matches(name)]
+    chosen = [(name, description) for name, description in sorted(by_name.items()) if matches(name)]
     shown, pager = paged(context, "/connectors", chosen)
-    states = [told["status"]["connector"]["state"] for _, told in chosen]
-    tasks = [task["state"] for _, told in chosen for task in told["status"]["tasks"]]
+    states = [description["status"]["connector"]["state"] for _, description in chosen]
+    tasks = [task["state"] for _, description in chosen for task in description["status"]["tasks"]]
     failed = states.count("FAILED") + tasks.count("FAILED")
     columns = [
         Column("connector", "Connector"),
@@ -65,7 +66,7 @@ async def connectors(context: Context) -> Page:
             Figure("tasks", "Tasks running", tasks.count("RUNNING")),
             Figure("failed", "Failed", failed, tone="bad" if failed else ""),
         ],
-        blocks=[Table("connectors", columns, [_row(*each) for each in shown], empty=empty)],
+        blocks=[Table("connectors", columns, [_row(*named) for named in shown], empty=empty)],
         tabs=flow_tabs("/connectors"),
         filter=Filter(text, "Filter connectors, or /pattern/"),
         pager=pager,
@@ -76,7 +77,7 @@ async def connector(context: Context) -> Page:
     worker, (name,) = context.console.connect, context.names
     if worker is None:
         return _none()
-    status, settings, offsets = await _told(worker, name)
+    status, settings, offsets = await _described(worker, name)
     kind = str(settings.get("connector.class", ""))
     hidden = without_secrets(settings, await worker.passwords(kind))
     state = status["connector"]["state"]
@@ -90,7 +91,10 @@ async def connector(context: Context) -> Page:
     if status["connector"].get("trace"):
         traces.insert(0, Text("trace", _trace(status["connector"]), "Why it failed"))
     blocks: list[Block] = [*_buttons(context, name, state), _tasks(context, name, tasks), *traces]
-    blocks += [_settings(hidden), *([_offsets(offsets)] if offsets is not None else [])]
+    blocks += [
+        _settings(hidden),
+        *([_offsets(offsets, rows_max(context, OFFSETS_MAX))] if offsets is not None else []),
+    ]
     group = f"connect-{name}"
     return Page(
         name,
@@ -109,7 +113,7 @@ async def connector(context: Context) -> Page:
     )
 
 
-async def _told(
+async def _described(
     worker: Connect, name: str
 ) -> tuple[dict[str, Any], dict[str, str], list[dict[str, Any]] | None]:
     try:
@@ -134,8 +138,8 @@ def _none() -> Page:
     )
 
 
-def _row(name: str, told: Mapping[str, Any]) -> Row:
-    status, info = told["status"], told.get("info") or {}
+def _row(name: str, description: Mapping[str, Any]) -> Row:
+    status, info = description["status"], description.get("info") or {}
     state, tasks = status["connector"]["state"], status["tasks"]
     running = sum(task["state"] == "RUNNING" for task in tasks)
     failed = [str(task["id"]) for task in tasks if task["state"] == "FAILED"]
@@ -155,7 +159,7 @@ def _buttons(context: Context, name: str, state: str) -> list[Form]:
     actions = (
         ["restart", "stop", "resume"] if state in ("PAUSED", "STOPPED") else ["pause", "stop", "restart"]
     )
-    choice = [(each, each) for each in actions]
+    choice = [(action, action) for action in actions]
     inputs = [
         Input("connector", "", "hidden", name),
         Input("action", "Action", "select", choice[0][0], choice),
@@ -190,16 +194,16 @@ def _settings(settings: Mapping[str, str]) -> Table:
     return Table("settings", columns, rows, "Settings", note="Passwords and tokens are hidden.")
 
 
-def _offsets(offsets: list[dict[str, Any]]) -> Table:
+def _offsets(offsets: list[dict[str, Any]], shown_max: int) -> Table:
     rows = [
         Row(
             str(i),
             [
-                Cell(each.get("partition"), _pairs(each.get("partition"))),
-                Cell(each.get("offset"), _pairs(each.get("offset"))),
+                Cell(offset.get("partition"), _pairs(offset.get("partition"))),
+                Cell(offset.get("offset"), _pairs(offset.get("offset"))),
             ],
         )
-        for i, each in enumerate(offsets[:500])
+        for i, offset in enumerate(offsets[:shown_max])
     ]
     columns = [Column("partition", "Partition", "code"), Column("offset", "Offset", "code")]
     return Table("offsets", columns, rows, "How far it has come", "It has committed nothing yet.")

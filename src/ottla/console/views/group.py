@@ -23,8 +23,9 @@ from ottla.console.model import (
     Timeline,
 )
 from ottla.console.sampler import SHARE, GroupView, Sampler
-from ottla.console.views import resets
+from ottla.console.views import resets, streams_group
 from ottla.console.views.groups import member_count, protocol
+from ottla.console.views.tables import rows_max
 from ottla.errors import OttlaError
 
 PARTITIONS_MAX = 1000
@@ -32,7 +33,7 @@ PARTITIONS_MAX = 1000
 
 async def group(context: Context) -> Page:
     sampler = context.workspace.sampler
-    name, view = await _found(context)
+    name, view = await _group_of(context)
     sampler.watch_group(name)
     described, why = await _described(sampler, name)
     view = sampler.snapshot.groups.get(name, view)
@@ -43,8 +44,8 @@ async def group(context: Context) -> Page:
     blocks: list[Block] = [
         *([Notices("undescribed", [Notice("warn", f"Members are not shown: {why}")])] if why else []),
         Chart("lag", "Lag", [("lag", series)]),
-        _progress(sampler, name, view, described, ages_ms),
-        *([_members(described)] if described is not None else []),
+        _progress(sampler, name, view, described, ages_ms, rows_max(context, PARTITIONS_MAX)),
+        *_who(sampler, name, described),
         Timeline("rebalances", moments, "Rebalances", "No rebalance while the console was watching."),
         *_forms(context, name, view),
     ]
@@ -65,14 +66,14 @@ async def group(context: Context) -> Page:
 
 async def reset(context: Context) -> Page:
     """The preview of a reset; the same page asks for it to be done."""
-    name, view = await _found(context)
+    name, view = await _group_of(context)
     steps = await resets.plan(context, name, context.query)
     blocks: list[Block] = []
     if view.listed.state not in ("Empty", "Dead"):
         text = "The group has members. Stop them first: offsets of a group that reads cannot be moved."
         blocks.append(Notices("busy", [Notice("warn", text)]))
     blocks.append(_preview(steps))
-    hidden = [Input(each, "", "hidden", context.query.get(each, "")) for each in ("topic", "way", "to")]
+    hidden = [Input(key, "", "hidden", context.query.get(key, "")) for key in ("topic", "way", "to")]
     hidden += [Input("group", "", "hidden", name), Input("preview", "", "hidden", resets.fingerprint(steps))]
     blocks += context.forms(Form("reset-offsets", "Move the group", hidden, danger=True))
     return Page(
@@ -111,7 +112,7 @@ def _step(step: resets.Step) -> Row:
     return Row(str(place), cells)
 
 
-async def _found(context: Context) -> tuple[str, GroupView]:
+async def _group_of(context: Context) -> tuple[str, GroupView]:
     if "id" not in context.query:
         raise BadRequest("which group? the address needs id=")
     name = context.query["id"]
@@ -175,6 +176,7 @@ def _progress(
     view: GroupView,
     described: Group | None,
     ages_ms: Mapping[TopicPartition, float],
+    shown_max: int,
 ) -> Table:
     owners: dict[TopicPartition, list[Member]] = {}
     for member in described.members if described is not None else ():
@@ -182,7 +184,7 @@ def _progress(
             owners.setdefault(place, []).append(member)
     shares = sampler.shares.get(name, {})
     rows = []
-    for place in sorted(set(view.offsets) | set(owners) | set(shares))[:PARTITIONS_MAX]:
+    for place in sorted(set(view.offsets) | set(owners) | set(shares))[:shown_max]:
         end = sampler.snapshot.ends.get(place)
         committed = view.offsets.get(place)
         lag = None if committed is None or end is None else max(0, end - committed.offset)
@@ -231,6 +233,13 @@ def _partition(
     return Row(str(place), cells)
 
 
+def _who(sampler: Sampler, name: str, described: Group | None) -> list[Block]:
+    if described is None:
+        return []
+    streams = sampler.streams.get(name)
+    return [_members(described)] if streams is None else streams_group.blocks(streams)
+
+
 def _members(described: Group) -> Table:
     rows = [
         Row(
@@ -248,7 +257,7 @@ def _members(described: Group) -> Table:
                 _moving(member),
             ],
         )
-        for member in sorted(described.members, key=lambda each: (each.client_id, each.id))
+        for member in sorted(described.members, key=lambda listed: (listed.client_id, listed.id))
     ]
     columns = [
         Column("client", "Client"),
@@ -295,8 +304,7 @@ def _forms(context: Context, name: str, view: GroupView) -> list[Form]:
         danger=True,
         folded=True,
     )
-    # Positions of a share group are moved by other requests than those of other groups.
-    return [*([] if _is_share(view) else [preview]), *context.forms(delete)]
+    return [preview, *context.forms(delete)]
 
 
 def _is_share(view: GroupView) -> bool:

@@ -92,7 +92,7 @@ def _kinds(context: Context, groups: Iterable[GroupView], kind: str) -> list[tup
     query = {name: context.query.get(name, "") for name in ("filter", "sort")}
     return [
         (label, words.address("/groups", {**query, "type": value}), value == kind)
-        for label, value in [("All", ""), *((each.capitalize(), each) for each in kinds)]
+        for label, value in [("All", ""), *((other.capitalize(), other) for other in kinds)]
     ]
 
 

@@ -35,10 +35,10 @@ async def homecare(context: Context) -> Page:
         return _absent(missing)
     state: board.Board = context.workspace.board
     await state.look(context.workspace)
-    jobs = {name: each for name in JOBS if (each := all_of(snapshot).get(f"homecare-{name}")) is not None}
-    for name, each in jobs.items():
-        note_rate(sampler, each, snapshot.at)
-        if (latency := each.latency_ms(0.5)) is not None:
+    jobs = {name: job for name in JOBS if (job := all_of(snapshot).get(f"homecare-{name}")) is not None}
+    for name, job in jobs.items():
+        note_rate(sampler, job, snapshot.at)
+        if (latency := job.latency_ms(0.5)) is not None:
             sampler.history.add("latency", name, snapshot.at, latency)
     return Page(
         "Home care",
@@ -110,19 +110,19 @@ def _charts(context: Context, snapshot: Snapshot, jobs: dict[str, Pipeline]) -> 
 
 def _jobs(context: Context, jobs: dict[str, Pipeline]) -> Table:
     rows = []
-    for name, each in jobs.items():
-        rate = context.workspace.sampler.history.get("pipeline", each.name).latest(5)
+    for name, job in jobs.items():
+        rate = context.workspace.sampler.history.get("pipeline", job.name).latest(5)
         rows.append(
             Row(
                 name,
                 [
-                    Cell(name, href=words.address("/pipeline", id=each.name)),
+                    Cell(name, href=words.address("/pipeline", id=job.name)),
                     Cell(_WORK[name], tone="quiet"),
                     Cell(round(rate, 1), words.count(rate), unit="/s"),
-                    Cell(each.lag, words.count(each.lag)),
-                    Cell(each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
-                    Cell(each.latency_ms(0.99), words.duration(each.latency_ms(0.99))),
-                    Cell(each.written, words.count(each.written)),
+                    Cell(job.lag, words.count(job.lag)),
+                    Cell(job.latency_ms(0.5), words.duration(job.latency_ms(0.5))),
+                    Cell(job.latency_ms(0.99), words.duration(job.latency_ms(0.99))),
+                    Cell(job.written, words.count(job.written)),
                 ],
             )
         )
@@ -139,19 +139,21 @@ def _jobs(context: Context, jobs: dict[str, Pipeline]) -> Table:
 
 
 def _alerts(state: board.Board) -> Table:
-    alerts = sorted(state.alerting.values(), key=lambda each: (each.level != "critical", each.since_ms))[:50]
+    alerts = sorted(state.alerting.values(), key=lambda alert: (alert.level != "critical", alert.since_ms))[
+        :50
+    ]
     rows = [
         Row(
-            each.patient,
+            alert.patient,
             [
-                Cell(each.patient),
-                Cell(each.level, tone="bad" if each.level == "critical" else "warn"),
-                Cell(each.nurse),
-                Cell(each.ward, tone="quiet"),
-                Cell(each.since_ms, words.ago(each.since_ms)),
+                Cell(alert.patient),
+                Cell(alert.level, tone="bad" if alert.level == "critical" else "warn"),
+                Cell(alert.nurse),
+                Cell(alert.ward, tone="quiet"),
+                Cell(alert.since_ms, words.ago(alert.since_ms)),
             ],
         )
-        for each in alerts
+        for alert in alerts
     ]
     columns = [
         Column("patient", "Patient"),

@@ -6,14 +6,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ottla.client.values import ConsumerRecord, TopicPartition
-from ottla.console import decoding, reading, words
+from ottla.console import decoding, export, reading, words
 from ottla.console.context import BadRequest, Context
 from ottla.console.model import Block, Form, Input, Message, Messages, Notice, Notices, Page, Pager
 from ottla.console.schemas import Schemas
 from ottla.console.views.search import results
-from ottla.console.views.topics import figures, found, tabs
+from ottla.console.views.topics import figures, named_topic, tabs
 
 PAGE, PAGE_MAX, DOWNLOAD_MAX = 50, 500, 10_000
+TIME_MAX = 2**63 - 1
+_STOPPED = (
+    "Stopped at 16 MB or 8 seconds before it had all records that were asked for: ask for fewer with limit=, "
+    "or for one partition."
+)
 _ORDERS = (
     ("newest", "newest first"),
     ("oldest", "from the beginning"),
@@ -23,7 +28,7 @@ _ORDERS = (
 
 
 async def messages(context: Context) -> Page:
-    name, snapshot = await found(context)
+    name, snapshot = await named_topic(context)
     partitions = sorted(snapshot.topics[name].partitions)
     live = context.query.get("live") == "1"
     by_key = bool(context.query.get("key")) and not live
@@ -56,6 +61,7 @@ async def _by_key(context: Context, name: str, partitions: list[int]) -> tuple[l
         "part": "key",
         "mode": "exact",
         "partition": context.query.get("partition", ""),
+        "format": context.query.get("format", ""),
     }
     return await results(replace(context, query=wanted), name, partitions), None
 
@@ -65,21 +71,29 @@ async def _records(context: Context, name: str, partitions: list[int]) -> tuple[
         return [Messages("records", [], empty="Waiting for new records…", tail=True)], None
     part = await _slice(context, name, partitions)
     shown = await decoded(context, part.records)
+    if not part.complete and context.query.get("format") in export.FILES:
+        shown.append(export.ending(name, _STOPPED))
     blocks: list[Block] = [Messages("records", shown)]
     if not part.complete:
         text = "This page stopped at 16 MB or 8 seconds before it had all records; the next page goes on."
         blocks.insert(0, Notices("cut", [Notice("warn", text)]))
-    return blocks, _pager(context, name, part, len(shown))
+    return blocks, _pager(context, name, part, len(part.records))
 
 
 async def decoded(context: Context, records: Sequence[ConsumerRecord]) -> list[Message]:
-    """In a thread where the registry may have to be waited for."""
+    """Whole in files, cut on pages. In a thread where the registry may have to be waited for, or where values
+    may be large."""
     schemas, masks = context.console.schemas, context.masks
+    whole = context.query.get("format") in export.FILES
+    shown_max = None if whole else decoding.SHOWN_MAX
 
     def decode() -> list[Message]:
-        return [decoding.message(record, masks, schemas=schemas) for record in records]
+        return [
+            decoding.message(record, masks, shown_max=shown_max, with_command=not whole, schemas=schemas)
+            for record in records
+        ]
 
-    return decode() if schemas is None else await asyncio.to_thread(decode)
+    return await asyncio.to_thread(decode) if whole or schemas is not None else decode()
 
 
 def _registry_notice(schemas: Schemas | None) -> list[Block]:
@@ -142,13 +156,17 @@ async def _slice(context: Context, name: str, partitions: list[int]) -> reading.
 def time_ms(text: str) -> int:
     """Milliseconds since 1970, or a date and time (UTC unless it says otherwise)."""
     text = text.strip()
-    if text.isdigit():
+    if text.isdecimal():
+        # The length first: Python refuses to read a number of thousands of digits.
+        if len(text) > 19 or int(text) > TIME_MAX:
+            raise BadRequest(f"time={text[:40]!r} is not between 0 and {TIME_MAX}")
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise BadRequest(f"time={text!r} is neither milliseconds nor like 2026-11-17T08:30") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    # Below zero Kafka's times have meanings of their own: -1 is the end, -2 the beginning.
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _pager(context: Context, name: str, part: reading.Slice, count: int) -> Pager:
@@ -176,7 +194,7 @@ def _choice(context: Context, name: str, count: int) -> Form:
         Input("partition", "Partition", "select", context.query.get("partition", ""), partitions),
         Input("key", "Key", "text", context.query.get("key", "")),
         Input("offset", "Offset", "number", context.query.get("offset", "")),
-        Input("time", "Time (UTC)", "text", context.query.get("time", ""), hint="like 2026-11-17T08:30"),
+        Input("time", "Time (UTC)", "text", context.query.get("time", ""), hint="2026-11-17T08:30"),
         Input(
             "isolation",
             "See",

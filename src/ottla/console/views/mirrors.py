@@ -11,6 +11,7 @@ from ottla.console.mirrors import HEARTBEATS, Checkpoint, MirrorTopics
 from ottla.console.model import Cell, Column, Figure, Page, Row, Table
 from ottla.console.sampler import Snapshot
 from ottla.console.views.connectors import flow_tabs
+from ottla.console.views.tables import rows_max
 from ottla.mirror import positions
 from ottla.mirror.errors import PositionLost
 from ottla.mirror.positions import Position
@@ -41,13 +42,14 @@ class Link:
 
     @property
     def lag(self) -> int | None:
-        lags = [each["lag_records"] for each in self.figures.values() if "lag_records" in each]
+        lags = [figure["lag_records"] for figure in self.figures.values() if "lag_records" in figure]
         return int(sum(lags)) if lags else None
 
     @property
     def lag_s(self) -> float | None:
         return max(
-            (each["lag_seconds"] for each in self.figures.values() if "lag_seconds" in each), default=None
+            (figure["lag_seconds"] for figure in self.figures.values() if "lag_seconds" in figure),
+            default=None,
         )
 
     @property
@@ -67,7 +69,7 @@ async def mirrors(context: Context) -> Page:
     snapshot = await sampler.fresh()
     topics = context.workspace.mirror_topics
     await topics.look(context.workspace, snapshot.topics)
-    links = links_of(snapshot, topics, sampler.scrapes.told.links)
+    links = links_of(snapshot, topics, sampler.scrapes.latest.links)
     now_ms = time.time() * 1000
     lag = sum(link.lag or 0 for link in links)
     known = any(link.lag is not None for link in links)
@@ -83,30 +85,30 @@ async def mirrors(context: Context) -> Page:
         ],
         blocks=[
             _links(links, now_ms),
-            _partitions(links, now_ms),
-            _checkpoints(topics.checkpoints, snapshot),
+            _partitions(links, now_ms, rows_max(context, ROWS_MAX)),
+            _checkpoints(topics.checkpoints, snapshot, rows_max(context, ROWS_MAX)),
         ],
         tabs=flow_tabs("/mirrors"),
     )
 
 
-def links_of(snapshot: Snapshot, topics: MirrorTopics, told: Mapping[str, Figures]) -> list[Link]:
-    found: dict[tuple[str, str], Link] = {}
+def links_of(snapshot: Snapshot, topics: MirrorTopics, figures: Mapping[str, Figures]) -> list[Link]:
+    links: dict[tuple[str, str], Link] = {}
     for name, group in snapshot.groups.items():
         source, dot, target = name.removeprefix(GROUP).partition(".")
         if not name.startswith(GROUP) or not dot:
             continue
-        link = found[source, target] = Link(source, target, is_ours=True)
+        link = links[source, target] = Link(source, target, is_ours=True)
         link.state = "stopped" if group.listed.state in ("Empty", "Dead") else "running"
         link.positions = dict(_positions(group.offsets))
-        link.figures = told.get(link.name, {})
+        link.figures = figures.get(link.name, {})
     for source, beat in topics.heartbeats.items():
-        ours = [link for link in found.values() if link.source == source]
+        ours = [link for link in links.values() if link.source == source]
         if not ours:
-            ours = [found.setdefault((source, beat.target), Link(source, beat.target))]
+            ours = [links.setdefault((source, beat.target), Link(source, beat.target))]
         for link in ours:
             link.beat_ms = beat.at_ms
-    return [found[key] for key in sorted(found)]
+    return [links[key] for key in sorted(links)]
 
 
 def _positions(offsets: Mapping[TopicPartition, object]) -> Iterable[tuple[TopicPartition, Position]]:
@@ -161,18 +163,18 @@ def _state(link: Link, now_ms: float) -> Cell:
     return Cell(link.state or "heartbeats arrive", tone="good")
 
 
-def _partitions(links: Iterable[Link], now_ms: float) -> Table:
+def _partitions(links: Iterable[Link], now_ms: float, shown_max: int) -> Table:
     rows: list[Row] = []
     for link in links:
-        for place, position in list(link.positions.items())[: ROWS_MAX - len(rows)]:
-            told = link.figures_of(place)
-            lag = told.get("lag_records")
+        for place, position in list(link.positions.items())[: shown_max - len(rows)]:
+            figures = link.figures_of(place)
+            lag = figures.get("lag_records")
             cells = [
                 Cell(str(place), href=words.topic_address(place.topic)),
                 Cell(link.name, tone="quiet"),
                 Cell(position.source, f"{position.source:,}"),
                 Cell(None if lag is None else int(lag), words.count(lag)),
-                _seconds(told.get("lag_seconds")),
+                _seconds(figures.get("lag_seconds")),
                 Cell(position.records, words.count(position.records)),
                 Cell(
                     position.skipped, words.count(position.skipped), tone="warn" if position.skipped else ""
@@ -193,7 +195,7 @@ def _partitions(links: Iterable[Link], now_ms: float) -> Table:
     return Table("partitions", columns, rows, "Partitions", "No positions of `ottla mirror` are here.")
 
 
-def _checkpoints(points: Iterable[Checkpoint], snapshot: Snapshot) -> Table:
+def _checkpoints(points: Iterable[Checkpoint], snapshot: Snapshot, shown_max: int) -> Table:
     rows = []
     for point in points:
         end = snapshot.ends.get(point.place)
@@ -217,7 +219,7 @@ def _checkpoints(points: Iterable[Checkpoint], snapshot: Snapshot) -> Table:
         Column("downstream", "Here at", "number"),
         Column("lag", "Lag here", "number", 2),
     ]
-    return Table("groups", columns, rows[:ROWS_MAX], "Groups carried over", "No checkpoints have come.")
+    return Table("groups", columns, rows[:shown_max], "Groups carried over", "No checkpoints have come.")
 
 
 def _seconds(seconds: float | None) -> Cell:

@@ -19,7 +19,7 @@ from ottla.console.model import (
     Table,
 )
 from ottla.console.sampler import THROTTLED, Sampler, Snapshot
-from ottla.console.scrapes import Told
+from ottla.console.scrapes import ScrapedFigures
 
 LAG_NOTABLE = 100_000
 SHOWN = 6
@@ -74,7 +74,7 @@ def _figures(sampler: Sampler, snapshot: Snapshot) -> list[Figure]:
         Figure("leaderless", "Without a leader", len(leaderless), tone="bad" if leaderless else ""),
     ]
     if sampler.scrapes.pages:
-        slowed = sampler.scrapes.told.throttles.get("Produce", 0.0)
+        slowed = sampler.scrapes.latest.throttles.get("Produce", 0.0)
         text = words.count(slowed)
         figures.append(
             Figure("throttled", "Producers slowed", round(slowed, 1), text, "/s", "warn" if slowed else "")
@@ -102,12 +102,12 @@ def _charts(sampler: Sampler, seconds: int) -> list[Block]:
 
 def problems(snapshot: Snapshot) -> list[Notice]:
     """What is wrong, the worst first."""
-    found: list[Notice] = []
+    notices: list[Notice] = []
     if snapshot.trouble:
-        found.append(Notice("bad", f"The cluster does not answer: {snapshot.trouble}"))
+        notices.append(Notice("bad", f"The cluster does not answer: {snapshot.trouble}"))
     if not snapshot.info.brokers:
-        return found
-    return [*found, *_partition_problems(snapshot), *_folder_problems(snapshot), *_group_problems(snapshot)]
+        return notices
+    return [*notices, *_partition_problems(snapshot), *_folder_problems(snapshot), *_group_problems(snapshot)]
 
 
 def _partition_problems(snapshot: Snapshot) -> Iterator[Notice]:
@@ -147,27 +147,29 @@ def _group_problems(snapshot: Snapshot) -> Iterator[Notice]:
         yield Notice("warn", text, "/groups?sort=-lag")
 
 
-def throttling(told: Told) -> list[Notice]:
+def throttling(figures: ScrapedFigures) -> list[Notice]:
     """Who is slowed down by quotas at the moment: back-pressure that clients feel and seldom tell of."""
     words_of = {"Produce": "Producers", "Fetch": "Consumers"}
     return [
         Notice(
             "warn",
             f"{words_of.get(api, api)} are slowed down by quotas: {rate:.1f} answers a second told them to wait, "
-            f"{told.throttle_s.get(api, 0.0):.2f} s in each second.",
+            f"{figures.throttle_s.get(api, 0.0):.2f} s in each second.",
             "/access?part=quotas",
         )
-        for api, rate in sorted(told.throttles.items())
+        for api, rate in sorted(figures.throttles.items())
     ]
 
 
 def _notices(sampler: Sampler, snapshot: Snapshot) -> Notices:
-    found = [*problems(snapshot), *throttling(sampler.scrapes.told)]
-    if not found:
+    notices = [*problems(snapshot), *throttling(sampler.scrapes.latest)]
+    if not notices:
         topics = words.plural(len(snapshot.topics), "topic")
         text = f"All partitions of {topics} have their leaders and replicas; all groups are in step."
-        found = [Notice("good", text if snapshot.topics else "The cluster answers. There are no topics yet.")]
-    return Notices("state", found)
+        notices = [
+            Notice("good", text if snapshot.topics else "The cluster answers. There are no topics yet.")
+        ]
+    return Notices("state", notices)
 
 
 def _brokers(snapshot: Snapshot) -> Table:
@@ -181,7 +183,7 @@ def _brokers(snapshot: Snapshot) -> Table:
     for folder in snapshot.log_dirs:
         sizes[folder.broker] += sum(folder.sizes.values())
     rows = []
-    for broker in sorted(snapshot.info.brokers, key=lambda each: each.id):
+    for broker in sorted(snapshot.info.brokers, key=lambda listed: listed.id):
         is_controller = broker.id == snapshot.info.controller
         cells = [
             Cell(broker.id, href=f"/brokers/{broker.id}"),
@@ -240,6 +242,6 @@ def _away(snapshot: Snapshot) -> set[int]:
 
 
 def _some(names: Iterable[object]) -> str:
-    listed = [str(each) for each in names]
+    listed = [str(name) for name in names]
     shown = ", ".join(listed[:3])
     return shown if len(listed) <= 3 else f"{shown} and {len(listed) - 3} more"

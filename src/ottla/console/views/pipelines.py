@@ -59,13 +59,15 @@ class Pipeline:
 
 def all_of(snapshot: Snapshot) -> dict[str, Pipeline]:
     """From what the sampler has already asked for."""
-    found = {}
+    pipelines = {}
     for name, group in snapshot.groups.items():
-        if any(told.metadata.startswith('{"v":') for told in group.offsets.values()):
+        if any(offset.metadata.startswith('{"v":') for offset in group.offsets.values()):
             commits = status.commits(group.offsets)
             if commits:
-                found[name] = Pipeline(name, commits, sum(_behind(commit, snapshot) for commit in commits))
-    return found
+                pipelines[name] = Pipeline(
+                    name, commits, sum(_behind(commit, snapshot) for commit in commits)
+                )
+    return pipelines
 
 
 def _behind(commit: Commit, snapshot: Snapshot) -> int:
@@ -75,9 +77,12 @@ def _behind(commit: Commit, snapshot: Snapshot) -> int:
 async def pipelines(context: Context) -> Page:
     sampler = context.workspace.sampler
     snapshot = await sampler.fresh()
-    found = all_of(snapshot)
+    pipelines = all_of(snapshot)
     now_ms = time.time() * 1000
-    rows = [_row(each, note_rate(sampler, each, snapshot.at), now_ms) for _, each in sorted(found.items())]
+    rows = [
+        _row(pipeline, note_rate(sampler, pipeline, snapshot.at), now_ms)
+        for _, pipeline in sorted(pipelines.items())
+    ]
     columns = [
         Column("pipeline", "Pipeline"),
         Column("state", "State", "state"),
@@ -90,14 +95,14 @@ async def pipelines(context: Context) -> Page:
         Column("last", "Last commit", "number", 3),
     ]
     empty = "No pipeline has committed yet. `ottla homecare demo` starts three."
-    lag = sum(each.lag for each in found.values())
-    size = sum(each.state_bytes for each in found.values())
+    lag = sum(pipeline.lag for pipeline in pipelines.values())
+    size = sum(pipeline.state_bytes for pipeline in pipelines.values())
     return Page(
         "Pipelines",
         "pipelines",
-        subtitle=words.plural(len(found), "pipeline"),
+        subtitle=words.plural(len(pipelines), "pipeline"),
         figures=[
-            Figure("running", "Committing", sum(_runs(each, now_ms) for each in found.values())),
+            Figure("running", "Committing", sum(_runs(pipeline, now_ms) for pipeline in pipelines.values())),
             Figure("lag", "Lag of all", lag, words.count(lag)),
             Figure("state", "State of all", size, words.size(size)),
         ],
@@ -107,24 +112,24 @@ async def pipelines(context: Context) -> Page:
     )
 
 
-def _runs(each: Pipeline, now_ms: float) -> bool:
-    return now_ms - each.at_ms < RUNNING_MS
+def _runs(pipeline: Pipeline, now_ms: float) -> bool:
+    return now_ms - pipeline.at_ms < RUNNING_MS
 
 
-def _row(each: Pipeline, rate: float, now_ms: float) -> Row:
-    runs = _runs(each, now_ms)
+def _row(pipeline: Pipeline, rate: float, now_ms: float) -> Row:
+    runs = _runs(pipeline, now_ms)
     cells = [
-        Cell(each.name, href=words.address("/pipeline", id=each.name)),
+        Cell(pipeline.name, href=words.address("/pipeline", id=pipeline.name)),
         Cell("committing" if runs else "silent", tone="good" if runs else "quiet"),
-        Cell(len(each.commits)),
-        Cell(each.records, words.count(each.records)),
+        Cell(len(pipeline.commits)),
+        Cell(pipeline.records, words.count(pipeline.records)),
         Cell(round(rate, 1), words.count(rate), unit="/s"),
-        Cell(each.lag, words.count(each.lag)),
-        Cell(each.state_bytes, words.size(each.state_bytes)),
-        Cell(each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
-        Cell(each.at_ms, words.ago(each.at_ms, now_ms) if each.at_ms else "-"),
+        Cell(pipeline.lag, words.count(pipeline.lag)),
+        Cell(pipeline.state_bytes, words.size(pipeline.state_bytes)),
+        Cell(pipeline.latency_ms(0.5), words.duration(pipeline.latency_ms(0.5))),
+        Cell(pipeline.at_ms, words.ago(pipeline.at_ms, now_ms) if pipeline.at_ms else "-"),
     ]
-    return Row(each.name, cells)
+    return Row(pipeline.name, cells)
 
 
 def _spark(context: Context) -> list[tuple[str, str]]:
@@ -136,48 +141,52 @@ async def pipeline(context: Context) -> Page:
     sampler = context.workspace.sampler
     snapshot = await sampler.fresh()
     name = context.query.get("id", "")
-    each = all_of(snapshot).get(name)
-    if each is None:
+    pipeline = all_of(snapshot).get(name)
+    if pipeline is None:
         raise NotFound(f"There is no pipeline {name}, or it has not committed yet.")
-    rate = note_rate(sampler, each, snapshot.at)
+    rate = note_rate(sampler, pipeline, snapshot.at)
     charts = [("rate", "Records read", "records", "pipeline", "/s"), ("lag", "Lag", "lag", "group", "")]
     blocks: list[Block] = [
         Chart(key, title, [(line, sampler.history.get(kind, name).last(CHART_S, snapshot.at))], unit)
         for key, title, line, kind, unit in charts
     ]
-    inputs = sorted({where.topic for commit in each.commits for where in commit.offsets})
+    inputs = sorted({where.topic for commit in pipeline.commits for where in commit.offsets})
     return Page(
         name,
         "pipelines",
         subtitle=f"reads {', '.join(inputs)}",
         figures=[
             Figure("rate", "Rate", round(rate, 1), words.count(rate), "/s"),
-            Figure("lag", "Lag", each.lag, words.count(each.lag)),
-            Figure("state", "State", each.state_bytes, words.size(each.state_bytes)),
-            Figure("p50", "Latency, median", each.latency_ms(0.5), words.duration(each.latency_ms(0.5))),
-            Figure("p99", "Latency, 99 %", each.latency_ms(0.99), words.duration(each.latency_ms(0.99))),
+            Figure("lag", "Lag", pipeline.lag, words.count(pipeline.lag)),
+            Figure("state", "State", pipeline.state_bytes, words.size(pipeline.state_bytes)),
+            Figure(
+                "p50", "Latency, median", pipeline.latency_ms(0.5), words.duration(pipeline.latency_ms(0.5))
+            ),
+            Figure(
+                "p99", "Latency, 99 %", pipeline.latency_ms(0.99), words.duration(pipeline.latency_ms(0.99))
+            ),
         ],
-        blocks=[*blocks, _tasks(each, snapshot)],
+        blocks=[*blocks, _tasks(pipeline, snapshot)],
         crumbs=[("Pipelines", "/pipelines")],
         links=_spark(context),
     )
 
 
-def _tasks(each: Pipeline, snapshot: Snapshot) -> Table:
+def _tasks(pipeline: Pipeline, snapshot: Snapshot) -> Table:
     now_ms = time.time() * 1000
     rows = []
-    for commit in each.commits:
-        told, behind = commit.figures, _behind(commit, snapshot)
+    for commit in pipeline.commits:
+        figures, behind = commit.figures, _behind(commit, snapshot)
         cells = [
             Cell(commit.task),
-            Cell(told.records, words.count(told.records)),
+            Cell(figures.records, words.count(figures.records)),
             Cell(behind, words.count(behind)),
-            Cell(told.written, words.count(told.written)),
-            Cell(told.rows, words.count(told.rows)),
-            Cell(told.bytes, words.size(told.bytes)),
-            Cell(told.took_ms, words.duration(told.took_ms)),
-            Cell(told.at_ms, words.ago(told.at_ms, now_ms) if told.at_ms else "-"),
-            Cell(told.host, told.host or "-", tone="quiet"),
+            Cell(figures.written, words.count(figures.written)),
+            Cell(figures.rows, words.count(figures.rows)),
+            Cell(figures.bytes, words.size(figures.bytes)),
+            Cell(figures.took_ms, words.duration(figures.took_ms)),
+            Cell(figures.at_ms, words.ago(figures.at_ms, now_ms) if figures.at_ms else "-"),
+            Cell(figures.host, figures.host or "-", tone="quiet"),
         ]
         rows.append(Row(commit.task, cells))
     columns = [
@@ -194,14 +203,14 @@ def _tasks(each: Pipeline, snapshot: Snapshot) -> Table:
     return Table("tasks", columns, rows, "Stream tasks")
 
 
-def note_rate(sampler: Sampler, each: Pipeline, now: float) -> float:
+def note_rate(sampler: Sampler, pipeline: Pipeline, now: float) -> float:
     """Records a second since the last look, from the positions: they move with every commit."""
-    position = float(sum(at for commit in each.commits for at in commit.offsets.values()))
-    totals = sampler.history.get("pipeline-position", each.name)
+    position = float(sum(at for commit in pipeline.commits for at in commit.offsets.values()))
+    totals = sampler.history.get("pipeline-position", pipeline.name)
     before = totals.last(5, now)
     if not before or before[-1][0] < now:
         if before:
             elapsed = max(now - before[-1][0], 0.001)
-            sampler.history.add("pipeline", each.name, now, max(0.0, position - before[-1][1]) / elapsed)
-        sampler.history.add("pipeline-position", each.name, now, position)
-    return sampler.history.get("pipeline", each.name).latest(5)
+            sampler.history.add("pipeline", pipeline.name, now, max(0.0, position - before[-1][1]) / elapsed)
+        sampler.history.add("pipeline-position", pipeline.name, now, position)
+    return sampler.history.get("pipeline", pipeline.name).latest(5)

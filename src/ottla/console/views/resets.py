@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ottla.client.values import TopicPartition
 from ottla.console import reading
 from ottla.console.context import BadRequest, Context
+from ottla.console.sampler import SHARE
 from ottla.console.views.messages import time_ms
 
 WAYS = (
@@ -31,7 +32,7 @@ class Step:
 async def plan(context: Context, group: str, form: Mapping[str, str]) -> list[Step]:
     """The new offset of each partition, within its log."""
     admin = context.workspace.admin
-    committed = {place: at.offset for place, at in (await admin.group_offsets(group)).items()}
+    committed = await _positions(context, group)
     topic = form.get("topic", "")
     if topic:
         there = (await admin.describe_topics([topic]))[topic].partitions
@@ -44,6 +45,22 @@ async def plan(context: Context, group: str, form: Mapping[str, str]) -> list[St
     begins, ends = await reading.edges(context.workspace, places)
     targets = await _targets(context, form, places, committed, begins, ends)
     return [Step(p, committed.get(p), max(begins[p], min(targets[p], ends[p])), ends[p]) for p in places]
+
+
+def is_share(context: Context, group: str) -> bool:
+    """Positions of a share group are told and moved by requests of their own."""
+    view = context.workspace.sampler.snapshot.groups.get(group)
+    return view is not None and view.listed.type.lower() == SHARE
+
+
+async def _positions(context: Context, group: str) -> dict[TopicPartition, int]:
+    admin = context.workspace.admin
+    if is_share(context, group):
+        progress = await admin.share_progress(group)
+        return {
+            place: position.start_offset for place, position in progress.items() if position.start_offset >= 0
+        }
+    return {place: at.offset for place, at in (await admin.group_offsets(group)).items()}
 
 
 async def _targets(

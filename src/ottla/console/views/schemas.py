@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from ottla.console import words
+from ottla.console import json_text, words
 from ottla.console.context import Context, NotFound
 from ottla.console.model import (
     Block,
@@ -34,10 +34,10 @@ LEVELS = (
 TYPES = ("AVRO", "PROTOBUF", "JSON")
 TEXT_MAX = 256 * 1024
 _KEYS = {
-    "subject": lambda told: told["subject"],
-    "type": lambda told: told.get("schemaType") or "AVRO",
-    "version": lambda told: told["version"],
-    "id": lambda told: told["id"],
+    "subject": lambda version: version["subject"],
+    "type": lambda version: version.get("schemaType") or "AVRO",
+    "version": lambda version: version["version"],
+    "id": lambda version: version["id"],
 }
 
 
@@ -50,7 +50,7 @@ async def schemas(context: Context) -> Page:
     )
     text, sort = context.query.get("filter", ""), context.query.get("sort", "subject")
     matches = matcher(text)
-    chosen = [told for told in latest if matches(told["subject"])]
+    chosen = [version for version in latest if matches(version["subject"])]
     shown, pager = paged(context, "/schemas", ordered(chosen, sort, _KEYS))
     columns = [
         Column("subject", "Subject", sortable=True),
@@ -68,7 +68,7 @@ async def schemas(context: Context) -> Page:
             Figure("mode", "Mode", mode.get("mode")),
         ],
         blocks=[
-            Table("subjects", columns, [_row(told) for told in shown], empty=empty, sort=sort),
+            Table("subjects", columns, [_row(version) for version in shown], empty=empty, sort=sort),
             *context.forms(_register_form(), _level_form("", level.get("compatibilityLevel", ""))),
         ],
         filter=Filter(text, "Filter subjects, or /pattern/", {"sort": context.query.get("sort", "")}),
@@ -84,7 +84,7 @@ async def subject(context: Context) -> Page:
     path = f"/subjects/{quote(name, safe='')}/versions"
     numbers = sorted(await _ask(registry, path))
     number = context.number("version", numbers[-1], 1)
-    before = max((each for each in numbers if each < number), default=None)
+    before = max((other for other in numbers if other < number), default=None)
     shown, level, mode, *previous = await asyncio.gather(
         _ask(registry, f"{path}/{number}"),
         _ask(registry, f"/config/{quote(name, safe='')}?defaultToGlobal=true"),
@@ -108,7 +108,9 @@ async def subject(context: Context) -> Page:
             Figure("mode", "Mode", mode.get("mode")),
         ],
         blocks=blocks,
-        tabs=[(f"v{each}", subject_address(name, version=each), each == number) for each in numbers[-20:]],
+        tabs=[
+            (f"v{other}", subject_address(name, version=other), other == number) for other in numbers[-20:]
+        ],
         crumbs=[("Schemas", "/schemas")],
         live=False,
     )
@@ -165,25 +167,25 @@ async def _ask(registry: Schemas, path: str) -> Any:
         raise
 
 
-def _row(told: Mapping[str, Any]) -> Row:
-    name = told["subject"]
+def _row(version: Mapping[str, Any]) -> Row:
+    name = version["subject"]
     cells = [
         Cell(name, href=subject_address(name)),
-        Cell(_type(told)),
-        Cell(told["version"]),
-        Cell(told["id"], href=words.address("/schema", id=told["id"])),
+        Cell(_type(version)),
+        Cell(version["version"]),
+        Cell(version["id"], href=words.address("/schema", id=version["id"])),
     ]
     return Row(name, cells)
 
 
-def _type(told: Mapping[str, Any]) -> str:
+def _type(version: Mapping[str, Any]) -> str:
     return {"AVRO": "Avro", "PROTOBUF": "Protobuf", "JSON": "JSON Schema"}.get(
-        told.get("schemaType") or "AVRO", str(told.get("schemaType"))
+        version.get("schemaType") or "AVRO", str(version.get("schemaType"))
     )
 
 
-def _text(told: Mapping[str, Any]) -> Text:
-    return Text("schema", pretty(told["schema"]), "Schema")
+def _text(version: Mapping[str, Any]) -> Text:
+    return Text("schema", pretty(version["schema"]), "Schema")
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Text:
@@ -198,17 +200,20 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Text:
     return Text("difference", text, f"Since version {before['version']}", is_diff=True)
 
 
-def _references(told: Mapping[str, Any]) -> Table:
+def _references(version: Mapping[str, Any]) -> Table:
     rows = [
         Row(
-            each["name"],
+            reference["name"],
             [
-                Cell(each["name"]),
-                Cell(each["subject"], href=subject_address(each["subject"], version=each["version"])),
-                Cell(each["version"]),
+                Cell(reference["name"]),
+                Cell(
+                    reference["subject"],
+                    href=subject_address(reference["subject"], version=reference["version"]),
+                ),
+                Cell(reference["version"]),
             ],
         )
-        for each in told["references"]
+        for reference in version["references"]
     ]
     columns = [Column("name", "Name"), Column("subject", "Subject"), Column("version", "Version", "number")]
     return Table("references", columns, rows, "Refers to")
@@ -219,17 +224,17 @@ def pretty(schema: str) -> str:
     if len(schema) > TEXT_MAX:
         return schema[:TEXT_MAX] + "…"
     try:
-        return json.dumps(json.loads(schema), ensure_ascii=False, indent=2)
+        return json_text.dumps(json.loads(schema), indent=2)
     except (ValueError, RecursionError):
         return schema
 
 
-def _register_form(name: str = "", told: Mapping[str, Any] | None = None) -> Form:
-    kind = (told or {}).get("schemaType") or "AVRO"
+def _register_form(name: str = "", version: Mapping[str, Any] | None = None) -> Form:
+    kind = (version or {}).get("schemaType") or "AVRO"
     inputs = [
         Input("subject", "Subject", "hidden" if name else "text", name, required=True),
         Input("type", "Type", "select", kind, _options(TYPES)),
-        Input("schema", "Schema", "textarea", pretty(told["schema"]) if told else "", required=True),
+        Input("schema", "Schema", "textarea", pretty(version["schema"]) if version else "", required=True),
         Input("check", "Only check whether it is compatible", "checkbox", "1"),
     ]
     title = "Register a new version" if name else "Register a schema"

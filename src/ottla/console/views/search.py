@@ -3,18 +3,18 @@
 import secrets
 
 from ottla.client.values import TopicPartition
-from ottla.console import reading, searching, words
+from ottla.console import export, reading, searching, words
 from ottla.console.context import BadRequest, Context
 from ottla.console.model import Block, Form, Input, Messages, Notice, Notices, Page, Progress
 from ottla.console.views.tables import pattern
-from ottla.console.views.topics import found, tabs
+from ottla.console.views.topics import named_topic, tabs
 
 _PARTS = (("any", "anywhere"), ("key", "in keys"), ("value", "in values"), ("header", "in headers"))
 _MODES = (("contains", "contains"), ("exact", "is exactly"), ("pattern", "matches pattern (RE2)"))
 
 
 async def search(context: Context) -> Page:
-    name, snapshot = await found(context)
+    name, snapshot = await named_topic(context)
     query = context.query
     blocks: list[Block] = [_form(context, name, len(snapshot.topics[name].partitions))]
     if query.get("q"):
@@ -33,11 +33,13 @@ async def results(context: Context, name: str, partitions: list[int]) -> list[Bl
     key = searching.key_of(context.query, name)
     searches = context.console.searches
     job = searches.find(context.viewer, key)
+    in_file = context.query.get("format") in export.FILES
     if job is None:
         try:
             job = searches.start(context.viewer, key, name, await _task(context, name, partitions))
         except searching.TooMany as error:
-            return [Notices("busy", [Notice("warn", str(error))])]
+            notices = Notices("busy", [Notice("warn", str(error))])
+            return [notices, *([Messages("matches", [export.ending(name, str(error))])] if in_file else [])]
     rate = job.read / job.seconds if job.seconds else 0.0
     share = f"{job.done / job.total:.0%}" if job.total else "100%"
     matches = words.plural(job.found, "match", "matches")
@@ -47,7 +49,11 @@ async def results(context: Context, name: str, partitions: list[int]) -> list[Bl
     if job.is_over:
         blocks.append(Notices("end", [_end(job)]))
     empty = "Nothing found." if job.is_over else "Nothing found yet."
-    blocks.append(Messages("matches", list(job.matches), "Matches", empty))
+    matches_so_far = list(job.matches)
+    if in_file and job.outcome != "all":
+        why = _end(job).text if job.is_over else "The search still runs; these are the matches so far."
+        matches_so_far.append(export.ending(name, why))
+    blocks.append(Messages("matches", matches_so_far, "Matches", empty))
     return blocks
 
 

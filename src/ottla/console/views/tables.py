@@ -1,5 +1,6 @@
 """Filter, sort and page of a table, from the page's parameters."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -46,10 +47,18 @@ def ordered(rows: list[T], sort: str, keys: dict[str, Callable[[T], object]]) ->
     return there + rest
 
 
+def rows_max(context: Context, shown_max: int) -> int:
+    """How many rows of a table without pages are shown; CSV has all of them."""
+    return sys.maxsize if context.query.get("format") == "csv" else shown_max
+
+
 def paged(
     context: Context, path: str, rows: Sequence[T], size: int = ROWS
 ) -> tuple[Sequence[T], Pager | None]:
+    """The rows of one page; all of them for CSV, which has no link to the next page."""
     page = context.number("page", 1, 1, 1_000_000)
+    if context.query.get("format") == "csv":
+        return rows, None
     pages = max(1, -(-len(rows) // size))
     page = min(page, pages)
     if pages == 1:

@@ -160,7 +160,7 @@ def tabs(topic: str, here: str) -> list[tuple[str, str, bool]]:
     return [(label, words.topic_address(topic, part), part == here) for label, part in entries]
 
 
-async def found(context: Context) -> tuple[str, Snapshot]:
+async def named_topic(context: Context) -> tuple[str, Snapshot]:
     """The topic that the path names."""
     name = context.names[0]
     snapshot = await context.workspace.sampler.fresh()
@@ -189,17 +189,17 @@ def figures(name: str, snapshot: Snapshot, sampler: Sampler) -> list[Figure]:
 
 async def topic(context: Context) -> Page:
     """Partitions: leaders, replicas in sync, offsets, and where the replicas are."""
-    name, snapshot = await found(context)
+    name, snapshot = await named_topic(context)
     sampler = context.workspace.sampler
     series = sampler.history.get("topic", name)
     seconds = context.number("seconds", 300, 60, 3600)
-    found_topic = snapshot.topics[name]
-    count = len(found_topic.partitions)
+    topic_image = snapshot.topics[name]
+    count = len(topic_image.partitions)
     return Page(
         name,
         "topics",
-        subtitle=f"{words.plural(count, 'partition')}, id {found_topic.id.hex()}"
-        if any(found_topic.id)
+        subtitle=f"{words.plural(count, 'partition')}, id {topic_image.id.hex()}"
+        if any(topic_image.id)
         else words.plural(count, "partition"),
         figures=figures(name, snapshot, sampler),
         blocks=[
@@ -260,7 +260,7 @@ def _partition(where: TopicPartition, snapshot: Snapshot, size: int | None) -> R
 
 def _placement(name: str, snapshot: Snapshot) -> Grid:
     """Replicas by broker, brokers by rack."""
-    brokers = sorted(snapshot.info.brokers, key=lambda each: (each.rack or "", each.id))
+    brokers = sorted(snapshot.info.brokers, key=lambda listed: (listed.rack or "", listed.id))
     rows = []
     for index, partition in sorted(snapshot.topics[name].partitions.items())[:200]:
         marks = []
@@ -280,7 +280,7 @@ def _placement(name: str, snapshot: Snapshot) -> Grid:
 
 async def settings(context: Context) -> Page:
     """All settings: value, where it comes from, and what it would be otherwise."""
-    name, snapshot = await found(context)
+    name, snapshot = await named_topic(context)
     configs = await context.workspace.admin.describe_configs("topic", name, documentation=True)
     return Page(
         name,
@@ -315,7 +315,12 @@ def settings_table(configs: object) -> Table:
                 config.name,
                 [
                     Cell(config.name, hint=config.documentation or ""),
-                    Cell(value, "" if value is None else value, tone="" if config.is_default else "accent"),
+                    Cell(
+                        value,
+                        value or "",
+                        tone="" if config.is_default else "accent",
+                        unit=f" ({meaning})" if (meaning := words.meaning(config.name, value)) else "",
+                    ),
                     Cell(default, "" if default is None else default, tone="quiet"),
                     Cell(config.source, config.source.replace("_", " ").lower(), tone="quiet"),
                     Cell(config.read_only, "read only" if config.read_only else "", tone="quiet"),
@@ -334,7 +339,7 @@ def settings_table(configs: object) -> Table:
 
 async def readers(context: Context) -> Page:
     """Groups that have committed offsets of this topic."""
-    name, snapshot = await found(context)
+    name, snapshot = await named_topic(context)
     rows = []
     for group_id in sorted(snapshot.readers.get(name, ())):
         group = snapshot.groups[group_id]

@@ -41,14 +41,16 @@ async def transactions(context: Context) -> Page:
     text, state = context.query.get("filter", ""), context.query.get("state", "")
     matches = matcher(text)
     listed = [
-        each for each in await context.workspace.admin.list_transactions() if matches(each.transactional_id)
+        listing
+        for listing in await context.workspace.admin.list_transactions()
+        if matches(listing.transactional_id)
     ]
-    chosen = [each for each in listed if not state or each.state == state]
-    chosen.sort(key=lambda each: (each.state != "Ongoing", each.transactional_id))
+    chosen = [listing for listing in listed if not state or listing.state == state]
+    chosen.sort(key=lambda listing: (listing.state != "Ongoing", listing.transactional_id))
     shown, pager = paged(context, "/transactions", chosen, 100)
-    ongoing = [each.transactional_id for each in shown if each.state == "Ongoing"][:DESCRIBED_MAX]
+    ongoing = [listing.transactional_id for listing in shown if listing.state == "Ongoing"][:DESCRIBED_MAX]
     details = await _details(context, ongoing)
-    rows = [_row(each, details.get(each.transactional_id)) for each in shown]
+    rows = [_row(listing, details.get(listing.transactional_id)) for listing in shown]
     look = context.query.get("look") == "1"
     blocks: list[Block] = await _hanging(context) if look else []
     blocks.append(Table("transactions", _COLUMNS, rows, "Transactional ids", "No transactional id is known."))
@@ -56,7 +58,7 @@ async def transactions(context: Context) -> Page:
         "Transactions",
         "transactions",
         subtitle=words.plural(len(listed), "transactional id"),
-        figures=_figures([each.state for each in listed]),
+        figures=_figures([listing.state for listing in listed]),
         blocks=blocks,
         tabs=[
             ("All", words.address("/transactions", filter=text), not state and not look),
@@ -77,7 +79,7 @@ def _figures(states: list[str]) -> list[Figure]:
     ]
 
 
-def _row(each: ListedTransaction, details: Transaction | None) -> Row:
+def _row(listed: ListedTransaction, details: Transaction | None) -> Row:
     age = count = None
     is_late = False
     if details is not None:
@@ -86,26 +88,28 @@ def _row(each: ListedTransaction, details: Transaction | None) -> Row:
             age = time.time() * 1000 - details.start_time_ms
             is_late = age > details.timeout_ms
     cells = [
-        Cell(each.transactional_id, href=words.address("/transaction", id=each.transactional_id)),
-        Cell(each.state, tone=_TONES.get(each.state, "warn")),
+        Cell(listed.transactional_id, href=words.address("/transaction", id=listed.transactional_id)),
+        Cell(listed.state, tone=_TONES.get(listed.state, "warn")),
         Cell(None if age is None else round(age), words.duration(age), tone="warn" if is_late else ""),
-        Cell(each.producer_id),
+        Cell(listed.producer_id),
         Cell(count, "-" if count is None else str(count)),
-        Cell(each.coordinator, href=f"/brokers/{each.coordinator}"),
+        Cell(listed.coordinator, href=f"/brokers/{listed.coordinator}"),
     ]
-    return Row(each.transactional_id, cells)
+    return Row(listed.transactional_id, cells)
 
 
 async def transaction(context: Context) -> Page:
     identity = context.query.get("id", "")
     try:
-        found: Transaction = await context.workspace.admin.describe_transaction(identity)
+        described: Transaction = await context.workspace.admin.describe_transaction(identity)
     except TransactionalIdNotFound:
         raise NotFound(f"There is no transactional id {identity}.") from None
-    producers = await context.workspace.admin.describe_producers(found.partitions) if found.partitions else {}
+    producers = (
+        await context.workspace.admin.describe_producers(described.partitions) if described.partitions else {}
+    )
     rows = []
-    for place in found.partitions:
-        mine = next((p for p in producers.get(place, ()) if p.producer_id == found.producer_id), None)
+    for place in described.partitions:
+        mine = next((p for p in producers.get(place, ()) if p.producer_id == described.producer_id), None)
         rows.append(_partition(context, place, mine))
     columns = [
         Column("partition", "Partition"),
@@ -119,23 +123,31 @@ async def transaction(context: Context) -> Page:
         identity,
         "transactions",
         "transactional id",
-        blocks=[_about(found), table],
+        blocks=[_about(described), table],
         crumbs=[("Transactions", "/transactions")],
     )
 
 
-def _about(found: Transaction) -> Fields:
-    started = found.start_time_ms if found.start_time_ms >= 0 and found.state == "Ongoing" else None
-    producer = f"{found.producer_id}, epoch {found.producer_epoch}"
+def _about(transaction: Transaction) -> Fields:
+    started = (
+        transaction.start_time_ms
+        if transaction.start_time_ms >= 0 and transaction.state == "Ongoing"
+        else None
+    )
+    producer = f"{transaction.producer_id}, epoch {transaction.producer_epoch}"
     since = f"{words.moment(started)} ({words.ago(started)})" if started else "-"
     fields = [
-        ("State", Cell(found.state, tone=_TONES.get(found.state, "warn"))),
+        ("State", Cell(transaction.state, tone=_TONES.get(transaction.state, "warn"))),
         ("Open since", Cell(started, since)),
-        ("Time-out", Cell(found.timeout_ms, words.duration(found.timeout_ms))),
-        ("Producer id and epoch", Cell([found.producer_id, found.producer_epoch], producer)),
+        ("Time-out", Cell(transaction.timeout_ms, words.duration(transaction.timeout_ms))),
+        ("Producer id and epoch", Cell([transaction.producer_id, transaction.producer_epoch], producer)),
         (
             "Coordinator",
-            Cell(found.coordinator, f"broker {found.coordinator}", href=f"/brokers/{found.coordinator}"),
+            Cell(
+                transaction.coordinator,
+                f"broker {transaction.coordinator}",
+                href=f"/brokers/{transaction.coordinator}",
+            ),
         ),
     ]
     return Fields("about", fields)
@@ -155,16 +167,21 @@ def _partition(context: Context, place: TopicPartition, mine: ActiveProducer | N
 
 
 async def _details(context: Context, identities: list[str]) -> dict[str, Transaction]:
-    told = await asyncio.gather(
-        *(context.workspace.admin.describe_transaction(each) for each in identities), return_exceptions=True
+    answers = await asyncio.gather(
+        *(context.workspace.admin.describe_transaction(identity) for identity in identities),
+        return_exceptions=True,
     )
-    return {name: each for name, each in zip(identities, told, strict=True) if isinstance(each, Transaction)}
+    return {
+        name: answer
+        for name, answer in zip(identities, answers, strict=True)
+        if isinstance(answer, Transaction)
+    }
 
 
 async def _hanging(context: Context) -> list[Block]:
     minutes = context.number("minutes", 15, 0, 100_000)
     try:
-        found: list[Hanging] = await context.workspace.admin.find_hanging_transactions(
+        hanging: list[Hanging] = await context.workspace.admin.find_hanging_transactions(
             older_than_ms=minutes * 60_000
         )
     except OttlaError as error:
@@ -184,22 +201,24 @@ async def _hanging(context: Context) -> list[Block]:
     ]
     choose = Form("/transactions", "Look", inputs, "How long without a record", get=True)
     empty = f"No transaction is open that its coordinator does not know and that was silent for {minutes} minutes."
-    note = "Nobody will end these: readers of committed records wait at their first offset." if found else ""
-    rows = [_hanging_row(context, each) for each in found]
+    note = (
+        "Nobody will end these: readers of committed records wait at their first offset." if hanging else ""
+    )
+    rows = [_hanging_row(context, transaction) for transaction in hanging]
     return [choose, Table("hanging", columns, rows, "Hanging transactions", empty, note=note)]
 
 
-def _hanging_row(context: Context, each: Hanging) -> Row:
-    producer, start = each.producer, each.producer.transaction_start_offset
+def _hanging_row(context: Context, hanging: Hanging) -> Row:
+    producer, start = hanging.producer, hanging.producer.transaction_start_offset
     cells = [
-        Cell(str(each.partition), href=_records_address(each.partition, start)),
+        Cell(str(hanging.partition), href=_records_address(hanging.partition, start)),
         Cell(start, f"{start:,}"),
         Cell(producer.producer_id),
-        Cell(each.transactional_id, each.transactional_id or "-"),
+        Cell(hanging.transactional_id, hanging.transactional_id or "-"),
         Cell(producer.last_timestamp_ms, words.ago(producer.last_timestamp_ms)),
-        _abort_cell(context, each.partition, start),
+        _abort_cell(context, hanging.partition, start),
     ]
-    return Row(f"{each.partition}:{producer.producer_id}", cells)
+    return Row(f"{hanging.partition}:{producer.producer_id}", cells)
 
 
 def _records_address(place: TopicPartition, offset: int) -> str:

@@ -10,7 +10,7 @@
 
 Rules of the game: values are unique per topic, except that what was aborted may be sent again; a process
 does one thing at a time; one that is started again has a new name; consumers that are given partitions,
-lose them or seek say so (`assign`, `subscribe`, `seek`), for their polls start anew there.
+lose them or seek say so (`assign`, `subscribe`, `seek`), for their polls start again there.
 """
 
 from ottla.testing.histories.anomalies import Anomaly, Kind, Report

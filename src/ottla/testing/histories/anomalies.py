@@ -59,13 +59,13 @@ class Report:
 
     @property
     def kinds(self) -> Counter[Kind]:
-        return Counter(each.kind for each in self.anomalies)
+        return Counter(anomaly.kind for anomaly in self.anomalies)
 
     def __str__(self) -> str:
         lines = [f"{self.sends} records sent, {self.reads} read, {len(self.anomalies)} anomalies"]
         for kind, count in self.kinds.items():
             lines.append(f"{kind}: {count}")
-            texts = [each.text for each in self.anomalies if each.kind is kind]
+            texts = [anomaly.text for anomaly in self.anomalies if anomaly.kind is kind]
             lines += [f"  {text}" for text in texts[:SHOWN_MAX]]
         return "\n".join(lines)
 

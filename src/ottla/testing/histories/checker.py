@@ -27,11 +27,11 @@ def check(ops: Iterable[Op], *, drained: bool = False, ignore: Collection[Kind] 
         _lost_writes,
         _torn_transactions,
     )
-    found = [anomaly for each in checks for anomaly in each(timeline, facts)]
+    anomalies = [anomaly for check_ in checks for anomaly in check_(timeline, facts)]
     if drained:
-        found += _unseen(timeline, facts)
+        anomalies += _unseen(timeline, facts)
     reads = sum(len(run.reads) for run in timeline.runs + timeline.uncommitted_runs)
-    return Report([each for each in found if each.kind not in ignore], len(timeline.sent), reads)
+    return Report([anomaly for anomaly in anomalies if anomaly.kind not in ignore], len(timeline.sent), reads)
 
 
 def _inconsistent_offsets(timeline: Timeline, facts: Facts) -> Iterator[Anomaly]:
@@ -147,7 +147,7 @@ def _lost_writes(timeline: Timeline, facts: Facts) -> Iterator[Anomaly]:
 
 
 def _torn_transactions(timeline: Timeline, facts: Facts) -> Iterator[Anomaly]:
-    """Of a transaction that shows at all, all that was acknowledged must show, whoever ended it."""
+    """Of a transaction that shows at all, all that was acknowledged must show, no matter which client ended it."""
     by_transaction: dict[str, list[Sent]] = defaultdict(list)
     for sent in timeline.sent:
         if sent.op.transaction is not None and sent.op.outcome is not Outcome.FAIL:

@@ -71,12 +71,12 @@ class Facts:
         for places in self.seen_at.values():
             for partition, offset in places:
                 offsets[partition].add(offset)
-        self.known = {partition: sorted(each) for partition, each in offsets.items()}
+        self.known = {partition: sorted(known) for partition, known in offsets.items()}
         ranges: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
         for run in timeline.runs:
             if (covered := run.covered) is not None:
                 ranges[run.partition].append(covered)
-        self.covered = {partition: _joined(each) for partition, each in ranges.items()}
+        self.covered = {partition: _joined(range_) for partition, range_ in ranges.items()}
 
     def _place(self, sent: Sent) -> Place:
         assert sent.partition is not None

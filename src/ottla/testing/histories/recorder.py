@@ -174,7 +174,7 @@ def _op(begin: dict[str, Any], end: dict[str, Any] | None) -> Op:
         begin["at"],
         end["at"],
         Outcome(end["outcome"]),
-        tuple(Record(*each) for each in end.get("records", begin["records"])),
+        tuple(Record(*record) for record in end.get("records", begin["records"])),
         begin.get("transaction"),
         begin.get("committed_only", True),
     )

@@ -104,7 +104,7 @@ class Timeline:
                 self._stop(op.process)
                 self._place(op)
             case What.SEEK:
-                self._stop(op.process, {(each.topic, each.partition) for each in op.records})
+                self._stop(op.process, {(record.topic, record.partition) for record in op.records})
                 self._place(op)
 
     def _poll(self, op: Op) -> None:
@@ -126,7 +126,7 @@ class Timeline:
         if partitions is None:
             reading.clear()
             return
-        for at in [each for each in reading if each[0] in partitions]:
+        for at in [place for place in reading if place[0] in partitions]:
             del reading[at]
 
     def _place(self, op: Op) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from ottla.broker.assembly import METADATA_FOLDER
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators.shards import Coordinator, LocalShard
+from ottla.broker.coordinators.shards import E, LocalShard, M, ShardedTopic
 from ottla.coordination.groups.consumer_group import ConsumerGroup
 from ottla.coordination.groups.state import GroupState
-from ottla.coordination.shard import Machine
 from ottla.coordination.transactions.transaction import Transaction
 from ottla.metadata.image import Image
 from ottla.metadata.journal import Journal
@@ -42,7 +41,7 @@ class Checks:
             ):
                 self._transactional_ids(of_transactions.machine.transactions)
 
-    def _is_news(self, shard: LocalShard[Machine]) -> bool:
+    def _is_news(self, shard: LocalShard[M, E]) -> bool:
         """Whether its log has grown or been committed: nothing else changes hard state."""
         log = shard.partition.log
         now = (
@@ -100,12 +99,12 @@ class Checks:
             if committed:  # what is not may be lost in a crash
                 self._epoch(group_id, group)
 
-    def _commits(self, state: GroupState, coordinator: Coordinator[Machine], index: int) -> None:
+    def _commits(self, state: GroupState, coordinator: ShardedTopic, index: int) -> None:
         for (group_id, name), commits in self._ledger.commits.items():
             if coordinator.index_of(group_id) != index:
                 continue
-            found = state.offsets.of_group(group_id).get(name)
-            commits.see(found.value.offset if found is not None else None, f"{group_id} on {name}")
+            committed = state.offsets.of_group(group_id).get(name)
+            commits.see(committed.value.offset if committed is not None else None, f"{group_id} on {name}")
 
     def _one_owner(self, group: ConsumerGroup) -> None:
         held: dict[tuple[bytes, int], str] = {}
@@ -145,8 +144,8 @@ class Checks:
     # -- transactions ------------------------------------------------------------------------------------
 
     def _transactional_ids(self, transactions: Mapping[str, Transaction]) -> None:
-        for name, each in transactions.items():
-            now = each.producer_id, each.producer_epoch
+        for name, transaction in transactions.items():
+            now = transaction.producer_id, transaction.producer_epoch
             if now < self._producers.get(name, (-1, -1)):
                 raise Broken(f"{name}: the producer's epoch falls")
             self._producers[name] = now
@@ -159,7 +158,7 @@ class Checks:
                 hold(again == shard.machine.transactions, "transactions: replay differs")
 
 
-def _is_committed(shard: LocalShard[Machine]) -> bool:
+def _is_committed(shard: LocalShard[M, E]) -> bool:
     """Whether all that it applied is."""
     log = shard.partition.log
     return log is not None and log.high_watermark == log.end_offset
@@ -189,6 +188,6 @@ class Replayed:
 
 def copy_of(image: Image) -> Image:
     """What its snapshot makes."""
-    made = Image()
-    made.apply_entry(image.position - 1, list(image.records()))
-    return made
+    copy = Image()
+    copy.apply_entry(image.position - 1, list(image.records()))
+    return copy

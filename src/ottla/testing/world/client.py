@@ -15,9 +15,9 @@ GROUP, TRANSACTION = 0, 1
 
 @frozen
 class Send:
-    """The script goes on with the response, or with LOST: nobody knows then what became of it.
+    """The script goes on with the response, or with LOST: then the outcome is unknown.
 
-    `on_late` is called when the broker hears a request that its client has given up.
+    `on_late` is called when the broker receives a request that its client has given up.
     """
 
     request: Message

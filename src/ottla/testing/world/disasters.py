@@ -132,12 +132,12 @@ class Disasters:
     def _log_files(self) -> list[str]:
         """Those being written to: a closed segment was synced with its size."""
         disk = self._world.disk
-        found = []
+        suspects = []
         for folder in disk.list(""):
             segments = [name for name in disk.list(folder) if name.endswith(".log")]
             if segments and folder != METADATA_FOLDER:
-                found.append(f"{folder}/{segments[-1]}")
-        return found
+                suspects.append(f"{folder}/{segments[-1]}")
+        return suspects
 
     def _clean_restart(self) -> None:
         process = self._world.process
@@ -187,9 +187,9 @@ class Disasters:
 
     def _client_dies(self) -> None:
         mortal = [
-            each
-            for each in self._world.clients
-            if not each.is_done and each.name.startswith(("member-", "till-"))
+            client
+            for client in self._world.clients
+            if not client.is_done and client.name.startswith(("member-", "till-"))
         ]
         if mortal:
             self._world.random.choice(mortal).kill()
@@ -201,17 +201,17 @@ class Disasters:
         self._world.new_till(self._world.random.randrange(TILLS))
 
     def _connections_break(self) -> None:
-        for each in list(self._world.connections):
+        for connection in list(self._world.connections):
             if self._world.random.random() < 0.5:
-                each.close()
+                connection.close()
 
 
 def _stale_batch(data: bytes, random: Random) -> bytearray:
     """The last batch once more, as if it came next, with a broken byte in it."""
-    found = list(batches.headers(data))
-    if not found:
+    headers = list(batches.headers(data))
+    if not headers:
         return bytearray()
-    position, header = found[-1]
+    position, header = headers[-1]
     stale = bytearray(data[position : position + header.size])
     batches.stamp(stale, base_offset=header.next_offset, leader_epoch=header.leader_epoch)
     stale[random.randrange(batches.HEADER_BYTES, len(stale))] ^= 1 << random.randrange(8)

@@ -47,17 +47,17 @@ class Truth:
 
     def extend(self, log: Log, where: dict[bytes, TopicPartition], name: TopicPartition) -> None:
         """Takes in what has come below the high watermark."""
-        for header, found in read_batches(log, len(self.entries), log.high_watermark):
+        for header, records in read_batches(log, len(self.entries), log.high_watermark):
             hold(header.base_offset == len(self.entries), f"{name}: a gap at {len(self.entries)}")
             hold(
                 not self.entries or header.leader_epoch >= self.entries[-1].leader_epoch,
                 f"{name}: the leader epoch falls at {header.base_offset}",
             )
             if header.is_control:
-                self._end(header.producer_id, found[0])
+                self._end(header.producer_id, records[0])
                 self.entries.append(Entry(None, header.leader_epoch, header.producer_id, marker=True))
                 continue
-            for record in found:
+            for record in records:
                 assert record.value is not None
                 hold(record.value not in where, f"{name}: {record.value!r} is written twice")
                 where[record.value] = name
@@ -77,8 +77,8 @@ class Truth:
     def same_as(self, log: Log, name: TopicPartition) -> None:
         """The log still says what it said."""
         offset = log.log_start_offset
-        for header, found in read_batches(log, offset, len(self.entries)):
-            for record in found:
+        for header, records in read_batches(log, offset, len(self.entries)):
+            for record in records:
                 known = self.entries[record.offset]
                 hold(
                     known.marker == header.is_control and (known.marker or known.value == record.value),
@@ -91,7 +91,7 @@ class Truth:
 def read_batches(
     log: Log, offset: int, end: int
 ) -> list[tuple[batches.BatchHeader, list[wire_records.Record]]]:
-    found = []
+    batches_read = []
     while offset < end:
         taken = log.read(offset, max_bytes=STEP_BYTES, up_to=end)
         if taken.next_offset <= offset:
@@ -99,9 +99,9 @@ def read_batches(
         for position, header in batches.headers(taken.data):
             if header.base_offset >= offset:
                 batches.check(taken.data, position)
-                found.append((header, wire_records.read(taken.data, position)))
+                batches_read.append((header, wire_records.read(taken.data, position)))
         offset = taken.next_offset
-    return found
+    return batches_read
 
 
 @dataclass(slots=True)
@@ -184,8 +184,8 @@ class Ledger:
         """Those that are new since the last time: what is in the truth stays, other checks see to that."""
         for name, offset, value in self.acknowledged[self._checked :]:
             entries = self.truths[name].entries if name in self.truths else []
-            found = entries[offset].value if 0 <= offset < len(entries) else None
-            hold(found == value, f"{name}: {value!r} was acknowledged at {offset}, where {found!r} is")
+            kept = entries[offset].value if 0 <= offset < len(entries) else None
+            hold(kept == value, f"{name}: {value!r} was acknowledged at {offset}, where {kept!r} is")
         self._checked = len(self.acknowledged)
 
     def check_transactions(self) -> None:
@@ -208,7 +208,7 @@ class Ledger:
         for value, fate in fates.items():
             if fate is not None:
                 together.setdefault(value.rpartition(b"/")[0], set()).add(fate)
-        for name, found in together.items():
-            whole = len(found) == 1 or name.decode() in self.ended_by_another
+        for name, seen_fates in together.items():
+            whole = len(seen_fates) == 1 or name.decode() in self.ended_by_another
             hold(whole, f"{name!r} is half committed")
-            hold("open" not in found, f"{name!r} never ended")
+            hold("open" not in seen_fates, f"{name!r} never ended")

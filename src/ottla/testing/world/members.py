@@ -73,7 +73,9 @@ def consumer_member(world: World, name: str, group: str, topic: str, beats: int)
             epoch = answer.member_epoch
             if answer.assignment is not None:
                 owned = frozenset(
-                    index for each in answer.assignment.topic_partitions for index in each.partitions
+                    index
+                    for topic_partition in answer.assignment.topic_partitions
+                    for index in topic_partition.partitions
                 )
             if owned and world.random.random() < 0.5:
                 index = world.random.choice(sorted(owned))
@@ -151,8 +153,8 @@ def _sync(world: World, group: str, joined: JoinGroupResponse, topic: str) -> St
 
 
 def _plan(joined: JoinGroupResponse, partitions: int) -> dict[str, list[int]]:
-    members = [each.member_id for each in joined.members if parse_subscription(each.metadata).topics]
-    plan: dict[str, list[int]] = {each: [] for each in members}
+    members = [member.member_id for member in joined.members if parse_subscription(member.metadata).topics]
+    plan: dict[str, list[int]] = {member: [] for member in members}
     for index in range(partitions):
         plan[members[index % len(members)]].append(index)
     return plan

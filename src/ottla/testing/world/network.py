@@ -16,7 +16,7 @@ from ottla.wire import codec
 from ottla.wire.frames import LENGTH, request_header, skip_tags
 from ottla.wire.schema import Message
 
-LOST = None  # what a client hears when it hears nothing
+LOST = None  # the outcome when no answer arrives
 BREAKS_BEFORE, BREAKS_AFTER, DAWDLES = 0.02, 0.03, 0.03
 
 

@@ -177,7 +177,7 @@ def _add_partitions(transactional_id: str, producer: tuple[int, int], targets: l
 
     def code(answer: Any) -> int:
         topics = answer.results_by_topic_v3_and_below
-        codes = [each.partition_error_code for topic in topics for each in topic.results_by_partition]
+        codes = [result.partition_error_code for topic in topics for result in topic.results_by_partition]
         return max(codes, key=abs, default=0)
 
     yield from _until_done(send(request, 3), code)
@@ -232,9 +232,9 @@ def _until_done(wanted: Send, code: Any) -> Step:
     while True:
         answer = yield wanted
         if answer is not LOST:
-            found = code(answer)
-            if found == errors.NONE:
+            error_code = code(answer)
+            if error_code == errors.NONE:
                 return answer
-            if not errors.error_for(found).retriable:
+            if not errors.error_for(error_code).retriable:
                 raise GiveUp
         yield Sleep(50)

@@ -25,11 +25,11 @@ def reader(world: World, topic: str, *, read_committed: bool) -> Script:
     while True:
         answer = yield send(_request(offsets, read_committed), FETCH_VERSION)
         if answer is not LOST:
-            for each in answer.responses:
-                for data in each.partitions:
+            for response in answer.responses:
+                for data in response.partitions:
                     if data.error_code == errors.NONE:
-                        take(world, (each.topic, data.partition_index), data, offsets, read_committed)
-        if world.finishing and all(world.is_at_the_end(each, at) for each, at in offsets.items()):
+                        take(world, (response.topic, data.partition_index), data, offsets, read_committed)
+        if world.finishing and all(world.is_at_the_end(place, at) for place, at in offsets.items()):
             return
         yield Sleep(world.random.uniform(0, 200))
 
@@ -43,7 +43,9 @@ def take(
 ) -> None:
     """A client's part in read_committed: it is told which transactions were aborted, and skips those."""
     records = bytes(data.records or b"")
-    aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or [])
+    aborted = sorted(
+        (transaction.first_offset, transaction.producer_id) for transaction in data.aborted_transactions or []
+    )
     aborting: set[int] = set()
     for position, header in batches.headers(records):
         while aborted and aborted[0][0] <= header.last_offset:
@@ -70,5 +72,5 @@ def _request(offsets: dict[TopicPartition, int], read_committed: bool) -> FetchR
         min_bytes=1,
         max_bytes=2_000,
         isolation_level=READ_COMMITTED if read_committed else 0,
-        topics=[FetchTopic(topic=topic, partitions=each) for topic, each in topics.items()],
+        topics=[FetchTopic(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
     )

@@ -1,5 +1,6 @@
 """What every simulated world has: a seed, chance and time that follow from it, and the story of what happened."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -10,7 +11,7 @@ from ottla.testing.world.time import BEGIN_MS, Time
 TRACE = 60  # lines
 
 
-class Simulation:
+class Simulation(ABC):
     """Subclasses populate the world in `_run`, and check what must hold in `_after_event`."""
 
     def __init__(self, seed: int) -> None:
@@ -49,8 +50,8 @@ class Simulation:
         """Since the beginning."""
         return self.time.exact_ms - BEGIN_MS
 
-    def _run(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _run(self) -> None: ...
 
     def _after_event(self) -> None:
         """What must hold, looked at after every event."""

@@ -65,7 +65,7 @@ class World(Simulation):
         self.until(self._producers_are_done, PATIENCE_MS, "producers")
         self.until(self._no_open_transaction, PATIENCE_MS, "open transactions")
         self.finishing = True
-        self.until(lambda: all(each.is_done for each in self.clients), PATIENCE_MS, "clients")
+        self.until(lambda: all(client.is_done for client in self.clients), PATIENCE_MS, "clients")
         assert self.process is not None
         self.checks.thorough(self.process.broker)
         self.ledger.check_transactions()
@@ -78,8 +78,8 @@ class World(Simulation):
                 self.checks.thorough(self.process.broker)
 
     def _waiting(self) -> str:
-        clients = (each for each in self.clients if not each.is_done)
-        waiting = "; ".join(f"{each.name} for {_described(each.waits_for)}" for each in clients)
+        clients = (client for client in self.clients if not client.is_done)
+        waiting = "; ".join(f"{client.name} for {_described(client.waits_for)}" for client in clients)
         return f"somebody waits for ever: {waiting or 'nobody'}"
 
     def _replay(self) -> str:
@@ -100,8 +100,8 @@ class World(Simulation):
             return
         connections, self.connections = self.connections, []
         how(process)
-        for each in connections:
-            each.close()
+        for connection in connections:
+            connection.close()
 
     def ask(self, request: Any, then: Callable[[Any], None] = lambda answer: None) -> None:
         assert self.process is not None
@@ -172,10 +172,10 @@ class World(Simulation):
     def connect(self, client_id: str) -> Connection | None:
         if self.process is None:
             return None
-        made = Connection(self.process, self.time, self.weather, client_id)
-        self.connections = [each for each in self.connections if each.is_open]
-        self.connections.append(made)
-        return made
+        connection = Connection(self.process, self.time, self.weather, client_id)
+        self.connections = [connection for connection in self.connections if connection.is_open]
+        self.connections.append(connection)
+        return connection
 
     # -- what clients ask the world ----------------------------------------------------------------------
 
@@ -197,8 +197,8 @@ class World(Simulation):
 
     def on_owned(self, generation: tuple[str, int], member_id: str, owned: list[TopicPartition]) -> None:
         owners = self._owners.setdefault(generation, {})
-        for each in owned:
-            hold(owners.setdefault(each, member_id) == member_id, f"{generation}: two own {each}")
+        for partition in owned:
+            hold(owners.setdefault(partition, member_id) == member_id, f"{generation}: two own {partition}")
 
     def on_member_epoch(self, group: str, name: str, before: int, after: int) -> None:
         hold(after >= before, f"{group}: the epoch of {name} falls from {before} to {after}")
@@ -224,13 +224,13 @@ class World(Simulation):
             CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in TOPICS.items()
         ]
-        made: list[Any] = []
-        self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), made.append)
-        self.until(lambda: bool(made), 10_000, "topics")
-        self._topic_ids = {each.name: each.topic_id for each in made[0].topics}
+        answers: list[Any] = []
+        self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), answers.append)
+        self.until(lambda: bool(answers), 10_000, "topics")
+        self._topic_ids = {topic.name: topic.topic_id for topic in answers[0].topics}
 
     def _producers_are_done(self) -> bool:
-        return all(each.is_done for each in self.clients if each.name.startswith(("writer-", "till-")))
+        return all(client.is_done for client in self.clients if client.name.startswith(("writer-", "till-")))
 
     def _no_open_transaction(self) -> bool:
         return not any(truth.open for truth in self.ledger.truths.values())
