@@ -24,7 +24,7 @@ demo: setup  ## the worked example: devices, technicians, nurses, billing
 	$(BIN)/ottla homecare demo
 
 TESTS ?=
-LIMIT_S ?= 1500
+LIMIT_S ?= 3000
 
 test: setup  ## everything but the long runs; TESTS="tests/unit" for a part, LIMIT_S seconds for each folder
 	$(BIN)/python -m tests.run --limit-s $(LIMIT_S) $(TESTS)

@@ -16,7 +16,9 @@ def optional(name: str, sources: list[str], depends: list[str] | None = None) ->
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         py_limited_api=True,
         optional=True,
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c11", "-fvisibility=hidden"],
+        extra_compile_args=[]
+        if sys.platform == "win32"
+        else ["-O3", "-g0", "-std=c11", "-fvisibility=hidden"],
     )
 
 

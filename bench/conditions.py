@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import resource
 import sys
 import threading
 import time
@@ -18,10 +19,11 @@ from pathlib import Path
 
 import ottla
 from ottla.wire import kernel
+from tests.soak.processes import descendants
 
 LOAD_MAX = 0.25  # cores
 ROUNDS_MIN = 3
-_MARK = "OTTLA_BENCH"  # in the environment of all processes of a benchmark, whoever is their parent
+_MARK = "OTTLA_BENCH"  # in the environment of all processes of a benchmark, whatever their parent is
 _LOOK_S = 0.25
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _IDLE_FIELDS = (3, 4)  # of the line `cpu` in /proc/stat: idle and iowait
@@ -97,14 +99,17 @@ class OwnProcesses:
     They are looked at again and again: one that has ended does not tell any more."""
 
     def __init__(self) -> None:
+        self._children_before_s = _children_s()
         self._before_s = {os.getpid(): _cpu_s(os.getpid())}
         self._last_s = dict(self._before_s)
-        self._known: set[int] = set()  # looked at before, whether ours or not
+        self._others: set[int] = set()
+        # Seen once: between fork and exec a process still shows its parent's environment.
+        self._unmarked: set[int] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> OwnProcesses:
-        self._known.update(_pids() - self._last_s.keys())
+        self._others.update(_pids() - self._last_s.keys())
         os.environ[_MARK] = str(os.getpid())
         self._thread.start()
         return self
@@ -115,7 +120,11 @@ class OwnProcesses:
         os.environ.pop(_MARK, None)
 
     def used_s(self) -> float:
-        return sum(self._last_s.values()) - sum(self._before_s.values())
+        """A child may have come and gone between two looks; the kernel has counted it if it was waited for."""
+        own_pid = os.getpid()
+        own_s = self._last_s[own_pid] - self._before_s[own_pid]
+        seen_s = sum(used_s for pid, used_s in self._last_s.items() if pid != own_pid)
+        return own_s + max(seen_s, _children_s() - self._children_before_s)
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):
@@ -123,11 +132,13 @@ class OwnProcesses:
         self.look()
 
     def look(self) -> None:
-        for pid in _pids() - self._known:
+        for pid in _pids() - self._others:
             if pid in self._last_s or _is_marked(pid):
                 self._last_s[pid] = max(self._last_s.get(pid, 0.0), _cpu_s(pid))
+            elif pid in self._unmarked:
+                self._others.add(pid)
             else:
-                self._known.add(pid)
+                self._unmarked.add(pid)
 
 
 def _pids() -> set[int]:
@@ -149,6 +160,24 @@ def _cpu_s(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
+def _children_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def tree_cpu_s(pid: int) -> float:
+    """Processor time of a process and all below it (Spark's JVM is a session of its own), and of those that they have
+    started and that have ended."""
+    total = 0
+    for each in [pid, *descendants(pid)]:
+        try:
+            fields = (_PROC / str(each) / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15]))
+    return total * _TICK_S
 
 
 def _busy_s() -> float:

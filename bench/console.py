@@ -241,28 +241,6 @@ def measure_search(bootstrap: str, rounds: int = 4) -> None:
         print(f"produce p99 {name:<8} {probe.p99(name):6.2f} ms, {probe.p99(name) / alone:5.0%} of alone")
 
 
-def measure_live(bootstrap: str, minutes: int) -> None:
-    """Charts of an overview that is watched, while records come to twenty topics: memory, minute by minute."""
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(f"live-{i:02d}", 2, 1) for i in range(20)])
-    console = Running("console", "--bootstrap", bootstrap, "--port", "0")
-    browser = Browser(console.line("console "))
-    browser.follow("/", lambda name, data: None)
-    memory = []
-    try:
-        with Producer(bootstrap_servers=bootstrap) as producer:
-            for _ in range(minutes):
-                over = time.monotonic() + 60
-                while time.monotonic() < over:
-                    for i in range(20):
-                        producer.send(f"live-{i:02d}", b"x" * 100)
-                    time.sleep(0.2)
-                memory.append(console.memory_mb)
-    finally:
-        console.stop()
-    print(f"memory of the console, MB by minute: {' '.join(f'{each:.1f}' for each in memory)}")
-
-
 class Probe:
     """Acknowledged sends, one at a time, by what else goes on."""
 
@@ -332,9 +310,6 @@ def main() -> None:
     parser.add_argument("--data", metavar="DIR", help="where the broker's data is, or will be")
     parser.add_argument("--prepare", action="store_true", help="only write the topics to --data")
     parser.add_argument("--rounds", type=int, default=4, help="turns of the measurement of latencies")
-    parser.add_argument(
-        "--live", type=int, default=0, metavar="MINUTES", help="also watch live charts for so long"
-    )
     options = parser.parse_args()
     with TemporaryDirectory(prefix="ottla-bench-") as folder:
         prepared = options.data is not None and not options.prepare
@@ -349,8 +324,6 @@ def main() -> None:
                 measure_views(bootstrap, options.topics, options.groups)
             if options.records and not options.prepare:
                 measure_search(bootstrap, options.rounds)
-            if options.live:
-                measure_live(bootstrap, options.live)
         finally:
             broker.stop()
 

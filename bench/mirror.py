@@ -1,24 +1,32 @@
 """A topic from one Ottla broker to another, exactly once: `ottla mirror` beside MirrorMaker 2 (Java), in one run.
 
-    python -m bench.mirror [--scale 1.0] [--rounds 1] [--only ottla ottla-spark mm2]
+    python -m bench.mirror [--scale 1.0] [--rounds 1] [--only ottla mm2 ottla-spark]
+    python -m bench.mirror --together [--records 1000]
+    python -m bench.mirror --source kafka ...
 
 Each peer copies a topic that is full already (100 bytes a record, 4 partitions) between two fresh brokers. Measured are
 the time from the start of the process to the first record that a reader of committed records sees, the rate from the
 first record to the last, the processor time of the mirror and its children for each GB, the delay of single records
 afterwards, and by how many records the positions of groups are off.
+
+`--together` measures the delay of single records alone: all peers run at the same time, from one source to a target
+each, and copy the same records. What else the machine does then weighs on all of them.
+`--source kafka` copies from Apache Kafka.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +36,8 @@ import pyarrow as pa
 from bench import conditions
 from ottla.client import Admin, Consumer, Producer
 from ottla.client.columnar import ColumnarProducer
-from ottla.client.values import OffsetAndMetadata, TopicPartition
-from tests.oracle.cluster import start_tool, why_not
+from ottla.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from tests.oracle.cluster import Oracle, start_tool, why_not
 from tests.oracle.ottla import Ottla
 from tests.soak.processes import descendants
 
@@ -76,7 +84,7 @@ class Figures:
         ]  # fmt: skip
 
 
-def start_ottla(source: Ottla, target: Ottla, folder: Path, *options: str) -> subprocess.Popen[str]:
+def start_ottla(source: Side, target: Side, folder: Path, *options: str) -> subprocess.Popen[str]:
     command = [
         str(Path(sys.executable).with_name("ottla")), "mirror", "--from", f"A={source.bootstrap}",
         "--to", f"B={target.bootstrap}", "--topics", TOPIC, *options,
@@ -85,22 +93,24 @@ def start_ottla(source: Ottla, target: Ottla, folder: Path, *options: str) -> su
         return subprocess.Popen(command, stdout=log, stderr=log, text=True)
 
 
-def start_mm2(source: Ottla, target: Ottla, folder: Path) -> subprocess.Popen[str]:
+def start_mm2(source: Side, target: Side, folder: Path) -> subprocess.Popen[str]:
     file = folder / "mm2.properties"
     file.write_text(_MM2.format(source=source.bootstrap, target=target.bootstrap))
     with (folder / "mm2.log").open("w") as log:
         return start_tool("connect-mirror-maker", str(file), stdout=log, stderr=log)
 
 
-PEERS: dict[str, Callable[[Ottla, Ottla, Path], subprocess.Popen[str]]] = {
+Side = Ottla | Oracle
+SOURCES: dict[str, Callable[[], Side]] = {"ottla": Ottla, "kafka": lambda: Oracle(heap="512M")}
+PEERS: dict[str, Callable[[Side, Side, Path], subprocess.Popen[str]]] = {
     "ottla": lambda source, target, folder: start_ottla(source, target, folder, "--local"),
     "ottla-spark": start_ottla,
     "mm2": start_mm2,
 }
 
 
-def measure(peer: str, records: int) -> Figures:
-    with Ottla() as source, Ottla() as target, tempfile.TemporaryDirectory() as name:
+def measure(peer: str, records: int, kind: str = "ottla") -> Figures:
+    with SOURCES[kind]() as source, Ottla() as target, tempfile.TemporaryDirectory() as name:
         fill(source, records)
         wanted = commit_somewhere(source, records)
         begun = time.monotonic()
@@ -111,12 +121,7 @@ def measure(peer: str, records: int) -> Figures:
             error = position_error(target, wanted)
             delays = single_records(source, target)
         finally:
-            for pid in [*descendants(process.pid), process.pid]:
-                try:
-                    os.kill(pid, 9)
-                except ProcessLookupError:
-                    continue
-            process.wait()
+            end(process)
     return Figures(
         start_s,
         rate,
@@ -127,7 +132,16 @@ def measure(peer: str, records: int) -> Figures:
     )
 
 
-def fill(broker: Ottla, records: int) -> None:
+def end(process: subprocess.Popen[str]) -> None:
+    for pid in [*descendants(process.pid), process.pid]:
+        try:
+            os.kill(pid, 9)
+        except ProcessLookupError:
+            continue
+    process.wait()
+
+
+def fill(broker: Side, records: int) -> None:
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topic(TOPIC, PARTITIONS)
     with ColumnarProducer(bootstrap_servers=broker.bootstrap) as producer:
@@ -140,17 +154,17 @@ def fill(broker: Ottla, records: int) -> None:
             )
 
 
-def commit_somewhere(broker: Ottla, records: int) -> dict[str, dict[int, int]]:
+def commit_somewhere(broker: Side, records: int) -> dict[str, dict[int, int]]:
     """Groups near the end, as those are that fail over."""
-    chance, each = random.Random(1), records // PARTITIONS
-    found = {}
+    chance, per_partition = random.Random(1), records // PARTITIONS
+    committed = {}
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         for number in range(GROUPS):
-            offsets = {p: chance.randint(each // 2, each) for p in range(PARTITIONS)}
-            told = {TopicPartition(TOPIC, p): OffsetAndMetadata(offset) for p, offset in offsets.items()}
-            admin.alter_group_offsets(f"g{number}", told)
-            found[f"g{number}"] = offsets
-    return found
+            offsets = {p: chance.randint(per_partition // 2, per_partition) for p in range(PARTITIONS)}
+            positions = {TopicPartition(TOPIC, p): OffsetAndMetadata(offset) for p, offset in offsets.items()}
+            admin.alter_group_offsets(f"g{number}", positions)
+            committed[f"g{number}"] = offsets
+    return committed
 
 
 def follow(target: Ottla, records: int, process: subprocess.Popen[str], begun: float) -> tuple[float, float]:
@@ -161,9 +175,9 @@ def follow(target: Ottla, records: int, process: subprocess.Popen[str], begun: f
         while COPY not in admin.list_topics():
             _check(process, begun)
         while True:
-            if not first and any(told.offset for told in admin.list_offsets(wheres).values()):
+            if not first and any(end.offset for end in admin.list_offsets(wheres).values()):
                 first = time.monotonic()
-            visible = sum(told.offset for told in admin.list_offsets(wheres, committed_only=True).values())
+            visible = sum(end.offset for end in admin.list_offsets(wheres, committed_only=True).values())
             if visible and not start_s:
                 start_s = time.monotonic() - begun
             if visible >= records:
@@ -179,9 +193,9 @@ def _check(process: subprocess.Popen[str], begun: float) -> None:
 
 def cpu_seconds(pid: int) -> float:
     total = 0.0
-    for each in [pid, *descendants(pid)]:
+    for process_id in [pid, *descendants(pid)]:
         try:
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         total += (int(fields[11]) + int(fields[12])) / _TICKS
@@ -197,12 +211,12 @@ def position_error(target: Ottla, wanted: dict[str, dict[int, int]]) -> int:
                 return -1
             time.sleep(0.2)
         time.sleep(5)
-        found = {group: admin.group_offsets(group) for group in wanted}
+        arrived = {group: admin.group_offsets(group) for group in wanted}
     worst = 0
     for p in range(PARTITIONS):
         offsets = _offsets(target, p)
         for group, positions in wanted.items():
-            at = int(np.searchsorted(offsets, found[group][TopicPartition(COPY, p)].offset))
+            at = int(np.searchsorted(offsets, arrived[group][TopicPartition(COPY, p)].offset))
             worst = max(worst, abs(at - positions[p]))
     return worst
 
@@ -220,12 +234,15 @@ def _offsets(target: Ottla, partition: int) -> np.ndarray[tuple[int], np.dtype[n
         )
 
 
-def single_records(source: Ottla, target: Ottla, count: int = 200) -> list[float]:
+def single_records(source: Side, target: Ottla, count: int = 200) -> list[float]:
     """Milliseconds from send to a reader of committed records at the target."""
     wheres = [TopicPartition(COPY, p) for p in range(PARTITIONS)]
     delays: list[float] = []
     settings = {"bootstrap.servers": target.bootstrap, "isolation.level": "read_committed"}
-    with Consumer(settings) as consumer, Producer(bootstrap_servers=source.bootstrap) as producer:
+    with (
+        Consumer(settings) as consumer,
+        Producer(bootstrap_servers=source.bootstrap, linger_ms=0) as producer,
+    ):
         consumer.assign(wheres)
         for where, end in consumer.end_offsets(wheres).items():
             consumer.seek(where, end)
@@ -239,18 +256,104 @@ def single_records(source: Ottla, target: Ottla, count: int = 200) -> list[float
     return delays or [float("nan")]
 
 
+def together(
+    peers: Sequence[str], count: int, kind: str = "ottla", pause_s: float = 0.02
+) -> dict[str, list[float]]:
+    """Milliseconds from send to a reader of committed records at each peer's target."""
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(SOURCES[kind]())
+        targets = {peer: stack.enter_context(Ottla()) for peer in peers}
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        fill(source, 20_000)
+        for peer, target in targets.items():
+            own = folder / peer
+            own.mkdir()
+            process = PEERS[peer](source, target, own)
+            stack.callback(end, process)
+            follow(target, 20_000, process, time.monotonic())
+        delays = {peer: Delays() for peer in peers}
+        readers = [Reader(target, delays[peer].take) for peer, target in targets.items()]
+        for reader in readers:
+            reader.start()
+        producer = stack.enter_context(Producer(bootstrap_servers=source.bootstrap, linger_ms=0))
+        for number in range(count):
+            producer.send(TOPIC, b"%r" % time.time(), partition=number % PARTITIONS)
+            time.sleep(pause_s)
+        for reader in readers:
+            reader.wait_for(count)
+            reader.stop()
+        return {peer: own.values_ms or [float("nan")] for peer, own in delays.items()}
+
+
+class Reader(threading.Thread):
+    """Reads what is new at a target, in a thread of its own: no peer waits for another's records."""
+
+    def __init__(self, target: Ottla, take: Callable[[Sequence[ConsumerRecord]], None]) -> None:
+        super().__init__(daemon=True)
+        self._target, self._take = target, take
+        self._ready, self._over = threading.Event(), threading.Event()
+        self._count = 0
+
+    def start(self) -> None:
+        super().start()
+        self._ready.wait(60)
+
+    def run(self) -> None:
+        partitions = [TopicPartition(COPY, p) for p in range(PARTITIONS)]
+        settings = {"bootstrap.servers": self._target.bootstrap, "isolation.level": "read_committed"}
+        with Consumer(settings) as consumer:
+            consumer.assign(partitions)
+            for partition, end_offset in consumer.end_offsets(partitions).items():
+                consumer.seek(partition, end_offset)
+            consumer.poll(0.5)
+            self._ready.set()
+            while not self._over.is_set():
+                records = consumer.poll(0.2)
+                self._take(records)
+                self._count += len(records)
+
+    def wait_for(self, count: int) -> None:
+        """For so many records, at most a minute."""
+        deadline = time.monotonic() + 60
+        while self._count < count and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+
+class Delays:
+    """Milliseconds from send to a reader, of records whose value is the time when they were sent."""
+
+    def __init__(self) -> None:
+        self.values_ms: list[float] = []
+
+    def take(self, records: Sequence[ConsumerRecord]) -> None:
+        self.values_ms += [(time.time() - float(record.value)) * 1000 for record in records]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--only", nargs="+", choices=list(PEERS), default=["ottla", "mm2"])
+    parser.add_argument("--together", action="store_true", help="the delay alone, all peers at the same time")
+    parser.add_argument("--records", type=int, default=1_000, help="with --together")
+    parser.add_argument("--source", choices=list(SOURCES), default="ottla", help="default: ottla")
     options = parser.parse_args()
     if "mm2" in options.only and (reason := why_not()) is not None:
         print(f"without MirrorMaker: {reason}", file=sys.stderr)
         options.only.remove("mm2")
     conditions.prepare()
+    if options.together:
+        print("| peer | delay p50 ms | p90 | p99 | records |\n|---|---|---|---|---|")
+        for peer, delays in together(options.only, options.records, options.source).items():
+            shown = " | ".join(f"{value:.1f}" for value in np.percentile(delays, [50, 90, 99]))
+            print(f"| {peer} | {shown} | {len(delays)} |", flush=True)
+        return 0
     print(f"targets beside MirrorMaker: {TARGETS}, position error 0", flush=True)
     print(
         "| peer | start s | records/s | CPU s/GB | delay p50 ms | delay p99 ms | position error |\n"
@@ -258,7 +361,7 @@ def main() -> int:
     )
     for _ in range(options.rounds):
         for peer in options.only:
-            figures = measure(peer, int(RECORDS[peer] * options.scale))
+            figures = measure(peer, int(RECORDS[peer] * options.scale), options.source)
             print(f"| {peer} | {' | '.join(figures.row())} |", flush=True)
     return 0
 

@@ -2,10 +2,12 @@
 
     python -m bench.pipelines [--scale 1.0] [--keys 10000 1000000] [--picture docs/pipelines-growth.png]
     python -m bench.pipelines --guarantee at_least_once       # what transactions cost
+    python -m bench.pipelines --alone                         # without Spark: one process
 
 The topic is full already (100 bytes a record, 4 partitions). The rate is taken from the committed positions, between
-20 % and the end: what is committed is done. The picture needs matplotlib. bench.streams_peers compares
-with others.
+20 % and the end: what is committed is done. With `--alone` driver and stream tasks are one process, which takes 250,000
+records of a partition at a time, and seconds are those of its processor, broker not counted: load of others matters
+less. The picture needs matplotlib. bench.streams_peers compares with others.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +33,15 @@ from ottla.client.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.client.columnar import ColumnarProducer
 from ottla.pipelines import Operator, Pipeline, Stage, Step, StoreSpec
+from ottla.pipelines.driver import Driver
 from ottla.pipelines.topology import AT_LEAST_ONCE, EXACTLY_ONCE
+from ottla.pipelines.worker import Worker
 from tests.oracle.ottla import Ottla
+from tests.soak.processes import descendants, kill
 
 PARTITIONS, VALUE = 4, b"x" * 84
 RECORDS = 8_000_000
+STEP = 250_000  # records of a stream task, without Spark
 _ROOT = Path(__file__).parents[1]
 _SKIPPED = 0.2  # of the records: start and warm-up
 _STUCK_S = 300
@@ -70,20 +77,22 @@ def peer_main(bootstrap: str, name: str, folder: str, guarantee: str) -> None:
     import ottla.spark
     from ottla import pipelines
 
-    operator = Factory(f"{name}-out")
+    spark = ottla.spark.session("bench", cores=2)
+    spark.sparkContext.setLogLevel("OFF")
+    pipelines.run(counting(bootstrap, name, folder, guarantee), spark)
+
+
+def counting(bootstrap: str, name: str, folder: str, guarantee: str) -> Pipeline:
     stage = Stage(
         "count",
         inputs=(f"{name}-in",),
-        operator=operator,
+        operator=Factory(f"{name}-out"),
         stores=(StoreSpec("counts", (("n", "int64"),)),),
         outputs=(f"{name}-out",),
         columns=("key",),
     )
     client = {"bootstrap.servers": bootstrap}
-    chosen = Pipeline(name, (stage,), client, state_dir=folder, guarantee=guarantee)
-    spark = ottla.spark.session("bench", cores=2)
-    spark.sparkContext.setLogLevel("OFF")
-    pipelines.run(chosen, spark)
+    return Pipeline(name, (stage,), client, state_dir=folder, guarantee=guarantee)
 
 
 class Factory:
@@ -121,7 +130,8 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        for pid in [process.pid, *descendants(process.pid)]:  # Spark's JVM is a session of its own
+            kill(pid)
         process.wait()
 
 
@@ -150,7 +160,36 @@ def rate(bootstrap: str, records: int, keys: int, number: int, guarantee: str) -
     return (seen[-1][1] - begun[1]) / (seen[-1][0] - begun[0])
 
 
-def measure(sizes: list[int], scale: float, rounds: int, guarantee: str) -> list[float]:
+def rate_alone(bootstrap: str, records: int, keys: int, number: int, guarantee: str) -> float:
+    """Committed records for a second of this process's processor time."""
+    name = f"bench-{keys}-{number}"
+    fill(bootstrap, name, records, keys)
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-pipelines-") as folder:
+        chosen = replace(counting(bootstrap, name, folder, guarantee), records_max=STEP)
+        driver, worker = Driver(chosen), Worker(chosen)
+        driver.start()
+        counts: dict[str, int] = {}  # of records, by stream task
+        begun = (0, 0.0)
+        try:
+            while sum(counts.values()) < records:
+                for work in driver.plan():
+                    (commit,) = worker.run([work], driver.member(), retried=False)
+                    counts[commit.task] = commit.figures.records
+                    if not begun[0] and sum(counts.values()) >= _SKIPPED * records:
+                        begun = sum(counts.values()), time.process_time()
+            return (records - begun[0]) / (time.process_time() - begun[1])
+        finally:
+            worker.close()
+            driver.close()
+
+
+def measure(
+    sizes: list[int],
+    scale: float,
+    rounds: int,
+    guarantee: str,
+    rate: Callable[[str, int, int, int, str], float] = rate,
+) -> list[float]:
     """The middle rate for each number of keys."""
     rates = []
     for keys in sizes:
@@ -162,7 +201,7 @@ def measure(sizes: list[int], scale: float, rounds: int, guarantee: str) -> list
     return rates
 
 
-def draw(picture: str, sizes: list[int], rates: list[float]) -> None:
+def draw(picture: str, sizes: list[int], rates: list[float], alone: bool) -> None:
     import matplotlib  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     matplotlib.use("Agg")
@@ -172,8 +211,8 @@ def draw(picture: str, sizes: list[int], rates: list[float]) -> None:
     axes.semilogx(sizes, [each / 1e6 for each in rates], marker="o")
     axes.set_ylim(0)
     axes.set_xlabel("keys")
-    axes.set_ylabel("million records a second")
-    axes.set_title("Count per key, exactly once, two cores")
+    axes.set_ylabel("million records a second" + (" of the processor" if alone else ""))
+    axes.set_title("Count per key, exactly once, " + ("one process" if alone else "two cores"))
     axes.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(picture)
@@ -187,15 +226,20 @@ def main() -> int:
     parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000, 1_000_000, 10_000_000])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--guarantee", choices=[EXACTLY_ONCE, AT_LEAST_ONCE], default=EXACTLY_ONCE)
+    parser.add_argument(
+        "--alone", action="store_true", help="one process without Spark, by its processor time"
+    )
     parser.add_argument("--picture", metavar="PNG")
     parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
         peer_main(*options.peer)
         return 0
-    rates = measure(options.keys, options.scale, options.rounds, options.guarantee)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the pipeline and the broker end too
+    how = rate_alone if options.alone else rate
+    rates = measure(options.keys, options.scale, options.rounds, options.guarantee, how)
     if options.picture:
-        draw(options.picture, options.keys, rates)
+        draw(options.picture, options.keys, rates, options.alone)
     return 0
 
 

@@ -16,13 +16,25 @@ import sys
 import time
 import traceback
 
-from bench import acls, broker, conditions, coordinators, document, homecare, shares, testing, tls
+from bench import (
+    acls,
+    aiokafka_load,
+    broker,
+    conditions,
+    coordinators,
+    document,
+    homecare,
+    shares,
+    testing,
+    tls,
+)
 from bench.conditions import may_publish
 from bench.measure import Benchmark, Measured, Metric, Peer, Scale
 from tests.oracle import cluster
 
 BENCHMARKS = (
     broker.BENCHMARKS
+    + aiokafka_load.BENCHMARKS
     + tls.BENCHMARKS
     + acls.BENCHMARKS
     + coordinators.BENCHMARKS

@@ -5,8 +5,10 @@
 Every peer reads a topic of its own that is full already (4 partitions, 100 bytes a record, 100,000 keys; lines of
 four words out of 10,000; a table of 100,000 rows), on one Ottla broker, with two threads or two Spark tasks. The rate
 is taken from the committed positions of its group, between a fifth of the input and the end of the last internal
-topic: what is committed is done. Latency is that of a count at 200 records a second, from `send` to a read_committed
-consumer. Quix needs `QUIX_PYTHON=` a Python of its own with quixstreams.
+topic: what is committed is done. A second line has the same for each second of the peer's processor time, without the
+broker's: it says what the work costs, and the load of others matters little to it. Latency is that of a count at 200
+records a second, from `send` to a read_committed consumer. Quix needs `QUIX_PYTHON=` a Python of its own with
+quixstreams, and is left out without it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -144,7 +147,8 @@ def fill(bootstrap: str, work: str, name: str, records: int) -> None:
         if work == "join":
             keys = pa.array(np.arange(KEYS)).cast(pa.string()).cast(pa.binary())
             rows = pa.array([b"row-%08d" % number for number in range(KEYS)], pa.binary())
-            stamps = pa.array(np.ones(KEYS, np.int64))  # before every record of the stream
+            # Before every record of the stream, and not so old that retention deletes it.
+            stamps = pa.array(np.full(KEYS, int(time.time() * 1000) - 3_600_000))
             table = pa.RecordBatch.from_arrays([keys, rows, stamps], names=["key", "value", "timestamp"])
             producer.write(table, f"{name}-table")
         for _ in range(0, records, PIECE):
@@ -169,49 +173,56 @@ def _values(work: str, chance: np.random.Generator) -> pa.Array:
     return pa.array(line).cast(pa.binary())
 
 
-def rate(bootstrap: str, work: str, peer: str, records: int, number: int) -> float:
-    """Committed records a second."""
+class Rate(NamedTuple):
+    """Committed records a second, and for each second of processor time."""
+
+    wall: float
+    cpu: float
+
+
+def rate(bootstrap: str, work: str, peer: str, records: int, number: int) -> Rate:
     name = f"bench-{work}-{peer}-{number}"
     fill(bootstrap, work, name, records)
-    with started(work, peer, bootstrap, name) as alive:
-        return rate_of(bootstrap, name, records, alive)
+    with started(work, peer, bootstrap, name) as process:
+        return rate_of(bootstrap, name, records, process)
 
 
 def rate_of(
     bootstrap: str,
     name: str,
     records: int,
-    alive: Callable[[], bool],
+    process: subprocess.Popen[bytes],
     on_progress: Callable[[float], None] = lambda _: None,
-) -> float:
+) -> Rate:
     """Of a peer that was just started; `on_progress` is told which share of the input is read."""
-    seen: list[tuple[float, int, int]] = []  # when, records of the input, positions of all topics
+    # When, records of the input, positions of all topics, processor time.
+    seen: list[tuple[float, int, int, float]] = []
     deadline = time.monotonic() + STUCK_S
     with Admin(bootstrap_servers=bootstrap) as admin:
         while not seen or seen[-1][1] < records or time.monotonic() - seen[-1][0] < STILL_S:
-            if time.monotonic() > deadline or not alive():
+            if time.monotonic() > deadline or process.poll() is not None:
                 raise RuntimeError(f"{name} ended or is stuck at {seen[-1:]} of {records}")
             offsets = admin.group_offsets(name)
             count = sum(at.offset for where, at in offsets.items() if where.topic == f"{name}-in")
             whole = sum(at.offset for at in offsets.values())
             if count and (not seen or whole > seen[-1][2]):
-                seen.append((time.monotonic(), count, whole))
+                seen.append((time.monotonic(), count, whole, conditions.tree_cpu_s(process.pid)))
                 on_progress(count / records)
             time.sleep(0.02)
     begun = next(at for at in seen if at[1] >= SKIPPED * records)
     if begun is seen[-1]:
         raise RuntimeError(f"{name} committed everything at once; more records are needed")
-    return (records - begun[1]) / (seen[-1][0] - begun[0])
+    done = records - begun[1]
+    return Rate(done / (seen[-1][0] - begun[0]), done / max(0.01, seen[-1][3] - begun[3]))
 
 
 @contextmanager
-def started(work: str, peer: str, bootstrap: str, name: str) -> Iterator[Callable[[], bool]]:
-    """Gives whether the peer is alive."""
+def started(work: str, peer: str, bootstrap: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
     with (
         tempfile.TemporaryDirectory(prefix="ottla-bench-streams-", ignore_cleanup_errors=True) as folder,
         running(PEERS[peer](work, bootstrap, name, Path(folder))) as process,
     ):
-        yield lambda: process.poll() is None
+        yield process
 
 
 # -- latency -------------------------------------------------------------------------------------------------
@@ -224,7 +235,7 @@ def latencies(bootstrap: str, peer: str, number: int) -> list[float]:
     sent: dict[bytes, float] = {}
     over = threading.Event()
     ages: list[float] = []
-    with started("count", peer, bootstrap, name) as alive:
+    with started("count", peer, bootstrap, name) as process:
         sending = threading.Thread(target=_send, args=(bootstrap, f"{name}-in", sent, over), daemon=True)
         sending.start()
         settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
@@ -233,7 +244,7 @@ def latencies(bootstrap: str, peer: str, number: int) -> list[float]:
             begun: float | None = None
             deadline = time.monotonic() + STUCK_S
             while begun is None or time.monotonic() - begun < WARM_UP_S + LATENCY_S:
-                if time.monotonic() > deadline or not alive():
+                if time.monotonic() > deadline or process.poll() is not None:
                     raise RuntimeError(f"{peer} ended or is stuck: no result")
                 records = consumer.poll(0.1)
                 now = time.monotonic()
@@ -277,15 +288,22 @@ def compare(works: list[str], rounds: int, scale: float, write: bool) -> None:
 def _rows(broker: Ottla, work: str, rounds: int, scale: float) -> list[tuple[str, ...]]:
     if work == "latency":
         return _latency_rows(broker, rounds)
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[Rate]] = {}
     for number in range(rounds):
         for peer, records in WORKS[work].records.items():
+            if peer == QUIX and QUIX_PYTHON not in os.environ:
+                continue
             records = max(PIECE, int(records * scale) // PIECE * PIECE)
             found.setdefault(peer, []).append(rate(broker.bootstrap, work, peer, records, number))
-            told = f"{work}, {peer}, round {number + 1}: {found[peer][-1]:,.0f} records/s"
-            print(told, file=sys.stderr, flush=True)
-    middle = {peer: statistics.median(rates) for peer, rates in found.items()}
-    return [_line(work, "records/s", middle, WORKS[work].target)]
+            last = found[peer][-1]
+            told = f"{last.wall:,.0f} records/s, {last.cpu:,.0f} for a second of the processor"
+            print(f"{work}, {peer}, round {number + 1}: {told}", file=sys.stderr, flush=True)
+    wall = {peer: statistics.median(rate.wall for rate in rates) for peer, rates in found.items()}
+    cpu = {peer: statistics.median(rate.cpu for rate in rates) for peer, rates in found.items()}
+    return [
+        _line(work, "records/s", wall, WORKS[work].target),
+        _line(f"{work}, processor", "records/s of it", cpu, ""),
+    ]
 
 
 def _latency_rows(broker: Ottla, rounds: int) -> list[tuple[str, ...]]:

@@ -1,4 +1,5 @@
-"""Streams on Spark's own cluster: count per key with one and with two workers, and with one that is killed on the way.
+"""Streams on Spark's own cluster: count per key with one and with two workers; with an executor that is killed on the
+way and comes back, and with a worker that is killed and does not.
 
     python -m bench.streams_workers [--records 6000000]
 
@@ -22,8 +23,10 @@ from tests.oracle.ottla import Ottla
 from tests.soak.pipelines import kill_one
 from tests.spark.standalone import standalone
 
+VICTIMS = {"executor": b"CoarseGrainedExecutorBackend", "worker": b"org.apache.spark.deploy.worker.Worker"}
 
-def measure(workers: int, records: int, *, kills: bool) -> tuple[float, bool]:
+
+def measure(workers: int, records: int, victim: str | None) -> tuple[float, bool]:
     """Records a second, and whether the counts add up to the records."""
     name = "bench-workers"
     with (
@@ -32,16 +35,16 @@ def measure(workers: int, records: int, *, kills: bool) -> tuple[float, bool]:
         Ottla() as broker,
     ):
         fill(broker.bootstrap, "count", name, records)
-        victims = [b"CoarseGrainedExecutorBackend"] if kills else []
+        victims = [] if victim is None else [VICTIMS[victim]]
 
         def on_progress(share: float) -> None:
             if share > 0.4 and victims:
-                kill_one(victims.pop(), random.Random(1))
+                assert kill_one(victims.pop(), random.Random(1)), f"there is no {victim} to kill"
 
         command = [*ours("count", broker.bootstrap, name, Path(folder) / "state"), master]
         with running(command) as process:
-            found = rate_of(broker.bootstrap, name, records, lambda: process.poll() is None, on_progress)
-        return found, counted(broker.bootstrap, f"{name}-out") == records
+            found = rate_of(broker.bootstrap, name, records, process, on_progress)
+        return found.wall, counted(broker.bootstrap, f"{name}-out") == records
 
 
 def counted(bootstrap: str, topic: str) -> int:
@@ -68,9 +71,9 @@ def main() -> int:
     records = max(PIECE, options.records // PIECE * PIECE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     right = True
-    for workers, kills in ((1, False), (2, False), (2, True)):
-        found, exact = measure(workers, records, kills=kills)
-        what = f"{workers} workers{', one killed' if kills else ''}"
+    for workers, victim in ((1, None), (2, None), (2, "executor"), (2, "worker")):
+        found, exact = measure(workers, records, victim)
+        what = f"{workers} workers" + (f", one {victim} killed" if victim else "")
         print(f"{what}: {found:,.0f} records/s, counts {'exact' if exact else 'WRONG'}", flush=True)
         right &= exact
     return 0 if right else 1

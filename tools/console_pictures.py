@@ -48,7 +48,7 @@ PICTURES = (
     ("homecare-dark", "/homecare", "dark", 1280),
     ("topics-phone", "/topics", "light", 375),
 )
-WATCHED_S = 45
+WATCHED_S = 30
 
 
 def send(bootstrap: str, over: threading.Event) -> None:

@@ -1,9 +1,9 @@
 """The first minutes of a new user, timed: a fresh environment, `pip install` of the wheel, the README's own snippet.
 
-    python tools/new_user.py [tester] [operator] [spark] [pipx] [uvx]
+    python tools/new_user.py [--wheel FILE] [tester] [operator] [spark] [pipx] [uvx]
 
-The wheel is built once before and not counted. Packages come from pip's cache where they are in it: a second run shows
-what a warm cache gives.
+Without --wheel, the wheel is built first and not counted. Packages come from pip's cache where they are in it: a second
+run shows what a warm cache gives. `python -m tests.deploy.clean_machine` runs it where nothing but Python is installed.
 """
 
 from __future__ import annotations
@@ -113,11 +113,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("users", nargs="*", default=list(USERS), metavar="USER", help=", ".join(USERS))
-    chosen = parser.parse_args().users
+    parser.add_argument("--wheel", type=Path, help="the wheel to install; else it is built")
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ottla-wheel-"))
-    wheel = build(folder)
+    wheel = options.wheel or build(folder)
     print("| user | steps | in all |\n|---|---|---|")
-    for user in chosen:
+    for user in options.users:
         way = Way(wheel)
         try:
             USERS[user](way)

@@ -24,7 +24,7 @@ class Shop:
 
     def close(self) -> list[str]:
         """What could not be delivered."""
-        self._producer.flush(20)
+        self._producer.flush(60)
         return self._failed
 
     def _delivered(self, error: object, message: object) -> None:
@@ -45,14 +45,14 @@ def bill_one(bootstrap: str) -> None:
     )
     consumer.subscribe(["orders"])
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "billing"})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     try:
-        order = consumer.poll(20)
+        order = consumer.poll(60)
         producer.begin_transaction()
         producer.produce("invoices", order.value())
         position = consumer.position(consumer.assignment())
         producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata())
-        producer.commit_transaction(20)
+        producer.commit_transaction(60)
     finally:
         consumer.close()
 

@@ -41,7 +41,7 @@ def test_words_are_shouted(spark: Any, ottla_broker: Broker, tmp_path: Path) -> 
     producer = Producer({"bootstrap.servers": ottla_broker.bootstrap})
     for word in ("hear", "me"):
         producer.produce("words", word)
-    producer.flush(20)
+    producer.flush(60)
     query = shout(spark, ottla_broker.bootstrap, tmp_path / "checkpoint")
     assert query.awaitTermination(120)
     assert sorted(each.value for each in ottla_broker.records("shouts")) == [b"HEAR", b"ME"]

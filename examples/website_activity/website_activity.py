@@ -63,7 +63,7 @@ def funnel(table: Any, steps: tuple[str, ...] = FUNNEL) -> list[tuple[str, int]]
 
 
 def stream_sessions(spark: Any, bootstrap: str, checkpoint: str) -> Any:
-    """A query that writes each session to a topic once it is over: exactly once, with what is there now."""
+    """A query that writes each session to a topic once it is over: exactly once, from the records that exist now."""
     from pyspark.sql.functions import col, count, session_window, struct, to_json, unix_timestamp
 
     frame = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)

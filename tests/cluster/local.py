@@ -26,7 +26,7 @@ class LocalCluster:
         self.racks = racks or {}
         self.shared = Shared()
         self.nodes = {}
-        self.disks = {}
+        self.disks = {}  # by broker, one for each of its log folders
         self.ports = {}
         self._ids = range(1, brokers + 1)
         self._background = Background("ottla-local-cluster")
@@ -52,14 +52,14 @@ class LocalCluster:
         return self._background.call(lambda: function(*arguments))
 
     def start(self, broker_id, **settings):
-        disk = self.disks.setdefault(broker_id, memory_disk())
+        disks = self.disks.setdefault(broker_id, [memory_disk()])
         config = self.settings | {
             "node.id": str(broker_id),
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports.get(broker_id, 0)}",
             **({"broker.rack": self.racks[broker_id]} if broker_id in self.racks else {}),
             **{name.replace("_", "."): str(value) for name, value in settings.items()},
         }
-        node = Node(Config(config), disks=[disk], metadata_log=self.shared.session())
+        node = Node(Config(config), disks=list(disks), metadata_log=self.shared.session())
         self.run(node.start())
         self.nodes[broker_id] = node
         self.ports[broker_id] = node.endpoints[0].port

@@ -81,15 +81,18 @@ class ProcessCluster:
         """With the port at which the brokers talk to each other."""
         return f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]},INSIDE://127.0.0.1:{inside}"
 
+    def settings_of(self, broker_id):
+        inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
+        return {
+            "listeners": self.listeners(broker_id, self._inside[broker_id]),
+            "advertised.listeners": self.listeners(broker_id, inside),
+        }
+
     def start(self, broker_id, timeout=90):
         connect = self.zookeepers.connect
         if self._proxied:
             connect = ",".join(f"127.0.0.1:{each.port}" for each in self.to_zookeeper[broker_id])
-        inside = self.before[broker_id].port if self._proxied else self._inside[broker_id]
-        settings = self.settings | {
-            "listeners": self.listeners(broker_id, self._inside[broker_id]),
-            "advertised.listeners": self.listeners(broker_id, inside),
-        }
+        settings = self.settings | self.settings_of(broker_id)
         options = ["--broker-id", str(broker_id), "--zookeeper", connect]
         options += ["--data", str(self.folder / f"broker-{broker_id}")]
         options += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]

@@ -18,7 +18,7 @@ def cluster():
         yield cluster
 
 
-def produce(cluster, acks, value, timeout_ms=20_000):
+def produce(cluster, acks, value, timeout_ms=60_000):
     outcome = []
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "acks": acks, "message.timeout.ms": timeout_ms, **QUIET}

@@ -26,16 +26,16 @@ def test_kafka_python_goes_on_with_another_leader(cluster):
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all", retries=20)
     for number in range(30):
         if number == 15:
-            producer.flush(20)
+            producer.flush(60)
             cluster.kill(cluster.leader())
         producer.send("t", str(number).encode(), partition=number % 3)
-    producer.flush(30)
+    producer.flush(60)
     producer.close()
     consumer = KafkaConsumer(
         "t",
         bootstrap_servers=cluster.bootstrap.split(","),
         auto_offset_reset="earliest",
-        consumer_timeout_ms=8000,
+        consumer_timeout_ms=60_000,
     )
     found = []
     for record in consumer:
@@ -64,7 +64,7 @@ def test_aiokafka_goes_on_with_another_leader(cluster):
         )
         await consumer.start()
         found = []
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             async for record in consumer:
                 found.append(int(record.value))
                 if len(found) == 30:

@@ -8,6 +8,7 @@ from ottla.testing.asking import ask, on_loop
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.cluster.load import QUIET, create, read_all
 from tests.cluster.local import LocalCluster
+from tests.oracle.transactions import wait_for_markers
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def cluster():
 
 def transactional(cluster, name):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": name, **QUIET})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     return producer
 
 
@@ -29,7 +30,7 @@ def group_consumer(cluster, group="g"):
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 30_000,
             "heartbeat.interval.ms": 200,
             **QUIET,
         }
@@ -53,9 +54,10 @@ def test_transactions_span_partitions_of_all_brokers(cluster):
         for index in range(6):
             producer.produce("t", str(number).encode(), partition=index)
         if number % 2:
-            producer.commit_transaction(20)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(20)
+            producer.abort_transaction(60)
+    wait_for_markers(cluster.bootstrap, "t", 6)
     found = read_all(cluster.bootstrap, "t", 6)
     for index in range(6):
         assert [value for _, value in found[index]] == list(range(1, 20, 2))
@@ -67,9 +69,10 @@ def test_a_decided_transaction_is_finished_by_the_next_coordinator(cluster):
     producer.begin_transaction()
     for index in range(3):
         producer.produce("t", b"1", partition=index)
-    producer.flush(10)
+    producer.flush(60)
     cluster.kill(coordinator_of(cluster, "two"))
-    producer.commit_transaction(30)
+    producer.commit_transaction(60)
+    wait_for_markers(cluster.bootstrap, "t", 3)
     found = read_all(cluster.bootstrap, "t", 3)
     assert all([value for _, value in found[index]] == [1] for index in range(3))
 
@@ -79,7 +82,7 @@ def test_a_group_goes_on_with_its_offsets_when_its_coordinator_is_lost(cluster):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
     for number in range(10):
         producer.produce("t", str(number).encode())
-    producer.flush(10)
+    producer.flush(60)
     consumer = group_consumer(cluster)
     consumer.subscribe(["t"])
     for _ in range(5):
@@ -89,10 +92,10 @@ def test_a_group_goes_on_with_its_offsets_when_its_coordinator_is_lost(cluster):
     for _ in range(5):
         assert_read(consumer)
     consumer.commit(offsets=[TopicPartition("t", 0, 8)], asynchronous=False)
-    assert consumer.committed([TopicPartition("t", 0)], 10)[0].offset == 8
+    assert consumer.committed([TopicPartition("t", 0)], 60)[0].offset == 8
     consumer.close()
     other = group_consumer(cluster)
-    assert other.committed([TopicPartition("t", 0)], 20)[0].offset == 8
+    assert other.committed([TopicPartition("t", 0)], 60)[0].offset == 8
     other.close()
 
 
@@ -118,7 +121,7 @@ def test_producer_ids_are_never_given_twice_by_two_brokers(cluster):
             }
         )
         producer.produce("t", b"1")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
     ids = [
         entry.producer_id
         for index in range(3)

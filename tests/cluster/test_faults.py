@@ -18,7 +18,7 @@ from tests.cluster.processes import ProcessCluster
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_ten_faults_at_random_lose_and_double_nothing():
     with ProcessCluster(3) as cluster:
         create(cluster.bootstrap)
@@ -34,7 +34,7 @@ def test_ten_faults_at_random_lose_and_double_nothing():
         cluster.replicas_agree()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_produce_and_consume_go_on_without_zookeeper():
     with ProcessCluster(3, session_ms=2000) as cluster:
         create(cluster.bootstrap)
@@ -52,7 +52,7 @@ def test_produce_and_consume_go_on_without_zookeeper():
         create(cluster.bootstrap, "afterwards")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_dead_process_is_noticed_long_before_its_session_ends():
     with ProcessCluster(3, session_ms=40_000, proxied=False) as cluster:
         create(cluster.bootstrap)
@@ -66,7 +66,7 @@ def test_a_dead_process_is_noticed_long_before_its_session_ends():
         load.check()
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_controller_that_slept_for_too_long_writes_nothing_when_it_wakes():
     """What it was asked meanwhile waits in its socket: it would decide on it at once."""
     with ProcessCluster(3, session_ms=2000) as cluster:
@@ -75,7 +75,7 @@ def test_a_controller_that_slept_for_too_long_writes_nothing_when_it_wakes():
             zombie = cluster.controller()
             before = controller_epochs(cluster)[-1]
             asked = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[zombie]}", **QUIET})
-            asked.list_topics(timeout=20)
+            asked.list_topics(timeout=60)
             cluster.pause(zombie)
             futures = asked.create_topics([NewTopic(f"z-{number}", 1, 3)], operation_timeout=60)
             wait_until(lambda: controller_epochs(cluster)[-1] > before)  # noqa: B023

@@ -15,7 +15,7 @@ from tests.integration.nodes import Client
 RECORD_BYTES = 700_000
 
 
-def a_produce(partition=0, timeout_ms=20_000):
+def a_produce(partition=0, timeout_ms=60_000):
     records = batch.build([Record(-1, 1, None, bytes(RECORD_BYTES))])
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=partition, records=records)])
     return ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[data])

@@ -56,7 +56,7 @@ def asked(cluster, options):
             options, on_connected=connected.set, on_event=lambda _: None, on_expired=lambda: None
         )
         try:
-            await asyncio.wait_for(connected.wait(), 10)
+            await asyncio.wait_for(connected.wait(), 60)
             return await session.children("/ottla")
         except ZooKeeperError as error:
             return error.code

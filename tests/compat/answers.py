@@ -7,7 +7,6 @@ purpose is listed in `differences`.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
@@ -15,7 +14,7 @@ from typing import Any
 
 from tests.compat import batches
 from tests.compat.differences import DIFFERENCES
-from tests.compat.raw import Closed, Raw
+from tests.compat.raw import Closed, Raw, ask_until
 
 Plain = Any
 _NONE = "00000000-0000-0000-0000-000000000000"
@@ -33,6 +32,13 @@ _SORT_BY = (
     "partition",
     "group_id",
     "last_sequence",
+)
+# Java's hashes of these are one for each of the four partitions that coordinators have in `tests.conftest.SETTINGS`.
+_KEY_OF_EVERY_PARTITION = ("0", "1", "2", "3")
+_LOADING = ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+_ABOUT = (
+    ("describe_groups", "groups", "groups"),
+    ("describe_transactions", "transactional_ids", "transaction_states"),
 )
 _run = itertools.count()
 
@@ -101,12 +107,11 @@ class Session:
 
     def wait_for_leaders(self, name: str, partitions: int) -> None:
         """Apache Kafka's brokers learn of a new topic some milliseconds after its creator."""
-        deadline = time.monotonic() + 30
-        while True:
-            topic = self.metadata(name)
-            if len(topic["partitions"]) == partitions and self._all_lead(name, partitions):
-                return
-            assert time.monotonic() < deadline, f"{name} has no leaders: {topic}"
+        ask_until(
+            lambda: self.metadata(name),
+            lambda topic: len(topic["partitions"]) == partitions and self._all_lead(name, partitions),
+            f"{name} has leaders",
+        )
 
     def _all_lead(self, name: str, partitions: int) -> bool:
         rows = [
@@ -119,9 +124,14 @@ class Session:
         return all(each["error_code"] == "NONE" for each in answer["topics"][0]["partitions"])
 
     def fence(self) -> None:
-        """Once a later topic is seen, all earlier changes are: they travel in order."""
-        self._fences += 1
-        self.topic(f"fence-{self._fences}")
+        """All earlier changes are known to every part of the broker.
+
+        Changes travel in order, but Apache Kafka may publish several at once, to one part of a broker after another:
+        its leaders know the first topic of these before its coordinators do. When the second is seen, all do.
+        """
+        for _ in range(2):
+            self._fences += 1
+            self.topic(f"fence-{self._fences}")
 
     def producer_id(self) -> int:
         """A new one; Apache Kafka needs a moment before it gives its first."""
@@ -131,16 +141,31 @@ class Session:
             "producer_id": -1,
             "producer_epoch": -1,
         }
-        while (made := self.ask("init_producer_id", body))["error_code"] == "COORDINATOR_LOAD_IN_PROGRESS":
-            pass
+        made = ask_until(
+            lambda: self.ask("init_producer_id", body),
+            lambda answer: answer["error_code"] != "COORDINATOR_LOAD_IN_PROGRESS",
+            "a producer id",
+        )
         found: int = made["producer_id"]
         return found
 
     def coordinator(self, name: str, kind: int) -> None:
-        """The first question for a coordinator makes its topic; ask until it answers."""
-        deadline = time.monotonic() + 30
-        while self.ask("find_coordinator", {"key": name, "key_type": kind}, 2)["error_code"] != "NONE":
-            assert time.monotonic() < deadline, f"no coordinator for {name}"
+        """The first question for a coordinator makes its topic; ask until all of its partitions are loaded.
+
+        What lists groups or transactions asks all of them, and so does a scenario with several names.
+        """
+        for key in (name, *_KEY_OF_EVERY_PARTITION):
+            ask_until(
+                lambda: self.ask("find_coordinator", {"key": key, "key_type": kind}, 2),  # noqa: B023  called at once
+                lambda answer: answer["error_code"] == "NONE",
+                f"a coordinator for {key}",
+            )
+        api, asked, answers = _ABOUT[kind]
+        ask_until(
+            lambda: self.ask(api, {asked: list(_KEY_OF_EVERY_PARTITION)}),
+            lambda answer: not any(each["error_code"] in _LOADING for each in answer[answers]),
+            "the coordinators are loaded",
+        )
 
     def metadata(self, name: str) -> Plain:
         topics = [{"name": name, "topic_id": None}]

@@ -19,9 +19,10 @@ import kafka
 import kafka.admin
 
 from tests.oracle.cluster import run_tool
+from tests.oracle.leaders import wait_for_leaders
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DEADLINE_S = 60
+DEADLINE_S = 120
 _DEADLINE_MS = DEADLINE_S * 1000
 
 
@@ -64,6 +65,7 @@ class Confluent:
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         new = confluent_admin.NewTopic(topic, partitions, 1, config=dict(configs or {}))
         self.admin.create_topics([new])[topic].result(DEADLINE_S)
+        wait_for_leaders(self._base["bootstrap.servers"], topic, partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         self.admin.create_partitions([confluent_admin.NewPartitions(topic, total)])[topic].result(DEADLINE_S)
@@ -166,6 +168,7 @@ class KafkaPython:
             topic, num_partitions=partitions, replication_factor=1, topic_configs=dict(configs or {})
         )
         self._admin(lambda admin: admin.create_topics([new]))
+        wait_for_leaders(self._bootstrap, topic, partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         self._admin(lambda admin: admin.create_partitions({topic: kafka.admin.NewPartitions(total)}))
@@ -269,6 +272,7 @@ class AioKafka:
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         new = aiokafka.admin.NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))
         _raise_errors(self._admin(lambda admin: admin.create_topics([new])).topic_errors)
+        wait_for_leaders(self._bootstrap, topic, partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         more = {topic: aiokafka.admin.NewPartitions(total)}
@@ -427,7 +431,7 @@ class Java:
         shown = ("print.key", "print.offset", "print.timestamp", "print.headers")
         options = [each for name in shown for each in ("--formatter-property", f"{name}=true")]
         where = ["--partition", str(partition), "--offset", str(offset), "--max-messages", str(count)]
-        out = self._run("kafka-console-consumer", "--topic", topic, *where, *options, "--timeout-ms", "20000")
+        out = self._run("kafka-console-consumer", "--topic", topic, *where, *options, "--timeout-ms", "90000")
         return [_console_row(line) for line in out.splitlines() if "\t" in line]
 
     def offset_at(self, topic: str, timestamp: int, partition: int = 0) -> int | None:

@@ -16,7 +16,8 @@ import kafka
 
 from tests.oracle.cluster import start_tool
 
-SETTLE_S = 90.0
+SETTLE_S = 120.0
+SESSION_MS = 45_000  # a member that waits for the processor is not a member that is gone
 
 
 class Member(threading.Thread):
@@ -65,7 +66,7 @@ class ConfluentMember(Member):
             "metadata.max.age.ms": 1000,
         }
         if self.settings.get("group.protocol") != "consumer":
-            config |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+            config |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300}
         consumer = confluent_kafka.Consumer({**config, **self.settings})
         consumer.subscribe(self.topics)
         while not self.is_asked_to_end:
@@ -95,7 +96,7 @@ class KafkaPythonMember(Member):
             group_id=self.group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            session_timeout_ms=6000,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             metadata_max_age_ms=1000,
             **self.settings,
@@ -124,7 +125,7 @@ class AioKafkaMember(Member):
             group_id=self.group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            session_timeout_ms=6000,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=300,
             metadata_max_age_ms=1000,
             **self.settings,
@@ -168,6 +169,15 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = SETTLE_S) 
     return time.monotonic() - begun
 
 
+def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
+    """What the group's coordinator knows, by partition."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    asked = [confluent_kafka.TopicPartition(topic, partition) for partition in range(partitions)]
+    offsets = [each.offset for each in consumer.committed(asked, SETTLE_S)]
+    consumer.close()
+    return offsets
+
+
 def is_spread(members: list[Member], partitions: int) -> bool:
     """Every partition has one owner, and nobody has many more than another."""
     owned = [each.owned for each in members]
@@ -191,6 +201,6 @@ def java_consumer(
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
         if process.stdout is not None:
             process.stdout.close()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import io
+import select
 import socket
 import struct
+import time
 import typing
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import UnionType
 from typing import Any
@@ -27,6 +29,7 @@ from kio.static.constants import EntityType
 
 KEYS = {name: key for key, name in api_key_map.items()}
 Plain = Any  # dicts, lists, strings, numbers, bytes
+PATIENCE_S = 120  # of a busy machine; nothing waits so long where all is well
 
 
 class Closed(Exception):
@@ -36,7 +39,7 @@ class Closed(Exception):
 class Raw:
     """One connection. Not thread-safe; answers are expected in order."""
 
-    def __init__(self, bootstrap: str, client_id: str | None = "raw", timeout_s: float = 30) -> None:
+    def __init__(self, bootstrap: str, client_id: str | None = "raw", timeout_s: float = PATIENCE_S) -> None:
         host, port = bootstrap.split(",")[0].rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -100,7 +103,11 @@ class Raw:
         (size,) = struct.unpack(">i", self._receive(4))
         return self._receive(size)
 
-    def is_closed_by_server(self, timeout_s: float = 10) -> bool:
+    def wait_for_answer(self, timeout_s: float = PATIENCE_S) -> bool:
+        """True once an answer begins to arrive, False if none does; it is left to be received."""
+        return bool(select.select([self._socket], [], [], timeout_s)[0])
+
+    def is_closed_by_server(self, timeout_s: float = PATIENCE_S) -> bool:
         """True once the server has closed; False if it stays open, silent, for the given time."""
         self._socket.settimeout(timeout_s)
         try:
@@ -123,6 +130,14 @@ class Raw:
                 raise Closed
             data += chunk
         return data
+
+
+def ask_until(ask: Callable[[], Plain], holds: Callable[[Plain], bool], what: str) -> Plain:
+    """The first answer for which it holds. Servers settle by themselves; how fast, the machine decides."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds(answer := ask()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}; the last answer: {answer}"
+    return answer
 
 
 def versions(bootstrap: str) -> dict[str, range]:
@@ -220,4 +235,4 @@ def _convert(known: tuple[Any, str], value: Plain) -> Any:
     return value
 
 
-__all__ = ["KEYS", "Closed", "EntityType", "Raw", "build", "plain", "served", "versions"]
+__all__ = ["KEYS", "Closed", "EntityType", "Raw", "ask_until", "build", "plain", "served", "versions"]

@@ -18,6 +18,7 @@ from ottla.client import Admin, Consumer, Producer
 from ottla.client.values import TopicPartition
 from tests.compat.clients import eventually
 from tests.conftest import Target
+from tests.oracle.transactions import wait_for_markers
 
 Unique = Callable[[str], str]
 
@@ -63,11 +64,11 @@ def test_topics_from_creation_to_deletion(cli: Cli, unique: Unique) -> None:
     again = cli("topics", "create", topic)
     assert again.code == 1 and topic in again.err and again.err.count("\n") == 1
     assert cli("topics", "create", topic, "--if-not-exists").rows()[1][-1] == "EXISTS"
-    assert [topic, "2", "1"] in cli("topics", "list").rows()
+    # Apache Kafka answers before its brokers have heard of a change.
+    eventually(lambda: [topic, "2", "1"] in cli("topics", "list").rows())
     assert {"topic": topic, "partitions": 2, "replicas": 1} in cli("topics", "list", "--json").json()
 
     cli("topics", "alter", topic, "--set", "segment.ms=7200000", "--delete", "retention.ms")
-    # Apache Kafka answers before its brokers have heard of the change.
     wanted = {"segment.ms": "7200000"}
     eventually(lambda: cli("topics", "describe", topic, "--json").json()[0]["configs"] == wanted)
     described = cli("topics", "describe", topic, "--json").json()[0]
@@ -218,10 +219,7 @@ def test_an_active_group_shows_its_members_and_cannot_be_reset(
     settings = {"bootstrap.servers": target.bootstrap, "group.id": group, "group.protocol": protocol}
     with Consumer(settings, client_id="watcher") as consumer:
         consumer.subscribe([topic])
-        for _ in range(60):
-            consumer.poll(0.5)
-            if len(consumer.assignment()) == 2:
-                break
+        eventually(lambda: consumer.poll(0.5) is not None and len(consumer.assignment()) == 2)
         rows = cli("groups", "describe", group).rows()
         assert [(row[1], row[2], row[-1]) for row in rows[1:]] == [
             (topic, "0", "watcher"),
@@ -239,12 +237,16 @@ def test_an_active_group_shows_its_members_and_cannot_be_reset(
 def test_settings_are_shown_set_and_unset(cli: Cli, unique: Unique) -> None:
     topic = unique("config")
     cli("topics", "create", topic)
+    eventually(lambda: topic in cli("topics", "list").out)
     assert cli("config", "set", "topic", topic, "max.message.bytes=54321").code == 0
-    shown = cli("config", "describe", "topic", topic, "max.message.bytes", "--json").json()
-    assert [(each["value"], each["source"]) for each in shown] == [("54321", "DYNAMIC_TOPIC_CONFIG")]
+
+    def shown() -> list[tuple[str, str]]:
+        rows = cli("config", "describe", "topic", topic, "max.message.bytes", "--json").json()
+        return [(each["value"], each["source"]) for each in rows]
+
+    eventually(lambda: shown() == [("54321", "DYNAMIC_TOPIC_CONFIG")])
     assert cli("config", "unset", "topic", topic, "max.message.bytes").code == 0
-    shown = cli("config", "describe", "topic", topic, "max.message.bytes", "--json").json()
-    assert shown[0]["source"] != "DYNAMIC_TOPIC_CONFIG"
+    eventually(lambda: shown()[0][1] != "DYNAMIC_TOPIC_CONFIG")
     assert cli("config", "set", "topic", topic, "max.message.bytes=many").code == 1
     assert cli("config", "describe", "broker", 1, "--all").code == 0
 
@@ -269,7 +271,7 @@ def test_transactions_are_listed_described_and_an_open_one_is_aborted(
         producer.send(topic, b"committed")
         producer.commit_transaction()
         producer.begin_transaction()
-        producer.send(topic, b"open").result(30)
+        producer.send(topic, b"open").result(60)
         listed = [row for row in cli("transactions", "list").rows() if row[0] == name]
         assert listed[0][-1] == "Ongoing"
         described = cli("transactions", "describe", name, "--json").json()[0]
@@ -296,17 +298,17 @@ def test_transactions_are_listed_described_and_an_open_one_is_aborted(
     assert cli("consume", topic, "-e", "--read-committed").out == "committed\n"
 
 
-def test_all_of_the_input_is_one_transaction_when_an_id_is_given(cli: Cli, unique: Unique) -> None:
+def test_all_of_the_input_is_one_transaction_when_an_id_is_given(
+    cli: Cli, target: Target, unique: Unique
+) -> None:
     topic = unique("tx-produce")
     cli("topics", "create", topic, "-p", 1)
     assert cli("produce", topic, "-X", f"transactional.id={unique('id')}", stdin=b"a\nb\n").code == 0
+    wait_for_markers(target.bootstrap, topic)
     assert cli("consume", topic, "-e", "--read-committed").out == "a\nb\n"
 
 
 def _read(consumer: Consumer, count: int) -> list[Any]:
     records: list[Any] = []
-    for _ in range(60):
-        records += consumer.poll(0.5)
-        if len(records) >= count:
-            break
+    eventually(lambda: records.extend(consumer.poll(0.5)) or len(records) >= count)
     return records

@@ -15,6 +15,7 @@ pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
 from ottla.client.columnar import ColumnarProducer, ColumnarReader, DataLost, Range, TopicChanged  # noqa: E402
 from ottla.client.columnar.partitioning import BadRow  # noqa: E402
 from ottla.wire import columns  # noqa: E402
+from tests.oracle.leaders import wait_for_leaders  # noqa: E402
 
 FIELD = st.none() | st.binary(max_size=50)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELD), max_size=3)
@@ -31,7 +32,8 @@ def topic(target):
 def make(target, name, partitions=1, **config):
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
     config = {"retention.ms": "-1", **config}  # some rows are of long ago
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
+    wait_for_leaders(target.bootstrap, name, partitions)
     return name
 
 
@@ -69,13 +71,13 @@ def test_types_and_values_round_trip(target, rows, codec):
 
 def test_only_the_range_is_read_and_gaps_are_no_loss(target, topic):
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number in range(6):
         producer.begin_transaction()
         for part in range(3):
             producer.produce(topic, b"%d-%d" % (number, part))
-        producer.flush(30)
-        (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+        producer.flush(60)
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)(60)
     # Each transaction takes four offsets: three records and the marker.
     found = read(target, Range(topic, 0, 1, 18))
     assert [row["value"] for row in found] == [b"0-1", b"0-2", b"2-0", b"2-1", b"2-2", b"4-0", b"4-1"]
@@ -88,14 +90,14 @@ def test_records_that_are_gone_are_reported_or_passed_over(target, topic):
         producer.write(pa.record_batch({"value": pa.array([b"%d" % i for i in range(10)])}), topic)
         producer.flush()
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    next(iter(admin.delete_records([TopicPartition(topic, 0, 6)]).values())).result(30)
+    next(iter(admin.delete_records([TopicPartition(topic, 0, 6)]).values())).result(60)
     with pytest.raises(DataLost, match=f"{topic}-0 .*from 2 on are gone, the log begins at 6"):
         read(target, Range(topic, 0, 2, 8))
     assert [r["offset"] for r in read(target, Range(topic, 0, 2, 8), tolerate_loss=True)] == [6, 7]
 
 
 def test_another_life_of_a_topic_is_never_read(target, topic):
-    with pytest.raises(TopicChanged, match="made anew"):
+    with pytest.raises(TopicChanged, match="re-created"):
         read(target, Range(topic, 0, 0, 1, b"\1" * 16))
     with pytest.raises(TopicChanged, match="is gone"):
         read(target, Range(f"{topic}-none", 0, 0, 1))

@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat.clients import Confluent
 from tests.conftest import Target
+from tests.oracle.transactions import wait_for_markers
 from tests.soak.kills import read_all
 
 Unique = Callable[[str], str]
@@ -21,20 +22,20 @@ Fence = Callable[[str, str, str], str]
 def _by_confluent(bootstrap: str, name: str, topic: str) -> str:
     def producer() -> confluent_kafka.Producer:
         made = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
-        made.init_transactions(30)
+        made.init_transactions(60)
         return made
 
     old = producer()
     old.begin_transaction()
     old.produce(topic, b"old", partition=0)
-    old.flush(30)
+    old.flush(60)
     new = producer()
     try:
-        old.commit_transaction(30)
+        old.commit_transaction(60)
     except confluent_kafka.KafkaException as error:
         new.begin_transaction()
         new.produce(topic, b"new", partition=0)
-        new.commit_transaction(30)
+        new.commit_transaction(60)
         return f"{error.args[0].name()} fatal={error.args[0].fatal()}"
     return "nothing"
 
@@ -101,6 +102,7 @@ def test_the_older_producer_hears_the_same_on_both(
     for server, target in both.items():
         Confluent(target.bootstrap).create(topic)
         heard[server] = fence(target.bootstrap, name, topic)
+        wait_for_markers(target.bootstrap, topic)
         committed = read_all(target.bootstrap, topic, 0, **{"isolation.level": "read_committed"})
         assert committed == [b"new"], heard
     assert len(set(heard.values())) == 1, heard

@@ -13,10 +13,12 @@ import confluent_kafka
 import pytest
 
 from tests.compat.clients import Confluent
+from tests.compat.raw import Raw, ask_until
 from tests.conftest import SETTINGS, Target
 from tests.oracle import programs
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
+from tests.oracle.transactions import wait_for_markers
 from tests.soak.kills import read_all
 
 Unique = Callable[[str], str]
@@ -44,7 +46,7 @@ def test_a_hanging_transaction_is_found_shown_and_aborted(server: Target, unique
     _leave_open(server, topic, unique("producer"))
     plain = confluent_kafka.Producer({"bootstrap.servers": server.bootstrap})
     plain.produce(topic, b"behind", partition=0)
-    plain.flush(30)
+    plain.flush(60)
     assert read_all(server.bootstrap, topic, 0, **_COMMITTED) == [], "nothing passes it"
 
     where = f"--topic {topic} --partition 0"
@@ -65,6 +67,7 @@ def test_a_hanging_transaction_is_found_shown_and_aborted(server: Target, unique
         assert "rror" not in aborted, aborted
     else:
         _ottla(server, "abort", "-t", topic, "-p", "0", "--start-offset", "0")
+    wait_for_markers(server.bootstrap, topic)
     assert read_all(server.bootstrap, topic, 0, **_COMMITTED) == [b"behind"]
     (found,) = _java(server, "find-hanging --broker-id 1 --max-transaction-timeout 0")
     assert len(_rows(found)) == 1, "and is gone"
@@ -79,8 +82,14 @@ def test_kafka_dump_log_reads_the_transactions_of_a_running_broker(server: Targe
     for commit in (True, False):
         producer.begin_transaction()
         producer.produce(topic, b"v", partition=0)
-        producer.flush(30)  # else an abort finds nothing to end
-        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+        producer.flush(60)  # else an abort finds nothing to end
+        (producer.commit_transaction if commit else producer.abort_transaction)(60)
+    with Raw(server.bootstrap) as raw:
+        ask_until(  # the coordinator writes down the end behind its answer, and behind the markers
+            lambda: raw.call("describe_transactions", 0, {"transactional_ids": [name]}),
+            lambda answer: answer["transaction_states"][0]["transaction_state"] == "CompleteAbort",
+            "the transaction is completed",
+        )
     lines = [
         f"--transaction-log-decoder --files {each}"
         for each in sorted(server.log_folder().glob("__transaction_state-*/*.log"))
@@ -97,7 +106,7 @@ def _leave_open(server: Target, topic: str, name: str) -> None:
     producer = _producer(server, name)
     producer.begin_transaction()
     producer.produce(topic, b"hanging", partition=0)
-    producer.flush(30)
+    producer.flush(60)
     server.kill()
     for each in server.log_folder().glob("__transaction_state-*"):
         for file in (*each.glob("0*"), *each.glob("*.snapshot")):
@@ -110,7 +119,7 @@ def _producer(server: Target, name: str) -> confluent_kafka.Producer:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": server.bootstrap, "transactional.id": name, "log_level": 0}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     return producer
 
 
@@ -121,7 +130,7 @@ def _java(server: Target, *lines: str) -> list[str]:
 def _ottla(server: Target, *arguments: str) -> str:
     program = Path(sys.executable).with_name("ottla")
     command = [program, "transactions", *arguments, "--bootstrap", server.bootstrap]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # type: ignore[arg-type]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)  # type: ignore[arg-type]
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,12 +1,16 @@
 """What each API asks for, beside Apache Kafka with the same rules: without rights, with each right alone, with all.
 
-One case for every route; a route without a case fails the last test.
+One case for every route; a route without a case fails the last test. Compared are the errors, the names in an answer,
+and the operations that it says are allowed.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
+import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,7 +22,8 @@ from ottla.wire import batch, codec
 from ottla.wire.messages.create_delegation_token import CreateDelegationTokenResponse
 from ottla.wire.messages.describe_transactions import DescribeTransactionsResponse
 from ottla.wire.records import Record
-from tests.compat.raw import Raw
+from tests.compat.batches import NOW_MS
+from tests.compat.raw import Raw, ask_until
 from tests.oracle.cluster import Oracle, why_not
 from tests.oracle.ports import free_ports
 
@@ -29,10 +34,10 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS = 10, 11, 12, 1
 USER = 7
 ANY, LITERAL, ALLOW = 1, 3, 3
 C = "kafka-cluster"
-RECORDS = bytes(batch.build([Record(-1, 1_790_000_000_000, b"k", b"v")]))
+RECORDS = bytes(batch.build([Record(-1, NOW_MS, b"k", b"v")]))
 IN_TRANSACTION = bytes(
     batch.build(
-        [Record(-1, 1_790_000_000_000, b"k", b"v")],
+        [Record(-1, NOW_MS, b"k", b"v")],
         producer_id=9,
         producer_epoch=0,
         base_sequence=0,
@@ -41,7 +46,10 @@ IN_TRANSACTION = bytes(
 )
 new_names = (f"new-{number}" for number in itertools.count())
 
-# API, version, request (or what makes one), and every right that plays a part: (operation, resource type, name).
+NO_SUCH_ID = uuid.UUID("00000000-0000-4000-8000-00000000abcd")
+
+# API, version, request (or what makes one of a new name and the id of topic t), and every right that plays a part:
+# (operation, resource type, name).
 PARTITIONS = [{"name": "t", "partitions": [{"partition_index": 0}]}]
 CASES = [
     ("produce", 9, {"acks": 1, "timeout": 1000, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": RECORDS}]}]}, [(WRITE, TOPIC, "t"), (READ, TOPIC, "t")]),
@@ -56,8 +64,8 @@ CASES = [
     ("metadata", 10, {"topics": None, "include_cluster_authorized_operations": True}, [(DESCRIBE, CLUSTER, C), (ALTER, CLUSTER, C)]),
     ("describe_cluster", 1, {"include_cluster_authorized_operations": True, "endpoint_type": 1}, [(DESCRIBE, CLUSTER, C), (CREATE, CLUSTER, C)]),
     ("describe_topic_partitions", 0, {"topics": [{"name": "t"}, {"name": "no-such"}], "response_partition_limit": 10}, [(DESCRIBE, TOPIC, "t"), (DESCRIBE, TOPIC, "no-such")]),
-    ("create_topics", 5, lambda name: {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}, [(CREATE, CLUSTER, C), (DESCRIBE_CONFIGS, TOPIC, "*")]),
-    ("create_topics", 5, lambda name: {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}, [(CREATE, TOPIC, "*")]),
+    ("create_topics", 5, lambda name, topic: {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}, [(CREATE, CLUSTER, C), (DESCRIBE_CONFIGS, TOPIC, "*")]),
+    ("create_topics", 5, lambda name, topic: {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}, [(CREATE, TOPIC, "*")]),
     ("delete_topics", 5, {"topic_names": ["no-such"], "timeout": 9000}, [(DELETE, TOPIC, "no-such"), (DELETE, CLUSTER, C), (DESCRIBE, TOPIC, "no-such")]),
     ("delete_topics", 6, {"topics": [{"name": "no-such"}], "timeout": 9000}, [(DELETE, TOPIC, "no-such"), (DESCRIBE, TOPIC, "no-such")]),
     ("create_partitions", 3, {"topics": [{"name": "t", "count": 1}], "timeout": 9000}, [(ALTER, TOPIC, "t"), (CREATE, TOPIC, "t")]),
@@ -123,6 +131,22 @@ CASES = [
     ("renew_delegation_token", 2, {"hmac": b"x", "renew_period": -1}, [(ALTER, CLUSTER, C)]),
     ("expire_delegation_token", 2, {"hmac": b"x", "expiry_time_period": -1}, [(ALTER, CLUSTER, C)]),
     ("describe_delegation_token", 3, {"owners": None}, [(DESCRIBE, CLUSTER, C)]),
+    # By the id of a topic, or by one that no topic has.
+    ("metadata", 12, lambda name, topic: {"topics": [{"name": None, "topic_id": each} for each in (topic, NO_SUCH_ID)], "allow_auto_topic_creation": False}, [(DESCRIBE, TOPIC, "t"), (READ, TOPIC, "u")]),
+    ("fetch", 13, lambda name, topic: {"max_wait": 0, "max_bytes": 1000, "topics": [{"topic_id": each, "partitions": [{"partition": 0, "partition_max_bytes": 10}]} for each in (topic, NO_SUCH_ID)]}, [(READ, TOPIC, "t"), (DESCRIBE, TOPIC, "t")]),
+    ("produce", 13, lambda name, topic: {"acks": 1, "timeout": 1000, "topic_data": [{"topic_id": each, "partition_data": [{"index": 0, "records": RECORDS}]} for each in (topic, NO_SUCH_ID)]}, [(WRITE, TOPIC, "t"), (DESCRIBE, TOPIC, "t")]),
+    ("delete_topics", 6, lambda name, topic: {"topics": [{"name": None, "topic_id": each} for each in (topic, NO_SUCH_ID)], "timeout": 9000}, [(DESCRIBE, TOPIC, "t"), (READ, TOPIC, "t")]),
+    ("offset_commit", 10, lambda name, topic: {"group_id": "c", "generation_id_or_member_epoch": -1, "topics": [{"topic_id": each, "partitions": [{"partition_index": 0, "committed_offset": 0}]} for each in (topic, NO_SUCH_ID)]}, [(READ, GROUP, "c"), (READ, TOPIC, "t")]),
+    ("offset_fetch", 10, lambda name, topic: {"groups": [{"group_id": "g", "topics": [{"topic_id": each, "partition_indexes": [0]} for each in (topic, NO_SUCH_ID)]}]}, [(DESCRIBE, GROUP, "g"), (DESCRIBE, TOPIC, "t")]),
+    # Not with READ on the topic: nobody has joined the group, so Apache Kafka has no state of it to read from. It answers with
+    # no row, or with UNKNOWN_SERVER_ERROR where it may wait; Ottla begins to share the partition.
+    ("share_fetch", 1, lambda name, topic: {"group_id": "s", "member_id": "AAAAAAAAQACAAAAAAAAAAQ", "share_session_epoch": 0, "max_wait": 0, "max_bytes": 1000, "max_records": 1, "topics": [{"topic_id": topic, "partitions": [{"partition_index": 0}]}]}, [(READ, GROUP, "s")]),
+    # Without a name, and a name that stands for no topic yet.
+    ("describe_topic_partitions", 0, {"topics": [], "response_partition_limit": 10}, [(DESCRIBE, TOPIC, "t")]),
+    ("metadata", 12, lambda name, topic: {"topics": [{"name": name}], "allow_auto_topic_creation": True}, [(DESCRIBE, TOPIC, "*")]),
+    ("metadata", 12, lambda name, topic: {"topics": [{"name": name}], "allow_auto_topic_creation": True}, [(CREATE, TOPIC, "*"), (CREATE, CLUSTER, C)]),
+    ("incremental_alter_configs", 1, {"resources": [{"resource_type": 16, "resource_name": "m", "configs": []}, {"resource_type": 8, "resource_name": "1", "configs": []}], "validate_only": True}, [(ALTER_CONFIGS, CLUSTER, C)]),
+    ("describe_configs", 4, {"resources": [{"resource_type": 16, "resource_name": "m", "configuration_keys": ["none"]}]}, [(DESCRIBE_CONFIGS, CLUSTER, C)]),
 ]  # fmt: skip
 # Between brokers, or before a client is known: not for a client's eyes, or free for all.
 BETWEEN_BROKERS = {"AlterPartition", "AllocateProducerIds", "Envelope"} | {
@@ -151,6 +175,10 @@ class Server:
         topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "u")]
         self.admin.call("create_topics", 5, {"topics": topics, "timeout": 9000})
         self._until(lambda: self._commit("g") == "NONE" and self._commit("h") == "NONE")
+        for api in ("list_groups", "list_transactions"):  # of every partition: all of them are loaded
+            self._until(lambda: self.admin.call(api, 0)["error_code"] == "NONE")  # noqa: B023  called at once
+        (topic,) = self.admin.call("metadata", 12, {"topics": [{"name": "t"}]})["topics"]
+        self.topic_id = uuid.UUID(topic["topic_id"])
 
     def _commit(self, group: str) -> str:
         self.admin.call("find_coordinator", 2, {"key_type": 0, "key": group})
@@ -192,25 +220,33 @@ class Server:
         self.admin.call("create_acls", 3, {"creations": creations})
 
         def are_there() -> bool:
+            """These very ones: the rights before may be as many, and Apache Kafka's broker learns a moment later."""
             described = self.admin.call("describe_acls", 3, every)
-            return sum(len(each["acls"]) for each in described["resources"]) == len(rights)
+            known = [
+                (rule["operation"], each["resource_type"], each["resource_name"])
+                for each in described["resources"]
+                for rule in each["acls"]
+            ]
+            return sorted(known) == sorted(set(rights))
 
         self._until(are_there)
 
     def ask(self, api: str, version: int, body: dict) -> object:
-        with Raw(self.clients) as client:
-            client.call("sasl_handshake", 1, {"mechanism": "PLAIN"})
-            client.call("sasl_authenticate", 2, {"auth_bytes": b"\0alice\0alice-secret"})
+        with self.login() as client:
             if api not in OWN_READERS:
                 return client.call(api, version, body)
             client.send(api, version, body)
             return OWN_READERS[api](client.receive_frame())
 
+    def login(self) -> Raw:
+        """A connection of alice's."""
+        client = Raw(self.clients)
+        client.call("sasl_handshake", 1, {"mechanism": "PLAIN"})
+        client.call("sasl_authenticate", 2, {"auth_bytes": b"\0alice\0alice-secret"})
+        return client
+
     def _until(self, condition) -> None:
-        for _ in range(2000):
-            if condition():
-                return
-        raise AssertionError(f"{self.name} does not get ready")
+        ask_until(condition, bool, f"{self.name} is ready")
 
 
 def _states(frame: bytes) -> dict:
@@ -256,27 +292,40 @@ def ottla() -> Iterator[Server]:
         yield Server("ottla", f"127.0.0.1:{clients}", f"127.0.0.1:{inside}")
 
 
+CODES = {"error_code", "partition_error_code", "topic_config_error_code"}
+NAMED = {
+    "name",
+    "topic",
+    "topic_name",
+    "group_id",
+    "transactional_id",
+    "user",
+    "entity_name",
+    "resource_name",
+}
+
+
 def seen(answer: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """What an answer tells: error codes, names, and operations that are allowed."""
+    """What an answer tells: error codes, names (but for those of settings), and operations that are allowed."""
     if isinstance(answer, dict):
         for name, value in answer.items():
-            if (
-                name in ("error_code", "partition_error_code", "topic_config_error_code")
-                or name in ("topic", "group_id", "transactional_id")
-                or name.endswith("authorized_operations")
-            ):
+            if name in CODES or name.endswith("authorized_operations"):
                 yield f"{path}.{name}", value
-            elif isinstance(value, list | dict):
+            elif name == "topic_id":  # another one at each server, or none
+                yield f"{path}.{name}", value is not None
+            elif name in NAMED and not str(value).startswith("new-"):
+                yield f"{path}.{name}", value
+            elif isinstance(value, list | dict) and name != "configs":
                 yield from seen(value, f"{path}.{name}")
     elif isinstance(answer, list):
         for item in answer:
             yield from seen(item, path)
 
 
-def said(server: Server, api: str, version: int, body: object, rights: list) -> list[str]:
+def said(server: Server, api: str, version: int, body: Any, rights: list) -> list[str]:
     server.grant(rights)
-    request = body(next(new_names)) if callable(body) else body
-    return sorted(map(str, seen(server.ask(api, version, request))))  # type: ignore[arg-type]
+    request = body(next(new_names), server.topic_id) if callable(body) else body
+    return sorted(map(str, seen(server.ask(api, version, request))))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
@@ -291,6 +340,31 @@ def test_an_api_asks_for_the_same_rights_and_tells_no_more(case, kafka, ottla):
         if ours != theirs:
             different.append(f"with {granted}:\n  Ottla {ours}\n  Kafka {theirs}")
     assert not different, "\n".join(different)
+
+
+def test_a_pattern_brings_no_topic_that_its_subscriber_may_not_see(kafka, ottla):
+    assert [_assigned_by_pattern(each) for each in (ottla, kafka)] == [["t"], ["t"]]
+
+
+def _assigned_by_pattern(server: Server) -> list[str]:
+    """The topics that alice is given for `.*`: topic u is there, too."""
+    server.grant([(READ, GROUP, "pattern"), (DESCRIBE, TOPIC, "t")])
+    topics = server.admin.call("metadata", 12, {"topics": None})["topics"]
+    names = {str(each["topic_id"]): each["name"] for each in topics}
+    member = {"group_id": "pattern", "member_id": "AAAAAAAAQACAAAAAAAAAAg"}
+    joining = {"rebalance_timeout": 60_000, "subscribed_topic_regex": ".*", "topic_partitions": []}
+    with server.login() as client:
+        deadline, epoch, assigned = time.monotonic() + 60, 0, []
+        while not assigned and time.monotonic() < deadline:
+            body = {**member, "member_epoch": epoch, **(joining if epoch == 0 else {})}
+            answer = client.call("consumer_group_heartbeat", 1, body)
+            assert answer["error_code"] == "NONE", answer
+            epoch = answer["member_epoch"]
+            parts = (answer["assignment"] or {}).get("topic_partitions", [])
+            assigned = sorted(names[str(each["topic_id"])] for each in parts)
+            time.sleep(0.1)  # the server resolves patterns beside its requests
+        client.call("consumer_group_heartbeat", 1, {**member, "member_epoch": -1})
+    return assigned
 
 
 def test_every_route_has_an_entry_and_a_case():

@@ -86,7 +86,7 @@ def test_names_and_principals_are_those_of_java():
     asked = [(rules, der) for der in certificates for rules in RULES]
     text = "".join(f"{rules}\t{base64.b64encode(der).decode()}\n" for rules, der in asked)
     done = subprocess.run(
-        programs.command("Principals"), input=text, capture_output=True, text=True, timeout=60, check=True
+        programs.command("Principals"), input=text, capture_output=True, text=True, timeout=180, check=True
     )
     theirs = [tuple(line.split("\t")) for line in done.stdout.splitlines()]
     ours = [(distinguished_name(subject(der)), mapped(rules, subject(der))) for rules, der in asked]
@@ -135,7 +135,7 @@ def test_kerberos_principals_are_the_users_that_kafka_makes_of_them():
     asked = [(rules, principal) for rules in LOCAL_RULES for principal in KERBEROS]
     text = "".join(f"{rules}\t{principal}\n" for rules, principal in asked)
     done = subprocess.run(
-        programs.command("KerberosNames"), input=text, capture_output=True, text=True, timeout=60, check=True
+        programs.command("KerberosNames"), input=text, capture_output=True, text=True, timeout=180, check=True
     )
     theirs = dict(zip(asked, done.stdout.splitlines(), strict=True))
     ours = {one: local(*one) for one in asked}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 
 from ottla.wire import batch
 from ottla.wire.records import Record
+from tests.compat.batches import NOW_MS
+from tests.compat.fences import fence
 from tests.compat.raw import Closed, Raw
 from tests.oracle.cluster import Oracle, why_not
 from tests.oracle.ottla import Ottla
@@ -20,7 +22,7 @@ pytestmark = [
     pytest.mark.oracle,
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
 ]
-RECORDS = bytes(batch.build([Record(-1, 1_790_000_000_000, None, b"x" * 500_000)]))
+RECORDS = bytes(batch.build([Record(-1, NOW_MS, None, b"x" * 500_000)]))
 PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
 Server = Oracle | Ottla
@@ -116,38 +118,38 @@ def test_quotas_are_changed_and_described_as_kafka_does(both: tuple[Server, Serv
     assert list(zip(FILTERS, ottla[1], strict=True)) == list(zip(FILTERS, kafka[1], strict=True))
 
 
-def fence(raw: Raw) -> None:
-    """Apache Kafka's broker learns of changes in their order, a moment after their answers."""
-    name = f"fence-{time.monotonic_ns()}"
-    body = {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}
-    assert raw.call("create_topics", 7, body)["topics"][0]["error_code"] == "NONE"
-    asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-    while raw.call("metadata", 9, asked)["topics"][0]["error_code"] != "NONE":
-        pass
-
-
 def test_partitions_are_charged_as_kafka_does(both: tuple[Server, Server]) -> None:
-    answers = [changes_of_partitions(server.bootstrap) for server in both]
-    assert codes_of(answers[1]) == codes_of(answers[0])
-    for (step, kafka_ms, _), (_, ottla_ms, _) in zip(*answers, strict=True):
-        assert ottla_ms == pytest.approx(kafka_ms, abs=700), step  # what the answers themselves took
+    kafka, ottla = (changes_of_partitions(server.bootstrap) for server in both)
+    assert [(each.name, each.codes) for each in ottla] == [(each.name, each.codes) for each in kafka]
+    for theirs, ours in zip(kafka, ottla, strict=True):
+        # A debt is paid off while answers take their time.
+        patience_ms = 700 + max(theirs.behind_ms, ours.behind_ms)
+        assert ours.throttle_ms == pytest.approx(theirs.throttle_ms, abs=patience_ms), (ours, theirs)
 
 
-def codes_of(answers: list[tuple[str, int, list[str]]]) -> list[tuple[str, list[str]]]:
-    return [(step, codes) for step, _, codes in answers]
+class Step(NamedTuple):
+    name: str
+    codes: list[str]
+    throttle_ms: int
+    behind_ms: float  # the client's first request
 
 
-def changes_of_partitions(bootstrap: str) -> list[tuple[str, int, list[str]]]:
-    found = []
+def changes_of_partitions(bootstrap: str) -> list[Step]:
+    found: list[Step] = []
+    begun: dict[Raw, float] = {}
     with Raw(bootstrap, "admin") as admin, Raw(bootstrap, "new") as new, Raw(bootstrap, "old") as old:
         for client_id in ("new", "old"):
             assert alter(admin, [("client-id", client_id)], {MUTATIONS: 5.0})[0] == "NONE"
         fence(admin)
 
         def step(name: str, raw: Raw, api: str, version: int, results: str, **body: Any) -> None:
-            answer = raw.call(api, version, {"timeout": 9000, **body})
+            began = begun.setdefault(raw, time.monotonic())
+            answer = raw.call(api, version, {"timeout": 60_000, **body})
             codes = {each["name"]: each["error_code"] for each in answer[results]}
-            found.append((name, answer["throttle_time"], [codes[each] for each in sorted(codes)]))
+            behind_ms = (time.monotonic() - began) * 1000
+            found.append(
+                Step(name, [codes[each] for each in sorted(codes)], answer["throttle_time"], behind_ms)
+            )
 
         def topics(*counts: int) -> list[dict[str, Any]]:
             return [
@@ -159,7 +161,8 @@ def changes_of_partitions(bootstrap: str) -> list[tuple[str, int, list[str]]]:
         step("one fits", new, "create_topics", 7, "topics", topics=topics(50, 2, 3))
         more = [{"name": "q0-50", "count": 55}]
         step("more of one", new, "create_partitions", 3, "results", topics=more)
-        step("too many more", new, "create_partitions", 3, "results", topics=[{"name": "q0-50", "count": 56}])
+        more = [{"name": "q0-50", "count": 56}]
+        step("too many more", new, "create_partitions", 3, "results", topics=more)
         step("deleted", new, "delete_topics", 6, "responses", topics=[{"name": "q0-50"}])
         step("older: created", old, "create_topics", 5, "topics", topics=topics(58, 1, 1))
         step("older: deleted", old, "delete_topics", 4, "responses", topic_names=["q1-1", "q2-1"])
@@ -212,17 +215,20 @@ def test_time_beyond_the_percentage_costs_a_window_at_most_and_the_client_is_not
             assert admin.call("metadata", 9, {"topics": []})["throttle_time"] == 0
 
 
+LATE_S = 0.25  # half of what a connection beyond a rate of two a second waits at least
+
+
 def connections(bootstrap: str, count: int) -> list[str]:
-    """What became of so many, one after the other."""
+    """What became of so many, one after the other. On a busy machine one that was not held back may be late too."""
     found = []
     for _ in range(count):
         began = time.monotonic()
         try:
             with Raw(bootstrap) as raw:
                 raw.call("metadata", 9, {"topics": []})
-            found.append("late" if time.monotonic() - began > 0.25 else "served")
+            found.append("late" if time.monotonic() - began > LATE_S else "served")
         except Closed:
-            found.append("closed late" if time.monotonic() - began > 0.25 else "closed")
+            found.append("closed late" if time.monotonic() - began > LATE_S else "closed")
     return found
 
 
@@ -234,9 +240,10 @@ def test_an_address_over_its_rate_is_closed_late_as_with_kafka(both: tuple[Serve
             found = connections(server.bootstrap, 25)
             alter(admin, [("ip", "127.0.0.1")], {CONNECTIONS: None})
             fence(admin)
-        assert found[:18] == ["served"] * 18, (server.name, found)
+        assert set(found[:18]) <= {"served", "late"}, (server.name, found)
+        assert set(found[18:]) <= {"served", "late", "closed late"}, (server.name, found)
         assert "closed late" in found[18:], (server.name, found)
-        assert connections(server.bootstrap, 3) == ["served"] * 3
+        assert set(connections(server.bootstrap, 3)) <= {"served", "late"}
 
 
 RATE = "max.connection.creation.rate"
@@ -252,8 +259,8 @@ def test_connections_beyond_the_rate_wait_as_with_kafka(of_listener: bool) -> No
     for server in servers:
         with server:
             found = connections(server.bootstrap, 26)
-        assert found[:15] == ["served"] * 15, (server.name, found)
-        assert found.count("late") >= 3 and set(found) == {"served", "late"}, (server.name, found)
+        assert found[:15].count("served") > 10, (server.name, found)
+        assert found[15:].count("late") >= 3 and set(found) == {"served", "late"}, (server.name, found)
 
 
 @pytest.mark.slow
@@ -269,10 +276,11 @@ def test_a_rate_holds_within_a_tenth_and_neighbours_are_not_harmed(both: tuple[S
                 Flood(server.bootstrap, "free", topic(admin)),
             )
             time.sleep(12)
-            before = limited.acknowledged, free.acknowledged
+            before, began = (limited.acknowledged, free.acknowledged), time.monotonic()
             time.sleep(10)
+            after, seconds = (limited.acknowledged, free.acknowledged), time.monotonic() - began
             rates[server.name] = tuple(
-                (flood.acknowledged - sent) / 10 for flood, sent in zip((limited, free), before, strict=True)
+                (now - then) / seconds for now, then in zip(after, before, strict=True)
             )
             limited.stop()
             free.stop()
@@ -304,7 +312,7 @@ class Flood:
         self._stopped = True
         self._thread.join()
         self._producer.purge()
-        self._producer.flush(10)
+        self._producer.flush(60)
         del self._producer  # or it would look for its broker for as long as this module is there
 
     def _run(self, name: str) -> None:

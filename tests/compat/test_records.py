@@ -170,7 +170,7 @@ def test_deleted_records_are_gone(target: Target, unique: Unique) -> None:
     client.create(topic)
     client.produce(topic, [Row(b"%d" % i) for i in range(10)])
     where = confluent_kafka.TopicPartition(topic, 0, 6)
-    deleted = client.admin.delete_records([where])[where].result(30)
+    deleted = client.admin.delete_records([where])[where].result(60)
     assert deleted.low_watermark == 6
     assert [row.value for row in client.consume(topic, 4, 6)] == [b"6", b"7", b"8", b"9"]
     with pytest.raises(KafkaException):
@@ -184,4 +184,4 @@ def test_list_offsets_through_the_admin_client(target: Target, unique: Unique) -
     spec = confluent_kafka.admin.OffsetSpec
     where = confluent_kafka.TopicPartition(topic, 0)
     for asked, expected in {spec.earliest(): 0, spec.latest(): 3, spec.max_timestamp(): 1}.items():
-        assert client.admin.list_offsets({where: asked})[where].result(30).offset == expected
+        assert client.admin.list_offsets({where: asked})[where].result(60).offset == expected

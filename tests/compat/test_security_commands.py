@@ -205,4 +205,4 @@ def test_from_nothing_to_tls_scram_and_rules(tmp_path, capsys):
             assert main(["topics", "list", "-b", where, "-X", "default.api.timeout.ms=2000"]) == 1
         finally:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)

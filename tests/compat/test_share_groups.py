@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -167,6 +168,29 @@ TOOLS = (
 
 @pytest.mark.slow
 @pytest.mark.oracle
+def test_javas_share_consumer_takes_and_acknowledges_every_record_once(broker):
+    """KafkaShareConsumer, in the program with which Apache Kafka's own system tests check it."""
+    send(broker, 50)
+    words = f"--topic {TOPIC} --group-id {GROUP} --max-messages 50 --acknowledgement-mode sync --verbose"
+    where = ("--bootstrap-server", broker.bootstrap)
+    printed = run_tool("kafka-verifiable-share-consumer", *where, *words.split())
+    told = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    assert values_of([event for event in told if event["name"] == "record_data"]) == list(range(50))
+    acknowledged = [event for event in told if event["name"] == "offsets_acknowledged"]
+    assert all(event["success"] for event in acknowledged)
+    assert sum(event["count"] for event in acknowledged) == 50
+    worker = Worker(broker)
+    send(broker, 1, first=50)
+    assert values(worker.take(1)) == [50]  # and nothing of what Java's consumer has accepted
+    worker.close()
+
+
+def values_of(events):
+    return sorted(int(event["value"]) for event in events)
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
 def test_kafka_share_groups_prints_the_same_on_both_servers(both, unique):
     topic, group, printed = unique("shared"), unique("sharers"), {}
     for name, server in both.items():
@@ -178,7 +202,7 @@ def test_kafka_share_groups_prints_the_same_on_both_servers(both, unique):
         for number in range(10):
             producer.produce(topic, str(number).encode(), key=b"one partition")
         assert not producer.flush(PATIENCE_S)
-        words = f"--topic {topic} --group {group} --max-messages 10 --timeout-ms 30000"
+        words = f"--topic {topic} --group {group} --max-messages 10 --timeout-ms 100000"
         lines = [run_tool("kafka-console-share-consumer", *where, *words.split())]
         for words in TOOLS:
             told = words.format(group=group, topic=topic).split()

@@ -20,7 +20,7 @@ def test_javas_producer_pushes_by_itself() -> None:
     with Broker() as broker:
         broker.create_topic("t", 1)
         with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
-            wanted = {"metrics": "*", "interval.ms": "500"}
+            wanted = {"metrics": "*", "interval.ms": "100"}
             admin.alter_configs("client-metrics", "all", set_=wanted)
         arguments = ["--topic", "t", "--num-records", "1500", "--record-size", "100", "--throughput", "500"]
         settings = ["--producer-props", f"bootstrap.servers={broker.bootstrap}", "client.id=java"]

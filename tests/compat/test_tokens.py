@@ -19,6 +19,7 @@ from ottla.wire.messages.create_delegation_token import CreateDelegationTokenRes
 from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
 from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
 from ottla.wire.schema import Message
+from tests.compat.fences import fence
 from tests.compat.raw import Raw
 from tests.oracle.cluster import Oracle, run_tool, why_not
 from tests.oracle.ports import free_ports
@@ -96,13 +97,7 @@ class Server:
         self.fence()
 
     def fence(self) -> None:
-        """Apache Kafka's broker learns of changes in their order, a moment after their answers."""
-        name = f"fence-{time.monotonic_ns()}"
-        body = {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}], "timeout": 9000}
-        self.admin.call("create_topics", 7, body)
-        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        while self.admin.call("metadata", 9, asked)["topics"][0]["error_code"] != "NONE":
-            pass
+        fence(self.admin)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +180,7 @@ def story(server: Server) -> list[tuple[str, Any]]:
     note("for another, allowed", seen(create(dave, ("User", "bob"), owner="carol")))
     server.fence()
     for who, raw in (("alice", alice), ("bob", bob), ("dave", dave)):
-        for owners in (None, ["alice"], ["carol"], ["alice", "carol"], []):
+        for owners in (None, ["alice"], ["bob"], ["carol"], ["dave"], ["alice", "carol"], []):
             note(f"{who} describes {owners}", describe(raw, owners))
     server.allow("dave", DESCRIBE, DELEGATION_TOKEN, token["token_id"])
     note("dave describes, with a right on one", describe(dave, None))

@@ -72,15 +72,16 @@ def test_error_codes_are_kafkas(target: Target, unique: Unique) -> None:
 def test_validate_only_changes_nothing(target: Target, unique: Unique) -> None:
     client, topic = Confluent(target.bootstrap), unique("validated")
     new = confluent_admin.NewTopic(topic, 3, 1)
-    client.admin.create_topics([new], validate_only=True)[topic].result(30)
+    client.admin.create_topics([new], validate_only=True)[topic].result(60)
     assert topic not in client.topics()
 
 
 def test_replicas_may_be_assigned_by_hand(target: Target, unique: Unique) -> None:
     client, topic = Confluent(target.bootstrap), unique("assigned")
     new = confluent_admin.NewTopic(topic, 2, replica_assignment=[[1], [1]])
-    client.admin.create_topics([new])[topic].result(30)
-    described = client.admin.describe_topics(confluent_kafka.TopicCollection([topic]))[topic].result(30)
+    client.admin.create_topics([new])[topic].result(60)
+    eventually(lambda: topic in client.topics())
+    described = client.admin.describe_topics(confluent_kafka.TopicCollection([topic]))[topic].result(60)
     assert [[node.id for node in each.replicas] for each in described.partitions] == [[1], [1]]
 
 

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.compat.clients import Confluent
 from tests.conftest import Target
 from tests.oracle.cluster import run_tool
+from tests.oracle.transactions import wait_for_markers
 from tests.soak.kills import read_all
 
 Unique = Callable[[str], str]
@@ -24,11 +25,11 @@ def _by_confluent(bootstrap: str, name: str, topic: str, value: bytes, commit: b
     producer = _producer(bootstrap, name)
     producer.begin_transaction()
     producer.produce(topic, value, partition=0)
-    producer.flush(30)
+    producer.flush(60)
     if commit:
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
     else:
-        producer.abort_transaction(30)
+        producer.abort_transaction(60)
 
 
 def _by_kafka_python(bootstrap: str, name: str, topic: str, value: bytes, commit: bool) -> None:
@@ -71,6 +72,7 @@ def test_only_what_was_committed_is_read(target: Target, transact: Transact, uni
     Confluent(target.bootstrap).create(topic)
     for value, commit in ((b"one", True), (b"two", False), (b"three", True)):
         transact(target.bootstrap, name, topic, value, commit)
+    wait_for_markers(target.bootstrap, topic)
     assert read_all(target.bootstrap, topic, 0, **{"isolation.level": "read_committed"}) == [b"one", b"three"]
     uncommitted = read_all(target.bootstrap, topic, 0, **{"isolation.level": "read_uncommitted"})
     assert uncommitted == [b"one", b"two", b"three"]
@@ -82,14 +84,15 @@ def test_the_older_of_two_producers_is_fenced(target: Target, unique: Unique) ->
     old = _producer(target.bootstrap, name)
     old.begin_transaction()
     old.produce(topic, b"late")
-    old.flush(30)
+    old.flush(60)
     new = _producer(target.bootstrap, name)
     with pytest.raises(KafkaException) as caught:
-        old.commit_transaction(30)
+        old.commit_transaction(60)
     assert caught.value.args[0].code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
     new.begin_transaction()
     new.produce(topic, b"new")
-    new.commit_transaction(30)
+    new.commit_transaction(60)
+    wait_for_markers(target.bootstrap, topic)
     assert read_all(target.bootstrap, topic, 0, **{"isolation.level": "read_committed"}) == [b"new"]
 
 
@@ -104,9 +107,9 @@ def test_offsets_are_part_of_the_transaction(target: Target, unique: Unique) -> 
         producer.produce(topic, b"v")
         producer.send_offsets_to_transaction([where], consumer.consumer_group_metadata(), 30)
         if commit:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
         assert consumer.committed([confluent_kafka.TopicPartition(topic, 0)], 30)[0].offset == expected
     consumer.close()
 
@@ -115,20 +118,24 @@ def test_an_open_transaction_holds_readers_back_and_times_out(target: Target, un
     topic = unique("timeout")
     client = Confluent(target.bootstrap)
     client.create(topic)
-    producer = _producer(target.bootstrap, unique("producer"), timeout_ms=1000)
-    producer.begin_transaction()
-    producer.produce(topic, b"hanging")
-    producer.flush(30)
     plain = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap})
-    plain.produce(topic, b"behind")
-    plain.flush(30)
+    held, forgotten = (_producer(target.bootstrap, unique("producer"), ms) for ms in (300_000, 1000))
+    for producer in (held, forgotten):
+        producer.begin_transaction()
+        producer.produce(topic, b"hanging")
+        producer.flush(60)
+        plain.produce(topic, b"behind")
+        plain.flush(60)
     reader = confluent_kafka.Consumer(
         {"bootstrap.servers": target.bootstrap, "group.id": unique("g"), "isolation.level": "read_committed"}
     )
     reader.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     assert reader.poll(0.3) is None, "nothing passes an open transaction"
-    message = reader.poll(40)
-    assert message is not None and message.value() == b"behind", "the coordinator aborts it in time"
+    held.abort_transaction(60)
+    behind = [reader.poll(120) for _ in range(2)]
+    assert [each and each.value() for each in behind] == [b"behind"] * 2, (
+        "the coordinator aborts the other one"
+    )
     reader.close()
 
 
@@ -136,10 +143,10 @@ def test_an_open_transaction_holds_readers_back_and_times_out(target: Target, un
 def test_kafka_transactions_lists_and_describes(target: Target, java: None, unique: Unique) -> None:
     topic, name = unique("tool"), unique("producer")
     Confluent(target.bootstrap).create(topic)
-    producer = _producer(target.bootstrap, name)
+    producer = _producer(target.bootstrap, name, timeout_ms=600_000)  # two JVMs start while it is open
     producer.begin_transaction()
     producer.produce(topic, b"v")
-    producer.flush(30)
+    producer.flush(60)
     listed = run_tool("kafka-transactions", "--bootstrap-server", target.bootstrap, "list")
     (row,) = [line.split() for line in listed.splitlines() if line.startswith(name)]
     assert row[-1] == "Ongoing"
@@ -147,12 +154,12 @@ def test_kafka_transactions_lists_and_describes(target: Target, java: None, uniq
         "kafka-transactions", "--bootstrap-server", target.bootstrap, "describe", "--transactional-id", name
     )
     assert f"{topic}-0" in described
-    producer.abort_transaction(30)
+    producer.abort_transaction(60)
 
 
 def _producer(bootstrap: str, name: str, timeout_ms: int = 30_000) -> confluent_kafka.Producer:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": timeout_ms}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     return producer

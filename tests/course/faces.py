@@ -15,10 +15,10 @@ import confluent_kafka.admin
 import ottla
 from ottla import errors
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 # Quick heartbeats: the scenarios are about who owns what, not about how long a busy group takes.
 MEMBER = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "metadata.max.age.ms": 500}
-CLASSIC = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
+CLASSIC = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
 
 Rows = Iterable[tuple[str | None, str | None]]
 Choose = Callable[[str, bytes | None, int], int]  # of topic, key and how many partitions: a partitioner
@@ -64,10 +64,12 @@ class Ours:
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         with self.admin() as admin:
             admin.create_topic(topic, partitions, 1, configs)
+        until_seen(self.bootstrap, topic, partitions)
 
     def grow(self, topic: str, partitions: int) -> None:
         with self.admin() as admin:
             admin.add_partitions(topic, partitions)
+        until_seen(self.bootstrap, topic, partitions)
 
     def admin(self) -> ottla.Admin:
         return ottla.Admin(bootstrap_servers=self.bootstrap)
@@ -99,7 +101,7 @@ class Ours:
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         with self.admin() as admin:
             where = ottla.TopicPartition(topic, partition)
-            found = admin.group_offsets(group, [where]).get(where)
+            found = admin.group_offsets(group, [where], require_stable=True).get(where)
             return None if found is None else found.offset
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
@@ -144,10 +146,12 @@ class Confluent:
     def create(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         new = confluent_kafka.admin.NewTopic(topic, partitions, 1, config=dict(configs or {}))
         self._admin.create_topics([new])[topic].result(DEADLINE_S)
+        until_seen(self.bootstrap, topic, partitions)
 
     def grow(self, topic: str, partitions: int) -> None:
         new = confluent_kafka.admin.NewPartitions(topic, partitions)
         self._admin.create_partitions([new])[topic].result(DEADLINE_S)
+        until_seen(self.bootstrap, topic, partitions)
 
     def produce(
         self,
@@ -227,11 +231,9 @@ class Confluent:
 
 class ConfluentMember:
     def __init__(self, settings: dict[str, Any], topics: list[str]) -> None:
-        settings = {
-            **settings,
-            "topic.metadata.refresh.interval.ms": 500,
-            "max.poll.interval.ms": max(6_000, int(settings.get("max.poll.interval.ms", 60_000))),
-        }
+        settings = {"max.poll.interval.ms": 300_000, **settings, "topic.metadata.refresh.interval.ms": 500}
+        if settings["max.poll.interval.ms"] < settings["session.timeout.ms"]:  # which it does not take
+            settings |= {"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000}
         self.consumer = confluent_kafka.Consumer(settings)
         self.consumer.subscribe(topics)
 
@@ -265,6 +267,19 @@ def until(condition: Callable[[], object], members: Iterable[Member] = (), what:
         if not members:
             time.sleep(0.1)
     return seen
+
+
+def until_seen(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Apache Kafka's broker learns of changes in their order, a moment after their answers."""
+    with ottla.Admin(bootstrap_servers=bootstrap) as admin:
+
+        def is_seen() -> bool:
+            try:
+                return len(admin.describe_topics([topic])[topic].partitions) == partitions
+            except errors.UnknownTopicOrPartition:
+                return False
+
+        until(is_seen, what=f"{topic} with {partitions} partitions")
 
 
 def read(member: Member, count: int) -> list[Seen]:

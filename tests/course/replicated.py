@@ -51,7 +51,7 @@ def three_ottlas() -> Iterator[Servers]:
 @contextmanager
 def three_kafkas() -> Iterator[Servers]:
     settings = {
-        "broker.session.timeout.ms": 6000,
+        "broker.session.timeout.ms": 10_000,  # followers are held for a part of it
         "broker.heartbeat.interval.ms": 500,
         "replica.fetch.wait.max.ms": FETCH_WAIT_MS,
     }

@@ -10,6 +10,7 @@ import confluent_kafka
 import ottla
 from tests.conftest import Target
 from tests.course.faces import DEADLINE_S, Api, Confluent, Ours, members, read, until
+from tests.oracle.transactions import wait_for_markers
 
 Unique = Callable[[str], str]
 Rows = list[tuple[str | None, str | None]]
@@ -156,6 +157,7 @@ def test_a_transaction_is_exactly_once_with_confluent_kafka(target: Target, uniq
 
 def committed_values(bootstrap: str, topic: str) -> list[str | None]:
     """As both clients read them."""
+    wait_for_markers(bootstrap, topic)
     ours, theirs = (
         [each.value for each in api.records(topic, **{"isolation.level": "read_committed"})]
         for api in (Ours(bootstrap), Confluent(bootstrap))

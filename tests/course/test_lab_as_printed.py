@@ -17,7 +17,7 @@ from tests.oracle import programs
 
 def java(*arguments: str) -> str:
     done = subprocess.run(
-        programs.command("CourseDevice", *arguments), capture_output=True, text=True, timeout=120
+        programs.command("CourseDevice", *arguments), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

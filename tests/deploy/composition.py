@@ -64,6 +64,16 @@ class Composition:
             self.name(service), environment={**variables, **(more or {})}, options=["-v", volume]
         )
 
+    def start_command(self, service: str, image: str, replaced: Mapping[str, str]) -> None:
+        """With the command and the entry point of the file; `replaced` are words that the host's network changes."""
+        described = self._services[service]
+        words = [*described.get("entrypoint", []), *described["command"]]
+        arguments = [replaced.get(str(word), self._here(str(word))) for word in words]
+        options = ["--tmpfs", "/tmp"]
+        if "entrypoint" in described:
+            options += ["--entrypoint", arguments.pop(0)]
+        self._containers.run(self.name(service), *arguments, image=image, options=options)
+
     def environment(self, service: str) -> dict[str, Any]:
         return dict(self._services[service]["environment"])
 

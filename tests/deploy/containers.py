@@ -69,30 +69,13 @@ class Containers:
             return f"podman cannot run a container here: {str(error)[-300:]}"
         return None
 
-    def build(self, context: Path) -> None:
-        """The broker's image of deploy/Dockerfile, from wheels in `context`: no index is asked while it builds."""
-        command(
-            *(
-                "buildah",
-                *self._storage,
-                "bud",
-                "--format",
-                "docker",
-                "--isolation",
-                "chroot",
-                "--layers=false",
-            ),
-            *("--pull-never", "-f", ROOT / "deploy" / "Dockerfile", "--target", "broker", "-t", IMAGE),
-            *(
-                "--build-arg",
-                f"BASE={BASE}",
-                "--build-arg",
-                f"EXTRAS={EXTRAS}",
-                "--build-arg",
-                "PIP_NO_INDEX=1",
-            ),
-            context,
-        )
+    def build(self, context: Path, image: str = IMAGE, target: str = "broker", extras: str = EXTRAS) -> None:
+        """An image of deploy/Dockerfile, from wheels in `context`: no index of Python packages is asked."""
+        build = ("bud", "--format", "docker", "--isolation", "chroot", "--layers=false", "--pull-never")
+        dockerfile = ("-f", ROOT / "deploy" / "Dockerfile", "--target", target, "-t", image)
+        values = (f"BASE={BASE}", f"EXTRAS={extras}", "PIP_NO_INDEX=1")
+        arguments = [part for value in values for part in ("--build-arg", value)]
+        command("buildah", *self._storage, *build, *dockerfile, *arguments, context, seconds=900)
 
     def size_bytes(self, image: str) -> int:
         return int(self.podman("image", "inspect", image, "--format", "{{.Size}}"))
@@ -115,6 +98,13 @@ class Containers:
             image,
             *arguments,
         )
+
+    def once(
+        self, *arguments: str, image: str = BASE, options: Iterable[str] = (), seconds: float = 1500
+    ) -> str:
+        """What a command prints in a container that ends with it."""
+        begin = ("run", "--rm", "--runtime", "runc", "--network", "host", *_LIMITS)
+        return self.podman(*begin, *options, image, *arguments, seconds=seconds)
 
     def execute(self, name: str, *arguments: str) -> str:
         return self.podman("exec", name, *arguments)
@@ -143,6 +133,9 @@ class Containers:
         self.podman("rm", "--force", "--volumes", "--time", "0", name)
         self._names.remove(name)
 
+    def has(self, name: str) -> bool:
+        return name in self._names
+
     def close(self) -> None:
         for name in list(self._names):
             self.remove(name)
@@ -160,10 +153,12 @@ def _base() -> Path:
     return tar
 
 
-def make_context(folder: Path, wheel: Path) -> Path:
+def make_context(folder: Path, wheel: Path, extras: str = EXTRAS) -> Path:
     """What `COPY . .` sees: the wheel and what it depends on."""
     dist = folder / "dist"
     dist.mkdir(parents=True)
     shutil.copy(wheel, dist)
-    command(sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", dist, f"{wheel}[{EXTRAS}]")
+    command(
+        sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", dist, f"{wheel}[{extras}]", seconds=600
+    )
     return folder

@@ -44,15 +44,15 @@ def _fill(bootstrap: str) -> None:
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
         with ottla.Producer(bootstrap_servers=bootstrap, compression_type=compression) as producer:
             for partition in (0, 1):
-                producer.send("orders", compression, key="k", partition=partition).result(30)
+                producer.send("orders", compression, key="k", partition=partition).result(60)
     with ottla.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send("names", "Ottilie", key="o").result(30)
-        producer.send("names", "Ottla", key="o").result(30)
+        producer.send("names", "Ottilie", key="o").result(60)
+        producer.send("names", "Ottla", key="o").result(60)
     with ottla.Producer(bootstrap_servers=bootstrap, transactional_id="till") as producer:
         producer.init_transactions()
         for number, ends_well in enumerate((True, False, True)):
             producer.begin_transaction()
-            producer.send("payments", str(number)).result(30)
+            producer.send("payments", str(number)).result(60)
             producer.commit_transaction() if ends_well else producer.abort_transaction()
     with ottla.Consumer(
         bootstrap_servers=bootstrap, group_id="shop", auto_offset_reset="earliest", enable_auto_commit=False

@@ -1,11 +1,13 @@
 """`ottla backup` and `ottla restore`: of one moment, whole or not at all, and a broker starts from it."""
 
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -47,7 +49,7 @@ class Pairs:
             number = 0
             while not self._stop.is_set():
                 for partition in (0, 1):
-                    producer.send("pairs", str(number), partition=partition).result(30)
+                    producer.send("pairs", str(number), partition=partition).result(60)
                 self.acknowledged = number = number + 1
 
     def wait_for(self, more):
@@ -121,7 +123,7 @@ def test_files_copied_to_their_ends_would_not_be_of_one_moment(broker, pairs, tm
 def test_what_is_deleted_during_a_backup_is_in_it(broker, tmp_path):
     with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
         for partition in (0, 1):
-            producer.send("pairs", "0", partition=partition).result(30)
+            producer.send("pairs", "0", partition=partition).result(60)
     deleted = []
 
     def delete(_):
@@ -136,7 +138,7 @@ def test_what_is_deleted_during_a_backup_is_in_it(broker, tmp_path):
 
 def test_groups_go_on_where_they_were(broker, tmp_path):
     with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
-        producer.send("pairs", "0", partition=0).result(30)
+        producer.send("pairs", "0", partition=0).result(60)
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
     with ottla.Consumer(settings) as consumer:
         consumer.subscribe("pairs")
@@ -151,7 +153,7 @@ def test_groups_go_on_where_they_were(broker, tmp_path):
 
 def test_a_stopped_broker_is_copied_with_its_mark(broker, data, tmp_path):
     with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
-        producer.send("pairs", "0", partition=0).result(30)
+        producer.send("pairs", "0", partition=0).result(60)
     assert broker.stop() == 0
     brokers.ottla("backup", tmp_path / "backup", "--data", data)
     brokers.ottla("restore", tmp_path / "backup", "--check")
@@ -169,6 +171,19 @@ from pathlib import Path
 from ottla.backup.taking import take
 take([sys.argv[1]], Path(sys.argv[2]), lambda _: os.kill(os.getpid(), signal.SIGKILL))
 """
+
+
+def test_a_stopped_broker_is_not_copied_without_one_of_its_folders(tmp_path):
+    """Its partitions there would start empty after a restore."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    with Process(first, "--set", f"log.dirs={first},{second}"):
+        pass
+    assert (second / "meta.properties").exists()
+    done = brokers.ottla("backup", tmp_path / "backup", "--data", first, check=False)
+    assert done.returncode == 1 and "has another log folder, with directory.id" in done.stderr
+    assert not (tmp_path / "backup").exists()
+    brokers.ottla("backup", tmp_path / "backup", "--data", f"{first},{second}")
+    assert (tmp_path / "backup" / "folder-1").exists()
 
 
 def test_a_killed_backup_leaves_nothing_that_looks_like_one(broker, pairs, data, tmp_path):
@@ -214,7 +229,7 @@ def test_two_backups_at_a_time_are_one_too_many(broker, data, tmp_path):
 
 def test_a_damaged_backup_is_refused(broker, data, tmp_path):
     with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
-        producer.send("pairs", "0", partition=0).result(30)
+        producer.send("pairs", "0", partition=0).result(60)
     take([str(data)], tmp_path / "backup")
     log = tmp_path / "backup" / "folder-0" / "pairs-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"\xff")
@@ -225,6 +240,53 @@ def test_a_damaged_backup_is_refused(broker, data, tmp_path):
     log.unlink()
     with pytest.raises(BadBackup, match="missing"):
         restore(tmp_path / "backup", [str(tmp_path / "restored")])
+
+
+@pytest.mark.parametrize("name", ["../planted", "{tmp_path}/planted", "a/../../planted", "a/b/c", ""])
+def test_a_backup_that_names_files_outside_of_it_is_refused(name, tmp_path):
+    """Somebody else may have written it."""
+    backup, name = tmp_path / "backup", name.format(tmp_path=tmp_path)
+    (backup / "folder-0").mkdir(parents=True)
+    (backup / "planted").write_bytes(b"x")
+    manifest = {"format": 1, "taken_at": "", "ottla": "", "clustered": False, "running": False}
+    files = {name: {"size": 1, "crc32": zlib.crc32(b"x")}}
+    (backup / "backup.json").write_text(json.dumps({**manifest, "folders": [files]}))
+    with pytest.raises(BadBackup, match="is no file of a log folder"):
+        restore(backup, [str(tmp_path / "restored")])
+    with pytest.raises(BadBackup, match="is no file of a log folder"):
+        list(problems(backup))
+    assert {path.name for path in tmp_path.iterdir()} == {"backup"}
+
+
+@pytest.mark.parametrize("folders", [[{"a": {"size": "x", "crc32": 1}}], [["a"]], None])
+def test_a_manifest_of_another_shape_is_refused(folders, tmp_path):
+    manifest = {"format": 1, "taken_at": "", "ottla": "", "clustered": False, "running": False}
+    (tmp_path / "backup.json").write_text(json.dumps({**manifest, "folders": folders}))
+    done = brokers.ottla("restore", tmp_path, "--data", tmp_path / "restored", check=False)
+    assert done.returncode == 1 and "backup.json cannot be read" in done.stderr
+
+
+def test_the_file_systems_own_folder_is_left_out(broker, data, tmp_path):
+    (data / "lost+found" / "#1").mkdir(parents=True)
+    take([str(data)], tmp_path / "of-a-running-one")
+    broker.stop()
+    take([str(data)], tmp_path / "of-a-stopped-one")
+    for name in ("of-a-running-one", "of-a-stopped-one"):
+        assert not (tmp_path / name / "folder-0" / "lost+found").exists()
+        assert (tmp_path / name / "folder-0" / "meta.properties").exists()
+
+
+def test_a_mount_point_is_refused_before_anything_is_copied(broker, data, tmp_path):
+    """The restored folder gets its name by a rename, which no mount point allows."""
+    take([str(data)], tmp_path / "backup")
+    with pytest.raises(BadBackup, match="is a mount point: name a folder below it"):
+        restore(tmp_path / "backup", ["/proc"])
+
+
+def test_a_backup_is_readable_by_its_owner_alone(broker, data, tmp_path):
+    """It holds records and what logins are checked with, wherever it is put."""
+    take([str(data)], tmp_path / "backup")
+    assert (tmp_path / "backup").stat().st_mode & 0o077 == 0
 
 
 def test_nothing_is_written_over(broker, data, tmp_path):

@@ -10,10 +10,12 @@ from importlib import import_module
 import pytest
 
 import ottla
+import ottla.testing
 from ottla.cli.main import COMMANDS
 from ottla.config.environment import read_environment
 from ottla.config.settings import Config
 from ottla.ensemble import why_not
+from tests.console.consoles import Client, Console, rows
 from tests.deploy.brokers import OTTLA
 from tests.deploy.composition import Composition
 from tests.deploy.containers import ROOT
@@ -35,6 +37,11 @@ def test_a_broker_understands_the_variables_of_its_service(service):
     assert f"OUTSIDE://localhost:{published.split(':')[0]}" in config.advertised_listeners
 
 
+def test_zookeeper_keeps_snapshots_and_transactions_in_volumes():
+    folders = {volume.partition(":")[2] for volume in COMPOSE["zookeeper"]["volumes"]}
+    assert folders == {"/data", "/datalog"}  # of the official image
+
+
 def test_the_courses_file_differs_in_one_line():
     text = (ROOT / "deploy/compose-course.yaml").read_text()
     assert [line.split("#")[1].strip() for line in text.splitlines() if "# was:" in line] == [
@@ -51,6 +58,19 @@ def test_services_run_commands_that_exist():
         parser = argparse.ArgumentParser()
         import_module(COMMANDS[name][0]).add_arguments(parser)
         parser.parse_args([str(each) for each in rest])
+
+
+def test_the_console_shows_the_brokers():
+    """Its command as it stands in the file, but for addresses; `make soak PART=images` has it as a container."""
+    name, *words = COMPOSE["console"]["command"]
+    bootstrap, port = words.index("--bootstrap"), words.index("--port")
+    options = [word for i, word in enumerate(words) if i not in (bootstrap, bootstrap + 1, port, port + 1)]
+    with ottla.testing.Cluster() as cluster, Console(cluster.bootstrap, *options) as console:
+        base, _, query = console.login().partition("/?")
+        client = Client(f"http://localhost:{base.rpartition(':')[2]}")
+        client.get(f"/?{query}")
+        brokers = rows(client.json("/"), "brokers")
+    assert name == "console" and sorted(row["broker"] for row in brokers) == [1, 2, 3]
 
 
 def wait_until(condition, seconds=90):

@@ -43,7 +43,7 @@ def test_kafkas_tools_answer_where_courses_look_for_them(container):
 def test_a_record_survives_a_restart_of_the_container(container):
     image, name, bootstrap = container
     with ottla.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send("greetings", "hello", key="world").result(30)
+        producer.send("greetings", "hello", key="world").result(60)
     assert image.stop(name) == 0
     image.podman("start", name)
     with ottla.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -1,11 +1,14 @@
 """deploy/kubernetes: manifests that Kubernetes' own schemas accept, and that fit each other and the image."""
 
+import argparse
 import re
 import shutil
 import subprocess
+from importlib import import_module
 
 import pytest
 
+from ottla.cli.main import COMMANDS
 from ottla.config.environment import read_environment
 from ottla.config.settings import Config, read_properties
 from tests.deploy.containers import ROOT
@@ -168,3 +171,24 @@ def test_the_spark_job_is_let_in(brokers):
     assert allowed.items() <= labels.items()
     (program,) = of_kind("ConfigMap", "spark")
     compile(program["data"]["word_count.py"], "word_count.py", "exec")
+
+
+def test_the_topics_of_the_spark_job_are_created_first(brokers):
+    (job,) = of_kind("Job", "spark")
+    (first,) = job["spec"]["template"]["spec"]["initContainers"]
+    ottla, name, *words = first["command"]
+    parser = argparse.ArgumentParser()
+    import_module(COMMANDS[name][0]).add_arguments(parser)
+    parsed = parser.parse_args(words)
+    (program,) = of_kind("ConfigMap", "spark")
+    assert ottla == "ottla" and parsed.if_not_exists
+    assert all(f'"{topic}"' in program["data"]["word_count.py"] for topic in parsed.topic)
+
+
+def test_zookeeper_keeps_its_transactions_in_its_volume():
+    """By itself the image has them in /datalog, which is gone with the container."""
+    (server,) = [each for each in of_kind("StatefulSet") if each["metadata"]["name"] == "zookeeper"]
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    volumes = tuple(each["mountPath"] + "/" for each in container["volumeMounts"])
+    assert variables["ZOO_DATA_LOG_DIR"].startswith(volumes)

@@ -20,7 +20,7 @@ import pytest
 
 from ottla.testing import Broker
 from tests.deploy.pages import PATH, ROOT, Block, blocks
-from tests.deploy.snippets import NOT_RUN, PYTEST, PYTHON, SHELL, Shell, Where
+from tests.deploy.snippets import NOT_RUN, PYTEST, PYTHON, SHELL, SPARK, Shell, Where
 from tests.deploy.test_pages import PAGES
 from tests.oracle.ports import free_ports
 
@@ -74,7 +74,7 @@ def is_code(block: Block) -> bool:
 
 def test_every_block_is_run_or_has_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     code = {where for where, block in BLOCKS.items() if is_code(block)}
-    listed = [*PYTHON, *PYTEST, *SHELL, *NOT_RUN]
+    listed = [*PYTHON, *PYTEST, *SHELL, *SPARK, *NOT_RUN]
     assert len(BLOCKS) == len(list(all_blocks())), "two blocks of a page begin with the same line"
     assert len(listed) == len(set(listed)), "a block is listed twice"
     assert code - set(listed) == set(), (
@@ -113,6 +113,25 @@ def _execute(text: str, name: str, namespace: dict[str, object]) -> None:
     result = eval(code, namespace)
     if inspect.iscoroutine(result):
         asyncio.run(result)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_python_for_spark_runs(tmp_path: Path) -> None:
+    """In a program of its own: classes of its main module travel to Spark's workers."""
+    pytest.importorskip("pyspark", reason="needs the extra spark")
+    parts = []
+    for where, snippet in SPARK.items():
+        text = replaced(BLOCKS[where].text, snippet.replaced)
+        parts += [f"print({': '.join(where)!r}, flush=True)", snippet.before, text, snippet.after]
+    with Broker(registry=True) as running:
+        addresses = {**_addresses(running), "http://localhost:8081": running.registry}
+        (tmp_path / "blocks.py").write_text(replaced("\n".join([*parts, "spark.stop()"]), addresses))
+        done = subprocess.run(
+            [sys.executable, "blocks.py"], cwd=tmp_path, timeout=800, capture_output=True, text=True,
+            env={**os.environ, "PATH": PATH},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
 def test_tests_of_pages_run_under_pytest(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import ottla
 from tests.deploy import brokers
 from tests.deploy.brokers import Process
 from tests.deploy.releases import HOME, options
+from tests.oracle.transactions import wait_for_markers
 
 RELEASES = sorted(path.name.removesuffix(".tar.gz") for path in HOME.glob("*.tar.gz"))
 
@@ -52,8 +53,9 @@ def test_transactions_go_on_under_the_same_id(broker):
     with ottla.Producer(bootstrap_servers=broker.bootstrap, transactional_id="till") as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send("payments", "3").result(30)
+        producer.send("payments", "3").result(60)
         producer.commit_transaction()
+    wait_for_markers(broker.bootstrap, "payments")
     assert values(broker.bootstrap, ("payments", 0), isolation_level="read_committed") == ["0", "2", "3"]
 
 

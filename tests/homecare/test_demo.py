@@ -85,7 +85,7 @@ def _demo(folder: Path, *options: str, told: Callable[[str], None] = lambda line
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    ending = threading.Timer(280, demo.kill)
+    ending = threading.Timer(560, demo.kill)
     ending.start()
     said: list[str] = []
     assert demo.stdout is not None

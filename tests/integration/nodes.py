@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import struct
+import threading
 
 from ottla.broker.routes import ROUTES
 from ottla.config.settings import Config
@@ -69,9 +70,22 @@ class SlowJobs:
         pass
 
 
-def a_node(disks=None, slow=False, **settings):
+class GatedJobs(ThreadJobs):
+    """Threads wait while the gate is closed: what happens meanwhile happens beside them."""
+
+    gate = threading.Event()
+
+    def submit(self, job, done):
+        def run():
+            assert self.gate.wait(120), "the gate stayed closed"
+            return job()
+
+        super().submit(run, done)
+
+
+def a_node(disks=None, slow=False, make_jobs=None, **settings):
     texts = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    make_jobs = SlowJobs if slow else ThreadJobs
+    make_jobs = make_jobs or (SlowJobs if slow else ThreadJobs)
     return Node(Config({**SETTINGS, **texts}), disks=disks, make_jobs=make_jobs)
 
 

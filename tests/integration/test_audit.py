@@ -113,3 +113,25 @@ def test_a_connection_that_was_allowed_to_write_is_asked_again_when_a_rule_chang
         broker.deny("ANONYMOUS", "WRITE", topic="t")
         for _ in range(3):
             assert produce(raw, records) == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_records_that_end_before_their_attributes_are_refused_also_where_the_rights_are_known(caplog):
+    """Where a connection's rights are remembered, the attributes of its records are looked at before anything else."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+
+    def produced(raw, records):
+        data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+        answer = raw.call("produce", 9, {"acks": 1, "timeout": 1000, "topic_data": data})
+        return answer["responses"][0]["partition_responses"][0]["error_code"]
+
+    whole = bytes(batch.build([Record(-1, 1_790_000_000_000, None, b"x")]))
+    with Broker(settings) as broker, Raw(broker.bootstrap) as raw:
+        broker.create_topic("orders")
+        assert produced(raw, whole) == "NONE"
+        for size in (1, 5, 17, 22, 23, 60):
+            assert produced(raw, whole[:size]) in ("CORRUPT_MESSAGE", "INVALID_RECORD"), size
+        assert produced(raw, whole) == "NONE"
+    assert not [record for record in caplog.records if record.exc_info]

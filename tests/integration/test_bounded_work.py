@@ -32,7 +32,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRe
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.records import Record
-from tests.integration.nodes import broker, connected, run
+from tests.integration.nodes import GatedJobs, broker, connected, run
 
 MIB = 1 << 20
 
@@ -73,14 +73,21 @@ def a_bomb(size):
 
 def test_many_bombs_in_one_request_cost_as_much_as_one_and_others_are_served_meanwhile():
     bomb = a_bomb(64 * MIB + MIB)
+    gate = GatedJobs.gate
+    gate.set()
 
     async def scenario():
-        async with broker([memory_disk()]) as (node, client), connected(node) as other:
+        async with (
+            broker([memory_disk()], make_jobs=GatedJobs) as (node, client),
+            connected(node) as other,
+        ):
             await client.create("t", partitions=100)
+            gate.clear()  # the first bomb stays in its thread
             attack = asyncio.create_task(produced(client, *((index, bomb) for index in range(100))))
             await asyncio.sleep(0)
             await other.call(MetadataRequest(topics=[]))
             assert not attack.done(), "the others had to wait for the attack"
+            gate.set()
             first, *rest = await attack
             assert first.error_code == CorruptMessage.code
             assert {answer.error_code for answer in rest} == {MessageTooLarge.code}

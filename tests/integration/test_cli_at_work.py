@@ -1,10 +1,16 @@
 """Commands against brokers of a test: seeing a group work, measuring, draining and balancing a cluster."""
 
+import argparse
 import re
 import subprocess
 import sys
 
+import pytest
+
+from ottla.cli import consume
 from ottla.cli.main import main
+from ottla.client import Consumer
+from ottla.client.values import TopicPartition
 from ottla.testing import Broker, Cluster
 
 
@@ -70,7 +76,7 @@ def test_kafkas_perf_tools_have_their_names_flags_and_output(capsys, tmp_path):
         assert {record.value for record in broker.records("t")[-9:]} <= {b"one", b"two"}
 
 
-def test_a_member_tells_of_its_assignments(tmp_path):
+def test_a_member_tells_of_its_assignments_and_leaves_when_it_is_terminated(tmp_path):
     with Broker() as broker:
         broker.create_topic("t", partitions=2)
         line = [sys.executable, "-m", "ottla", "consume", "t", "-g", "g", "-v", "-u", "-b", broker.bootstrap]
@@ -83,10 +89,60 @@ def test_a_member_tells_of_its_assignments(tmp_path):
                     try:
                         assert "assigned: t-" in second.stderr.readline()
                         assert "revoked" in first.stderr.readline()
+                        second.terminate()
+                        assert second.wait(60) == 143
+                        assert len(broker.group("g").members) == 1, "it has left"
+                        assert "assigned: t-" in first.stderr.readline()
                     finally:
                         second.kill()
             finally:
                 first.kill()
+
+
+@pytest.mark.parametrize("words", [("consume", "t"), ("queue", "consume", "t")])
+def test_what_a_reader_of_the_pipe_never_took_is_left_to_the_group(words):
+    """More than a pipe holds: when its reader goes, the second record is not written."""
+    with Broker() as broker:
+        for _ in range(5):
+            broker.send("t", "x" * 200_000)
+        line = [sys.executable, "-m", "ottla", *words, "-g", "g", "--from-beginning", "-b", broker.bootstrap]
+        with subprocess.Popen(line, stdout=subprocess.PIPE) as command:
+            assert command.stdout.read(200_001) == b"x" * 200_000 + b"\n"
+            command.stdout.close()
+            assert command.wait(60) == 0
+        again = subprocess.run([*line, "-n", "4"], check=True, stdout=subprocess.PIPE, timeout=60)
+        assert again.stdout.count(b"\n") == 4
+
+
+@pytest.mark.parametrize("option", ["--tee", "--verbose", "--json"])
+def test_all_input_is_sent_though_nobody_reads_what_is_printed(option, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{number}\n" for number in range(20_000)))
+    with Broker() as broker:
+        broker.create_topic("t", 1)
+        line = [sys.executable, "-m", "ottla", "produce", "t", str(lines), option, "-b", broker.bootstrap]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+            command.stdout.close()
+            assert b"Broken pipe" not in command.stderr.read()
+            assert command.wait(60) == 0
+        assert len(broker.records("t")) == 20_000
+
+
+def test_a_group_prints_what_came_behind_the_end_too_for_it_is_committed(capfdbinary):
+    with Broker() as broker:
+        for number in range(5):
+            broker.send("t", str(number))
+        settings = {
+            "bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"
+        }  # fmt: skip
+        arguments = argparse.Namespace(group="g", count=None, timeout_ms=None, unbuffered=False)
+        with Consumer(settings) as consumer:
+            consumer.subscribe("t")
+            consume._print(
+                consumer, arguments, lambda record, count: record.value, {TopicPartition("t", 0): 3}
+            )
+        assert capfdbinary.readouterr().out == b"01234"
+        assert broker.group("g").offsets == {TopicPartition("t", 0): 5}
 
 
 def test_records_are_sent_at_a_rate(tmp_path, monkeypatch):

@@ -193,6 +193,26 @@ def test_a_folder_missing_at_the_start_keeps_its_partitions_offline_until_it_is_
     run(scenario())
 
 
+def test_a_broker_whose_only_folder_cannot_be_read_does_not_start():
+    """Too few handles, say: it would serve nothing, and the next start may go well."""
+
+    async def scenario():
+        disk = MemoryDisk()
+        async with broker([disk]) as (_, client):
+            await client.create("t")
+            await client.produce("t", b"v")
+        handles = OSError(errno.EMFILE, "too many open files")
+        disk.fail("read", handles, path_part="log-start-offset-checkpoint")
+        with pytest.raises(KafkaStorageError, match=r"memory-0: .*too many open files"):
+            async with broker([disk]):
+                pass
+        disk.clear_faults()
+        async with broker([disk]) as (_, client):
+            assert await client.read_all("t") == [b"v"]
+
+    run(scenario())
+
+
 def test_a_moved_partition_loses_nothing_under_load():
     async def scenario():
         disks = [MemoryDisk(), MemoryDisk()]

@@ -10,6 +10,9 @@ from ottla import errors
 from ottla.broker.fetching.readers import Reader
 from ottla.broker.handlers import fetch as handler
 from ottla.replication.waiters import Waiters
+from ottla.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from ottla.security.administration import record_of
+from ottla.security.operations import CLUSTER_NAME
 from ottla.server.node import memory_disk
 from ottla.storage import rolling
 from ottla.storage.memory import MemoryFile
@@ -20,6 +23,10 @@ from tests.integration.nodes import broker, connected, run, running, until
 
 FOREVER_MS = 25_000_000
 VALUE = b"v" * 1000
+GUARDED = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow_everyone_if_no_acl_found": "true",
+}
 
 
 def a_fetch(*partitions, topic="t", min_bytes=1, **options):
@@ -352,6 +359,33 @@ class Fetching:
     def move_to(self, index, offset):
         self.offsets[index] = offset
         self._changed.add(index)
+
+
+def test_a_session_of_a_consumer_does_not_become_one_of_a_follower_without_its_right():
+    """What a follower asks for acknowledges records: a reader could bring a replica into the ISR that has none."""
+
+    rule = Acl(
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        PatternType.LITERAL,
+        "User:broker",
+        "*",
+        Operation.CLUSTER_ACTION,
+        Permission.ALLOW,
+    )
+
+    async def scenario():
+        async with broker([memory_disk()], **GUARDED) as (node, writer), connected(node) as reader:
+            await writer.create("t")
+            node.broker.image.apply(record_of(rule))
+            session = Fetching(reader, 1)
+            assert await session.fetch() == {0}
+            assert await session.fetch() == set()
+            assert await session.fetch(replica_id=2) == {0}
+            assert session.told[0][0] == errors.TopicAuthorizationFailed.code
+            assert not node.broker.replicas.partition("t", 0).followers
+
+    run(scenario())
 
 
 def test_a_fetch_of_a_session_looks_only_at_partitions_that_changed():

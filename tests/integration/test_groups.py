@@ -46,6 +46,31 @@ def test_a_heartbeat_of_a_stable_group_is_answered_without_waiting_for_the_next_
     run(scenario())
 
 
+def test_the_longest_wait_of_a_fetch_is_none_of_a_join():
+    """A join waits for the other members, however short a fetch may wait."""
+
+    async def scenario():
+        settings = {"ottla_fetch_max_wait_ms": 0, "group_initial_rebalance_delay_ms": 0}
+        async with (
+            broker([MemoryDisk()], **settings) as (node, client),
+            connected(node) as second,
+            connected(node) as reader,
+        ):
+            await client.create("t")
+            await client.call(FindCoordinatorRequest(key="g", coordinator_keys=["g"]))
+            await until(lambda: len(node.broker.groups.shards) == 2)
+            joined = await client.call(a_join("g"), 3)
+            waiting = asyncio.ensure_future(second.call(a_join("g"), 3))
+            await until(lambda: len(node.broker.groups.shard_of("g").machine.state.groups["g"].members) == 2)
+            for _ in range(20):
+                assert not (await reader.fetch("t", max_wait_ms=2**31 - 1)).records
+            assert not waiting.done()
+            again = await client.call(a_join("g", member_id=joined.member_id), 3)
+            assert (await waiting).error_code == again.error_code == 0
+
+    run(scenario())
+
+
 async def _joined(client, protocol):
     """Joins alone; what the member sends when it leaves."""
     if protocol == "classic":

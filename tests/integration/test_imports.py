@@ -47,6 +47,7 @@ NOT_FOR_A_BROKER = {
         "ottla.config.jaas",
         "ottla.config.java_logins",
         "ottla.security.passwords",
+        "ottla.server.first_users",
         "ottla.server.logins",
         "ottla.server.tls_connection",
         "ottla.security.tokens",
@@ -88,6 +89,7 @@ WHEN_FIRST_USED = {
         "ottla.broker.requests.parts",
         "ottla.cli.extras",
         "ottla.cli.suggestions",
+        "ottla.config.topic",  # by a command that was refused a setting
         "ottla.server.node",
         "ottla.wire._kernel",
         "ssl",
@@ -115,6 +117,31 @@ def test_the_testing_kit_imports_for_a_broker_only_what_that_needs():
 @pytest.mark.skipif(not kernel.COMPILED, reason="there is no compiled kernel")
 def test_where_the_kernel_is_compiled_the_other_is_not_imported(tmp_path):
     assert not of(modules_of_a_start(tmp_path), COMPILED)
+
+
+NOT_FOR_A_TOPOLOGY = {
+    *("pandas", "pyarrow.compute", "pyspark"),
+    *("ottla.client.admin", "ottla.client.columnar", "ottla.client.session", "ottla.pipelines.state.files"),
+    *("ottla.pipelines.cluster_log", "ottla.pipelines.driver", "ottla.spark", "ottla.streams.queries"),
+}
+
+
+def test_a_topology_of_functions_is_tested_without_pandas_spark_and_a_client():
+    """numpy and pyarrow themselves are two thirds of the time to the first result; these would double it."""
+    code = """
+import sys
+from ottla.streams import App, TestDriver, int64, string
+app = App("words")
+words = app.stream("lines", value=string).flat_map_values(str.split, value=string)
+words.group_by(lambda key, word: word).count(name="counts").to_stream().to("out", value=int64)
+with TestDriver(app) as driver:
+    driver.input("lines").pipe("hello world hello")
+    driver.input("lines").pipe("hello")
+    assert driver.output("out").table() == {"hello": 3, "world": 1}
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not of(set(done.stdout.split()), NOT_FOR_A_TOPOLOGY)
 
 
 def test_frozen_classes_on_the_way_to_a_broker_are_of_the_quick_kind():
@@ -179,7 +206,7 @@ def modules_of_a_start(folder):
     try:
         address = process.stdout.readline().split()[1]
         with Producer({"bootstrap.servers": address, "enable.idempotence": False}) as producer:
-            producer.send("t", b"x").result(30)
+            producer.send("t", b"x").result(60)
     finally:
         process.kill()
         process.communicate()

@@ -11,6 +11,7 @@ from confluent_kafka import (
     AcknowledgeType,
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     Producer,
     ShareConsumer,
     TopicCollection,
@@ -20,11 +21,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from ottla.ensemble import Ensemble
 from ottla.ensemble import why_not as no_zookeeper
+from ottla.testing import Broker
 from tests.integration.test_start import ottla
 from tests.oracle import cluster
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
 from tests.oracle.ports import free_ports
+from tests.oracle.transactions import wait_for_markers
 
 pytestmark = [
     pytest.mark.oracle,
@@ -66,7 +69,7 @@ def create(bootstrap: str) -> None:
     topics = [NewTopic(name, 2, 1, config=settings) for name, settings in TOPICS.items()]
     client = admin(bootstrap)
     for created in client.create_topics(topics).values():
-        created.result(30)
+        created.result(60)
     for *resource, setting in (
         ("broker", "", "message.max.bytes=2000000"),
         ("group", "classic-group", "consumer.session.timeout.ms=50001"),
@@ -96,7 +99,9 @@ def write(bootstrap: str, tag: str) -> None:
 
 
 def transact(bootstrap: str, transactional_id: str, tag: str, *endings: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    # What is left open stays so until a test ends it, however long the servers take to stop and to start.
+    settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 900_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     producer.init_transactions(60)
     for at, ending in enumerate(endings):
         producer.begin_transaction()
@@ -146,9 +151,9 @@ def share(bootstrap: str, tag: str, left: str | None = None) -> str:
     )
     consumer.subscribe(["queue"])
     due = {*values[1:], *([left] if left is not None else [])}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while due:
-        assert time.monotonic() < deadline, f"share group: {due} did not come for 60 s"
+        assert time.monotonic() < deadline, f"share group: {due} did not come for 120 s"
         for message in consumer.poll(0.5):
             assert message.error() is None, message.error()
             value = message.value().decode()
@@ -178,6 +183,7 @@ def read(bootstrap: str, topic: str, partition: int, isolation: str) -> list[tup
         assert message is not None, f"{topic}-{partition}: nothing came for 60 s"
         if message.error():
             consumer.close()
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             return seen
         at = message.offset(), message.timestamp()
         seen.append((*at, message.key(), message.value(), message.headers()))
@@ -186,14 +192,14 @@ def read(bootstrap: str, topic: str, partition: int, isolation: str) -> list[tup
 def settings_of(client: AdminClient, kind: ResourceType, name: str) -> dict[str, str]:
     (described,) = client.describe_configs([ConfigResource(kind, name)]).values()
     dynamic = (1, 3, 8)  # of the topic; the default of all brokers; of the group
-    return {entry.name: entry.value for entry in described.result(30).values() if entry.source in dynamic}
+    return {entry.name: entry.value for entry in described.result(60).values() if entry.source in dynamic}
 
 
 def look(bootstrap: str) -> Seen:
     client = admin(bootstrap)
     names = sorted(client.list_topics(timeout=30).topics)
     described = client.describe_topics(TopicCollection(names))
-    topics = {name: future.result(30) for name, future in described.items()}
+    topics = {name: future.result(60) for name, future in described.items()}
     return Seen(
         {name: (str(topic.topic_id), len(topic.partitions)) for name, topic in topics.items()},
         {
@@ -214,7 +220,7 @@ def look(bootstrap: str) -> Seen:
 
 def offsets_of(client: AdminClient, group: str) -> dict[tuple[str, int], int]:
     asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    return {(each.topic, each.partition): each.offset for each in asked[group].result(30).topic_partitions}
+    return {(each.topic, each.partition): each.offset for each in asked[group].result(60).topic_partitions}
 
 
 def newest_by_key(bootstrap: str) -> dict[object, object]:
@@ -334,6 +340,32 @@ def test_kafka_then_ottla_then_kafka_then_ottla(tmp_path, oracles, stop):
         assert ottla("doctor", "--data", str(tmp_path / "again"), "--deep").returncode == 0
 
 
+def test_kafka_goes_on_with_what_began_in_ottla(tmp_path, oracles):
+    """One record: the other partition, and all partitions of groups but one, have no folder yet."""
+    kafka = oracles[0]
+    with Broker(data=str(tmp_path / "ours"), offsets_topic_num_partitions=7) as ours:
+        ours.create_topic("greetings", partitions=2)
+        ours.send("greetings", "hello", partition=1)
+        reader = Consumer(
+            {"bootstrap.servers": ours.bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+        )
+        reader.subscribe(["greetings"])
+        ours.wait_until(lambda: reader.poll(0.1))
+        reader.commit(asynchronous=False)
+        reader.close()
+    assert "empty: greetings-0" in exported(tmp_path / "ours", kafka)
+    kafka.start()
+    for partition in (0, 1):
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        producer.produce("greetings", b"again", partition=partition)
+        assert producer.flush(60) == 0
+    rows = [read(kafka.bootstrap, "greetings", partition, "read_committed") for partition in (0, 1)]
+    assert [len(each) for each in rows] == [1, 2] and b"hello" in rows[1][0]
+    assert offsets_of(admin(kafka.bootstrap), "readers")["greetings", 1] == 1
+    kafka.stop()
+    assert not list(kafka.log_folder().glob("*-stray"))
+
+
 # Three brokers
 
 REPLICATED = {"plain": {"min.insync.replicas": "2"}, "positions": {}, "transactional": {}}
@@ -392,6 +424,7 @@ def end_open(bootstrap: str, left_by: str, tag: str) -> None:
     assert not set(held_back) & transactional(bootstrap, "read_committed")
     assert held_back[0] in transactional(bootstrap, "read_uncommitted")
     transact(bootstrap, f"{left_by}-open", tag, "commit")
+    wait_for_markers(bootstrap, "transactional", 2)
     seen = transactional(bootstrap, "read_committed")
     assert held_back[0] not in seen and held_back[1] in seen
 
@@ -412,7 +445,7 @@ def test_three_brokers_of_kafka_then_of_ottla_then_of_kafka(tmp_path):
         client = admin(first.bootstrap)
         topics = [NewTopic(name, 2, 3, config=configs) for name, configs in REPLICATED.items()]
         for created in client.create_topics(topics).values():
-            created.result(30)
+            created.result(60)
         write_replicated(first.bootstrap, "one")
         consume(first.bootstrap, "classic-group", 6)
         seen, offsets = replicated(first.bootstrap), offsets_of(client, "classic-group")

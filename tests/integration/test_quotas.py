@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from contextlib import ExitStack
 from uuid import uuid4
 
@@ -75,13 +76,50 @@ def test_a_fetch_brings_no_more_than_ten_seconds_worth(broker):
         assert answer["throttle_time"] == 0
 
 
+def share_fetch(raw, topic_id, epoch):
+    partitions = [{"partition_index": 0}]
+    answer = raw.call(
+        "share_fetch",
+        1,
+        {
+            "group_id": "s",
+            "member_id": "AAAAAAAAQACAAAAAAAAAAQ",
+            "share_session_epoch": epoch,
+            "max_wait": 0,
+            "max_bytes": 1 << 20,
+            "max_records": 100,
+            "topics": [] if epoch else [{"topic_id": topic_id, "partitions": partitions}],
+        },
+    )
+    assert answer["error_code"] == "NONE"
+    parts = [part for topic in answer["responses"] for part in topic["partitions"]]
+    return sum(len(part["records"] or b"") for part in parts), answer["throttle_time"]
+
+
+def test_a_member_of_a_share_group_has_the_quota_of_a_consumer(broker):
+    with Raw(broker.bootstrap, "greedy") as greedy:
+        (topic,) = greedy.call("metadata", 12, {"topics": [{"name": "t"}]})["topics"]
+        share_fetch(greedy, topic["topic_id"], 0)  # the group begins at the end
+        for _ in range(5):
+            broker.send("t", b"x" * 100_000)
+        assert alter(greedy, {"client-id": None}, consumer_byte_rate=10_500.0) == "NONE"
+        received, throttled_ms = share_fetch(greedy, topic["topic_id"], 1)
+        assert 100_000 <= received <= 105_000 and throttled_ms == 0  # no more than ten seconds' worth
+        received, throttled_ms = share_fetch(greedy, topic["topic_id"], 2)
+        assert received >= 100_000 and throttled_ms > 0
+
+
 def test_a_client_that_takes_more_time_than_its_percentage_is_told_and_not_heard(broker):
     with Raw(broker.bootstrap, "busy") as busy, Raw(broker.bootstrap, "modest") as modest:
         assert alter(modest, {"client-id": "busy"}, request_percentage=0.0001) == "NONE"
+        began = time.monotonic()
         assert busy.call("metadata", 9, {"topics": []})["throttle_time"] == 1000  # a window at most
         busy.send("metadata", 9, {"topics": []})
         assert modest.call("metadata", 9, {"topics": []})["throttle_time"] == 0
-        assert len([each for each in broker.requests("Metadata") if each.client_id == "busy"]) == 1
+        heard = [each for each in broker.requests("Metadata") if each.client_id == "busy"]
+        assert (
+            len(heard) == 1 or time.monotonic() - began > 1
+        )  # the second itself may be over on a busy machine
         broker.advance(1001)
         assert busy.receive("metadata", 9)["throttle_time"] == 1000
 
@@ -95,6 +133,24 @@ def create(raw, version, *partitions, validate_only=False):
     answer = raw.call("create_topics", version, body)
     codes = {each["name"]: each["error_code"] for each in answer["topics"]}
     return answer["throttle_time"], [codes[each["name"]] for each in topics]
+
+
+def test_a_quota_that_takes_weeks_to_pay_for_is_answered(broker):
+    with Raw(broker.bootstrap, "banned") as banned, Raw(broker.bootstrap, "modest") as modest:
+        assert alter(modest, {"client-id": "banned"}, producer_byte_rate=1.0) == "NONE"
+        data = [{"name": "t", "partition_data": [{"index": n, "records": RECORDS} for n in range(6)]}]
+        answer = banned.call("produce", 9, {"acks": 1, "timeout": 1000, "topic_data": data})
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == "NONE"
+        assert answer["throttle_time"] == 2**31 - 1  # three megabytes at a byte a second: what fits
+
+
+@pytest.mark.parametrize("rate", [1e-6, 5e-324])
+def test_a_rate_of_changes_of_nearly_nothing_refuses_them(broker, rate):
+    with Raw(broker.bootstrap, "slow") as slow:
+        assert alter(slow, {"client-id": "slow"}, controller_mutation_rate=rate) == "NONE"
+        assert create(slow, 6, 3)[1] == ["NONE"]
+    with Raw(broker.bootstrap, "slow") as slow:
+        assert create(slow, 6, 3) == (2**31 - 1, ["THROTTLING_QUOTA_EXCEEDED"])
 
 
 def test_partitions_beyond_the_mutation_rate_are_refused_and_older_clients_throttled(broker):
@@ -153,7 +209,7 @@ def test_connections_beyond_the_rate_of_the_broker_wait_and_too_many_are_turned_
         assert waiting.pop().is_closed_by_server()
         for each in waiting:
             each.send("metadata", 9, {"topics": []})
-        assert not waiting[0].is_closed_by_server(timeout_s=0.2)
+        assert not waiting[-1].wait_for_answer(timeout_s=0.2)  # the last one waits three seconds
         broker.advance(seconds=3)
         for each in waiting:
             each.receive("metadata", 9)
@@ -208,10 +264,10 @@ def test_quotas_survive_a_restart_and_librdkafka_lives_with_them(broker):
     for _ in range(4):
         producer.produce("t", b"x" * 300_000)
         producer.flush(0.2)
-    for _ in range(200):
+    deadline = time.monotonic() + 120
+    while producer.flush(0.1):
+        assert time.monotonic() < deadline, "not everything arrived"
         broker.advance(seconds=2)
-        if producer.flush(0.1) == 0:
-            break
     assert len(broker.records("t")) == 4
     assert any(throttled)
 
@@ -293,13 +349,15 @@ def test_our_producer_says_how_long_it_was_throttled_and_waits_beyond_its_reques
     """A broker does not hear a throttled client: that is no reason to give the connection up."""
     with Raw(broker.bootstrap) as raw:
         assert alter(raw, {"client-id": "slow"}, producer_byte_rate=10_000.0) == "NONE"
-    settings = {"bootstrap.servers": broker.bootstrap, "client.id": "slow", "request.timeout.ms": 300}
+    settings = {"bootstrap.servers": broker.bootstrap, "client.id": "slow", "request.timeout.ms": 3000}
     with ottla.Producer(settings) as producer:
-        first = producer.send("t", b"x" * 110_000).result(10)  # a second more than the quota allows at once
-        assert producer.metrics()["produce-throttle-time-total"] > 900
-        assert producer.send("t", b"y").result(10).offset == first.offset + 1
+        first = producer.send("t", b"x" * 150_000).result(
+            60
+        )  # five seconds more than the quota allows at once
+        assert producer.metrics()["produce-throttle-time-total"] > 4500
+        assert producer.send("t", b"y").result(60).offset == first.offset + 1
         assert producer.metrics()["record-retry-total"] == 0
-        assert producer.metrics()["produce-throttle-time-max"] > 900
+        assert producer.metrics()["produce-throttle-time-max"] > 4500
 
 
 def test_our_consumer_says_how_long_it_was_throttled(broker):
@@ -315,7 +373,7 @@ def test_our_consumer_says_how_long_it_was_throttled(broker):
 
 def handshake(broker, context):
     host, port = broker.bootstrap.split(":")
-    with socket.create_connection((host, int(port)), 10) as raw:
+    with socket.create_connection((host, int(port)), 60) as raw:
         context.wrap_socket(raw, server_hostname="localhost").close()
 
 

@@ -74,6 +74,6 @@ def test_every_page_is_linked():
 
 
 def test_how_to_install_comes_first_and_no_jvm_is_said_with_what_needs_one():
-    assert README.index("pip install ottla") < README.index("- **") < README.index("## Three doors")
+    assert README.index("pip install ottla") < README.index("- **") < README.index("## Start in five minutes")
     promise = README[README.index("No JVM") :].partition("\n- ")[0]
     assert "several brokers need ZooKeeper, and so Java" in " ".join(promise.split())

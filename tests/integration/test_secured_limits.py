@@ -15,7 +15,7 @@ from tests.soak.fuzz import memory_mb
 
 
 def is_closed(connection: socket.socket) -> bool:
-    connection.settimeout(20)
+    connection.settimeout(120)
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -26,7 +26,7 @@ def sends(settings) -> bool:
     results = []
     producer = Producer({**settings, "linger.ms": 0})
     producer.produce("t", b"x", on_delivery=lambda error, _: results.append(error))
-    return producer.flush(20) == 0 and results == [None]
+    return producer.flush(60) == 0 and results == [None]
 
 
 def test_a_large_frame_before_the_login_closes_the_connection_at_once():
@@ -44,6 +44,51 @@ def test_of_very_many_half_open_handshakes_the_oldest_goes_and_nobody_is_kept_ou
         ]
         assert sends(broker.client_settings())
         assert is_closed(strangers[0])
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 100])
+def test_a_first_message_that_comes_in_pieces_is_put_together(size):
+    """The handshake begins when its first message is whole; what a slow network cuts is no reason to fail."""
+    from ottla.testing.security import authority
+
+    context = ssl.create_default_context(cadata=authority().pem)
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(into, out, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = out.read()
+    with (
+        Broker(security="SSL") as broker,
+        socket.create_connection(("127.0.0.1", broker.port), 20) as connection,
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(hello), size):
+            connection.sendall(hello[at : at + size])
+        while True:
+            into.write(connection.recv(1 << 16))
+            try:
+                client.do_handshake()
+            except ssl.SSLWantReadError:
+                connection.sendall(out.read())
+            else:
+                break
+        assert client.version() == "TLSv1.3"
+
+
+def test_a_client_that_leaves_before_or_in_its_first_message_disturbs_nobody():
+    with Broker(security="SSL") as broker:
+        for said in (
+            b"",
+            b"\x16",
+            b"\x16\x03\x01\x02\x00half of it",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\0\0\0\x10",
+        ):
+            with socket.create_connection(("127.0.0.1", broker.port), 20) as stranger:
+                stranger.sendall(said)
+                stranger.shutdown(socket.SHUT_WR)
+                assert is_closed(stranger)
+        assert sends(broker.client_settings())
 
 
 def test_half_open_handshakes_count_against_the_limits():
@@ -82,7 +127,7 @@ def test_a_certificate_is_exchanged_while_clients_are_connected(tmp_path):
         assert shown(broker.port) == "first"
         producer = Producer(broker.client_settings())
         producer.produce("t", b"before")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         write("second")
         broker.advance(seconds=11)  # the files are looked at every ten seconds
         assert shown(broker.port) == "second"
@@ -90,7 +135,7 @@ def test_a_certificate_is_exchanged_while_clients_are_connected(tmp_path):
         broker.advance(seconds=11)
         assert shown(broker.port) == "second"
         producer.produce("t", b"after")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert len(broker.records("t")) == 2
 
 
@@ -102,13 +147,13 @@ def test_large_records_travel_whole_over_tls(protocol):
         values = [bytes([number]) * (number * 700_000 + 1) for number in range(6)]
         for value in values:
             producer.produce("t", value)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         assert [record.value for record in broker.records("t")] == values
         from confluent_kafka import Consumer
 
         consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["t"])
-        read = [next(iter(lambda: consumer.poll(20), None)).value() for _ in values]
+        read = [next(iter(lambda: consumer.poll(120), None)).value() for _ in values]
         consumer.close()
         assert read == values
 
@@ -146,10 +191,13 @@ def test_an_idle_tls_connection_costs_less_than_35_kb(tmp_path):
 
         def connect(count):
             for _ in range(count):
-                plain = socket.create_connection(("127.0.0.1", broker.port), 20)
+                plain = socket.create_connection(("127.0.0.1", broker.port), 60)
                 stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
 
         connect(50)  # what the first ones need stays
-        before_mb = memory_mb(broker.pid())
-        connect(200)
-        assert (memory_mb(broker.pid()) - before_mb) * 1024 / 200 < 35
+        costs_kb = []
+        for _ in range(3):
+            before_mb = memory_mb(broker.pid())
+            connect(150)
+            costs_kb.append((memory_mb(broker.pid()) - before_mb) * 1024 / 150)
+        assert sorted(costs_kb)[1] < 35, costs_kb  # beside one of the steps a busy broker may still warm up

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client import Admin, Producer
+from tests.oracle.garbage import thresholds_at_exit
 from tests.oracle.ottla import Ottla
 from tests.oracle.ports import free_ports
 from tests.oracle.process import start_broker
@@ -91,6 +92,15 @@ def test_a_signal_stops_it_cleanly_and_soon_whatever_clients_are_doing(number):
         for each in silent:
             assert each.recv(1) == b""
             each.close()
+
+
+def test_a_broker_that_serves_has_short_collections(tmp_path, monkeypatch):
+    """Those of the start are postponed. One of 50,000 objects took 14 ms, in which nobody was served."""
+    noting, noted = thresholds_at_exit(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", noting["PYTHONPATH"])
+    with Process() as broker:
+        assert broker.stop()[0] == 0
+    assert int(noted.read_text()) <= 2_000
 
 
 def test_a_second_broker_on_the_same_folder_is_refused(tmp_path):
@@ -214,6 +224,15 @@ def test_the_doctor_explains_an_advertised_address_that_clients_cannot_reach():
         assert "Set advertised.listeners" in result.stdout
 
 
+def test_a_listener_for_everybody_is_a_warning_unless_that_is_wanted():
+    with Process("--host", "0.0.0.0") as broker:
+        _, said = broker.stop()
+    assert "WARNING: PLAINTEXT://0.0.0.0:0" in said
+    with Process("--host", "0.0.0.0", "--insecure") as broker:
+        _, said = broker.stop()
+    assert "WARNING" not in said
+
+
 def test_the_doctor_says_what_a_running_broker_leaves_open(tmp_path):
     port = free_ports(1)[0]
     settings = {
@@ -238,7 +257,7 @@ def test_the_doctor_says_what_a_property_file_leaves_open(tmp_path):
     path.write_text(path.read_text().replace("SASL_SSL", "SASL_PLAINTEXT"))
     result = ottla("doctor", "--config", str(path))
     assert result.returncode == 1
-    assert "and so do the passwords of PLAIN" in result.stdout
+    assert "SASL_PLAINTEXT://:9093: records travel unencrypted; use SASL_SSL" in result.stdout
 
 
 def test_the_doctor_says_when_nobody_listens():
@@ -283,7 +302,7 @@ def test_ten_thousand_idle_connections_cost_little_and_hinder_nobody():
                 idle.append(socket.create_connection((host, int(port)), 30))
             with Producer({"bootstrap.servers": broker.address}) as producer:
                 for _ in range(20):
-                    producer.send("t", b"v").result(10)
+                    producer.send("t", b"v").result(60)
             grown = resident_kib(broker.process.pid) - before
             assert grown / count < 20, f"{grown / count} KiB each"
             code, errors = broker.stop()
@@ -302,14 +321,14 @@ def test_connections_beyond_the_file_handles_are_refused_with_a_line(tmp_path):
     address = process.stdout.readline().split()[1]
     host, port = address.rsplit(":", 1)
     with Producer({"bootstrap.servers": address}) as producer:
-        producer.send("t", b"first").result(10)
-        others = [socket.create_connection((host, int(port)), 10) for _ in range(100)]
+        producer.send("t", b"first").result(60)
+        others = [socket.create_connection((host, int(port)), 60) for _ in range(100)]
         for number in range(10):
-            producer.send(f"t{number}", b"and files can be opened all the same").result(10)
+            producer.send(f"t{number}", b"and files can be opened all the same").result(60)
         for each in others:
             each.close()
     process.terminate()
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "file handles of this process are nearly used up" in errors
 

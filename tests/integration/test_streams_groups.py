@@ -4,6 +4,9 @@ import time
 
 import pytest
 
+from ottla.broker.handlers.streams_groups import PARTITIONS_AT_ONCE, _parts
+from ottla.coordination.groups.streams.topology import InternalTopic
+from ottla.metadata.topics import PARTITIONS_PER_REQUEST_MAX
 from ottla.testing import Broker
 from tests.compat.raw import Raw
 
@@ -92,3 +95,14 @@ def test_a_member_hears_why_its_topics_cannot_be_created(broker, ask):
     (status,) = ask(joining(replicas=3))["status"]
     assert status["status_code"] == MISSING_INTERNAL_TOPICS
     assert f"; Creation failed: {CHANGELOG} (" in status["status_detail"]
+
+
+def test_very_many_internal_topics_are_created_a_few_at_a_time():
+    """One heartbeat may ask for twenty thousand partitions: in one step they took seconds of everybody's time."""
+    topics = tuple(InternalTopic(f"t{number}", 90, 1) for number in range(200))
+    parts = list(_parts(topics))
+    assert max(sum(topic.partitions for topic in part) for part in parts) <= PARTITIONS_AT_ONCE
+    wanted = [topic for part in parts for topic in part]
+    assert wanted == list(topics[: len(wanted)])
+    assert sum(topic.partitions for topic in wanted) <= PARTITIONS_PER_REQUEST_MAX
+    assert list(_parts((InternalTopic("t", 50_000, 1),))) == [[InternalTopic("t", 50_000, 1)]]

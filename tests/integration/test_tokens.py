@@ -45,7 +45,7 @@ def test_a_program_with_a_token_acts_as_its_owner_until_the_token_is_expired(bro
         assert (token.owner, token.requester, token.renewers) == ("User:alice", "User:alice", ("User:bob",))
         assert token.ends_ms - token.issued_ms == 3_600_000
         with ottla.Producer(login(broker, token)) as producer:
-            producer.send("t", b"v").result(10)
+            producer.send("t", b"v").result(60)
         with Admin(login(broker, token)) as program, pytest.raises(errors.DelegationTokenRequestNotAllowed):
             program.create_token()  # a token makes no tokens
         assert bob.renew_token(token.secret, 60_000) <= token.expires_ms
@@ -56,6 +56,15 @@ def test_a_program_with_a_token_acts_as_its_owner_until_the_token_is_expired(bro
             alice.renew_token(token.secret)
         with Admin(login(broker, token)) as program, pytest.raises(errors.SaslAuthenticationFailed):
             program.list_topics()
+
+
+def test_tokens_of_a_renewer_are_those_that_it_may_renew_too(broker):
+    """As in Kafka: an owner in a request is anyone who owns, asked for or renews a token."""
+    with admin_of(broker, "alice") as alice, admin_of(broker, "bob") as bob:
+        token = alice.create_token(["bob"])
+        alice.create_token()
+        assert [each.id for each in bob.describe_tokens(["bob"])] == [token.id]
+        assert len(bob.describe_tokens(["alice"])) == 2  # without an authorizer everybody sees them
 
 
 def test_an_expired_token_lets_nobody_in_and_is_removed_in_time():

@@ -13,7 +13,7 @@ from tests.oracle.ports import free_ports
 
 REALM = "OTTLA.TEST"
 _PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"  # of the programs of an administrator
-_READY_S = 30
+_READY_S = 120
 
 
 def why_not() -> str | None:

@@ -43,7 +43,7 @@ def guarded(tmp_path_factory):
             yield told.split("http 127.0.0.1:")[1].split()[0], folder
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(90)
             process.stdout.close()
 
 

@@ -1,20 +1,23 @@
 """The pages of a broker: what they tell, in which form, and how long they hold up the loop."""
 
 import asyncio
+import contextlib
 import json
 import re
+import ssl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import trustme
 
 from ottla import errors
 from ottla.broker.metrics import Metrics
 from ottla.client import Consumer, Producer
 from ottla.exposition import CUT, GAUGE, LINES_AT_ONCE, Family, Histogram, labels, render
-from ottla.server import http
+from ottla.server import handshakes, http
 from ottla.server.metrics import main_page, partitions_page
 from ottla.server.metrics.catalogue import PAGES
 from ottla.server.metrics.process import figures
@@ -48,7 +51,9 @@ def used():
         }
         with Consumer({**settings, "enable.auto.commit": False}) as consumer:
             consumer.subscribe(["orders"])
-            broker.wait_until(lambda: len(consumer.poll(0.5)) == 60, 30, "60 records")
+            read: list[object] = []
+            while len(read) < 60:
+                read += consumer.poll(1.0, max_records=60 - len(read))
             consumer.commit()
         yield broker
 
@@ -135,7 +140,7 @@ def test_refused_writes_are_counted():
         with Producer({**client, "max.request.size": 1 << 23}) as producer:
             receipt = producer.send("orders", b"x" * (3 << 20))
             with pytest.raises(errors.MessageTooLarge):
-                receipt.result(30)
+                receipt.result(60)
         found = samples(get(broker.http, "/metrics")[2])
         assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="orders"}'] >= 1
         assert found["kafka_server_brokertopicmetrics_failedproducerequests_total"] >= 1
@@ -218,6 +223,77 @@ def test_other_work_of_the_loop_goes_on_while_a_page_is_made():
 
     asyncio.run(scenario())
     assert len(set(seen)) == 50
+
+
+def test_a_visitor_that_does_not_read_loses_its_connection(monkeypatch):
+    """A page that is larger than what the system buffers would wait for its reader for ever."""
+    monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.1)
+    sockets = []
+
+    async def page(path, accept):
+        return http.Page("200 OK", "text/plain", iter(["x" * 65_536] * 256))
+
+    class Watched(http.HttpServer):
+        async def _serve(self, reader, writer):
+            sockets.append(writer.get_extra_info("socket"))
+            await super()._serve(reader, writer)
+
+    async def main():
+        server = Watched(page)
+        await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await reader.readexactly(4)  # and no more
+        async with asyncio.timeout(60):
+            while sockets[0].fileno() >= 0:
+                await asyncio.sleep(0.01)
+        writer.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_strangers_that_do_not_shake_hands_hold_a_few_connections(monkeypatch, tmp_path, loop):
+    monkeypatch.setattr(handshakes, "AT_ONCE_MAX", 8)
+    for module, patience in ((handshakes, "TIMEOUT_S"), (http, "READ_TIMEOUT_S")):
+        monkeypatch.setattr(module, patience, 600.0)
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "server.pem")
+    trust = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+
+    async def page(path, accept):
+        return http.Page("200 OK", "text/plain", iter(["hello"]))
+
+    async def visit(port):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=trust, server_hostname="localhost"
+        )
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        text = await reader.read()
+        writer.close()
+        return text
+
+    async def main():
+        server = http.HttpServer(page)
+        await server.start("127.0.0.1", 0, tls)
+        strangers = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
+        async with asyncio.timeout(60):
+            for reader, _ in strangers[:10]:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""  # it was the oldest, and had to go
+            assert (await visit(server.port)).endswith(b"hello")
+        await server.stop()
+        for reader, writer in strangers:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
 
 
 def test_a_family_with_too_many_series_is_cut_and_the_page_says_so(monkeypatch):

@@ -2,13 +2,14 @@
 
 import json
 import struct
+import tracemalloc
 
 import confluent_kafka
 import pytest
 
 from ottla import errors
 from ottla.broker import telemetry as broker_telemetry
-from ottla.broker.telemetry import Push, Telemetry
+from ottla.broker.telemetry import TEXT_MAX, Push, Telemetry
 from ottla.cli.main import main
 from ottla.client import Admin
 from ottla.metadata.image import CLIENT_METRICS_RESOURCE, Image
@@ -40,7 +41,7 @@ def test_librdkafka_pushes_by_itself_and_its_metrics_are_shown():
         subscribe(broker)
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "client.id": "rd"})
         producer.produce("orders", b"v")
-        producer.flush(30)
+        producer.flush(60)
 
         def pushed():
             producer.poll(0.05)
@@ -50,7 +51,7 @@ def test_librdkafka_pushes_by_itself_and_its_metrics_are_shown():
         assert client["client_software_name"] == "confluent-kafka-python"
         assert any(point["name"].startswith("org.apache.kafka.producer.") for point in client["metrics"])
         # The bytes as they came, with who sent them.
-        record = broker.wait_until(lambda: broker.records("telemetry"), 30, "a record")[0]
+        record = broker.wait_until(lambda: broker.records("telemetry"), 90, "a record")[0]
         assert record.key.decode() == client["client_instance_id"]
         assert dict(record.headers)["client_id"] == b"rd"
         assert "ottla_client_telemetry_instances 1" in get(broker.http, "/metrics")[2]
@@ -92,6 +93,11 @@ def test_a_client_matches_by_the_whole_of_its_names():
     assert (told.metrics, told.interval_ms) == (("a", "b"), 500)
     other = telemetry.on_get(bytes(16), {**ABOUT, "client_id": "xc1"}, "User:a", 0)
     assert (other.metrics, other.interval_ms) == ((), 300_000)
+
+
+def test_no_subscription_makes_a_client_push_less_often_than_by_default():
+    telemetry, _ = a_telemetry(metrics="a", interval_ms="3600000")
+    assert telemetry.on_get(bytes(16), ABOUT, "User:a", 0).interval_ms == 300_000
 
 
 def test_a_changed_subscription_makes_the_old_one_unknown():
@@ -154,6 +160,51 @@ class Fixed:
 
     def pack(self):
         return struct.pack(self.text, self.value)
+
+
+def test_long_names_of_clients_are_not_kept_whole():
+    """A client id may have 32,767 characters, and a connection may name another instance with each request."""
+    telemetry = Telemetry(Image(), lambda: bytes(16), 1_000_000)
+    instance = telemetry.on_get(b"i" * 16, {"client_id": "c" * 30_000}, "p" * 30_000, 0)
+    assert (len(instance.about["client_id"]), len(instance.principal)) == (TEXT_MAX, TEXT_MAX)
+
+
+def test_strangers_who_name_one_instance_after_another_cost_ten_megabytes_at_most():
+    telemetry = Telemetry(Image(), lambda: bytes(16), 1_000_000)
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            about = dict.fromkeys(("client_id", "client_software_name"), f"{number}" + "c" * 30000)
+            instance = telemetry.on_get(b"%016d" % number, about, "p", number)
+            if number % 100 == 0:
+                push(telemetry, instance.instance_id, instance.subscription_id, number, bytes(500_000))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 10_000_000
+
+
+def test_making_room_for_a_push_does_not_look_at_all_clients(monkeypatch):
+    monkeypatch.setattr("ottla.broker.telemetry.KEPT_BYTES_MAX", 10)
+    telemetry = Telemetry(Image(), lambda: bytes(16), 1_000_000)
+    silent = [telemetry.on_get(b"%016d" % number, {}, "", 0) for number in range(100)]
+    for number in range(1_000, 1_005):
+        instance = telemetry.on_get(b"%016d" % number, {}, "", 0)
+        push = Push(0, 0, b"12345")
+        telemetry.on_push(instance.instance_id, {}, "", push, instance.subscription_id, 0, terminating=False)
+    assert list(telemetry._with_push) == [b"%016d" % 1003, b"%016d" % 1004]
+    assert all(each.last is None for each in silent)
+
+
+def test_a_push_that_decompresses_to_much_is_not_shown():
+    from ottla.server.metrics.telemetry_page import UNPACKED_BYTES_MAX, _shown
+    from ottla.wire.compression import GZIP, compress
+
+    telemetry = Telemetry(Image(), lambda: bytes(16), 1_000_000)
+    instance = telemetry.on_get(b"i" * 16, {}, "", 0)
+    instance.last = Push(0, GZIP, bytes(compress(GZIP, bytes(UNPACKED_BYTES_MAX + 1))))
+    shown = _shown(instance)
+    assert shown["metrics"] == [] and shown["error"]
 
 
 def test_points_are_read_with_their_labels():

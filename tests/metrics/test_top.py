@@ -87,7 +87,7 @@ def busy():
             producer.flush()
         with Consumer({**client, "group.id": "readers", "auto.offset.reset": "earliest"}) as consumer:
             consumer.subscribe(["small"])
-            broker.wait_until(lambda: consumer.poll(0.5), 30, "the record")
+            broker.wait_until(lambda: consumer.poll(0.5), 90, "the record")
             consumer.commit()
         for _ in range(7):
             broker.send("small", "more")
@@ -112,7 +112,7 @@ def test_it_is_live_and_keys_change_what_is_shown(busy):
         screen.press("sr")
         screen.until(lambda frame: "SIZE^" in frame)
         screen.press("q")
-        assert screen.process.wait(30) == 0
+        assert screen.process.wait(90) == 0
 
 
 def test_the_terminal_is_as_it_was_afterwards(busy):
@@ -121,7 +121,7 @@ def test_the_terminal_is_as_it_was_afterwards(busy):
         screen.until(lambda frame: "large" in frame)
         assert termios.tcgetattr(screen._ours) != before
         screen.press("q")
-        assert screen.process.wait(30) == 0
+        assert screen.process.wait(90) == 0
         screen.read_to_the_end()
         assert screen.output.endswith("\033[?25h\033[?1049l")
 
@@ -140,7 +140,7 @@ def test_keys_work_while_the_cluster_is_away():
             screen.press("\t")
             screen.until(lambda frame: "[groups]" in frame)
             screen.press("q")
-            assert screen.process.wait(30) == 0
+            assert screen.process.wait(90) == 0
 
 
 def test_once_prints_all_tables_and_json_has_the_same(busy, capsys):

@@ -33,7 +33,7 @@ def test_a_trace_goes_from_record_to_record(either):
             Producer({**client, "ottla.trace.context": True}) as producer,
         ):
             consumer.subscribe(["in"])
-            (record,) = broker.wait_until(lambda: consumer.poll(0.5), 30, "the record")
+            (record,) = broker.wait_until(lambda: consumer.poll(0.5), 90, "the record")
             with tracing.continued(record) as context:
                 assert context.trace_id == "0af7651916cd43dd8448eb211c80319c"
                 producer.send("out", b"v")

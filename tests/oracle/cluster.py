@@ -35,7 +35,7 @@ def why_not() -> str | None:
 
 
 def run_tool(
-    tool: str, *args: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True
+    tool: str, *args: str, stdin: str | None = None, timeout_s: float = 300, check: bool = True
 ) -> str:
     """Run one of Apache Kafka's command-line tools to its end and give what it printed."""
     environment = {"KAFKA_HEAP_OPTS": _TOOL_JVM, **os.environ}

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +47,20 @@ def streams_command(*arguments: str) -> list[str]:
     return [*java, "-cp", f"{classes}:{libraries}", "StreamsOracle", *arguments]
 
 
+def suite_command(folder: str, main: str, *arguments: str, properties: Mapping[str, str]) -> list[str]:
+    """What starts a class of another project's test archives (the folder's pom.xml), with the folder's own classes
+    in front of theirs and Apache Kafka's class path behind."""
+    libraries = f"{_libraries(folder)}:{_class_path()}"
+    classes = _compiled(Path(__file__).with_name(folder), libraries)
+    java = [
+        _tool("java") or "java",
+        *_JVM,
+        "-Xmx768M",
+        *(f"-D{name}={value}" for name, value in properties.items()),
+    ]
+    return [*java, "-cp", f"{classes}:{libraries}", main, *arguments]
+
+
 @cache
 def _libraries(name: str) -> str:
     """The class path that a folder's pom.xml asks for; Maven copies it once."""
@@ -74,7 +88,7 @@ def start(name: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command(name, *arguments), text=True, **popen)
 
 
-def run_lines(tool: str, lines: Sequence[str], timeout_s: float = 120) -> list[str]:
+def run_lines(tool: str, lines: Sequence[str], timeout_s: float = 300) -> list[str]:
     """What a tool of Apache Kafka prints for each line of arguments; one JVM for all of them."""
     mark = "-- that was all --"
     done = subprocess.run(
@@ -107,7 +121,7 @@ class Commands:
         self._process.kill()
         self._process.communicate()
 
-    def run(self, tool: str, words: Sequence[str], stdin: str = "", timeout_s: float = 60) -> Printed:
+    def run(self, tool: str, words: Sequence[str], stdin: str = "", timeout_s: float = 180) -> Printed:
         """`tool` is the class."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None

@@ -10,7 +10,8 @@ from pytest import MonkeyPatch
 from ottla.client.core.accumulator import Queue
 from ottla.client.core.chunks import Chunk
 from ottla.client.core.deliveries import Batch
-from ottla.client.core.fetcher import Fetcher, Place
+from ottla.client.core.fetched import Place
+from ottla.client.core.fetcher import Fetcher
 from ottla.client.core.sender import Sender
 from ottla.client.core.sessions import FetchSession
 from ottla.client.errors import ConnectionLost

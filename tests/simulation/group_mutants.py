@@ -14,7 +14,7 @@ from ottla.coordination.groups.classic import ClassicProtocol
 from ottla.coordination.groups.classic_group import ClassicGroup, ClassicMember, State
 from ottla.coordination.groups.consumer import ConsumerProtocol
 from ottla.coordination.groups.consumer_group import ConsumerGroup
-from ottla.coordination.groups.decision import Decision
+from ottla.coordination.groups.decision import Decision, GroupTimer, TimerKind
 from ottla.coordination.groups.draft import Draft
 from ottla.coordination.groups.migration import Migration
 from ottla.coordination.groups.mixed import MixedProtocol
@@ -87,8 +87,8 @@ def topics_that_grow_are_not_noticed(patch: MonkeyPatch) -> None:
 def members_that_never_give_up_are_waited_for(patch: MonkeyPatch) -> None:
     real = Decision.arm
 
-    def arm(self: Decision, name: Any, delay_ms: int) -> None:
-        if name[0] != "revocation":
+    def arm(self: Decision, name: GroupTimer, delay_ms: int) -> None:
+        if name.kind is not TimerKind.REVOCATION:
             real(self, name, delay_ms)
 
     patch.setattr(Decision, "arm", arm)
@@ -119,7 +119,7 @@ def a_decision_changes_hard_state_at_once(patch: MonkeyPatch) -> None:
 
 @mutant("consumer", "a commit of another epoch counts")
 def commits_are_not_checked(patch: MonkeyPatch) -> None:
-    patch.setattr(ConsumerProtocol, "check_commit", lambda *args: nothing)
+    patch.setattr(ConsumerProtocol, "check_commit", lambda *args, **options: nothing)
 
 
 @mutant("consumer", "gone, and still a member")
@@ -199,7 +199,9 @@ def a_group_is_empty_before_that_is_written(patch: MonkeyPatch) -> None:
 
     def end(self: Rebalance, group: ClassicGroup, now_ms: int, decision: Decision) -> None:
         real(self, group, now_ms, decision)
-        group._become_empty(decision.records[-1].value)
+        last = decision.records[-1]
+        assert isinstance(last, r.GroupMetadata) and last.value is not None
+        group._become_empty(last.value)
 
     patch.setattr(Rebalance, "_end_last_generation", end)
 
@@ -280,8 +282,8 @@ def what_classic_members_gave_up_is_not_believed(patch: MonkeyPatch) -> None:
 def the_way_back_forgets_to_rebalance(patch: MonkeyPatch) -> None:
     real = Decision.arm
 
-    def arm(self: Decision, name: Any, delay_ms: int) -> None:
-        if name[0] != "rebalance":
+    def arm(self: Decision, name: GroupTimer, delay_ms: int) -> None:
+        if name.kind is not TimerKind.REBALANCE:
             real(self, name, delay_ms)
 
     patch.setattr(Decision, "arm", arm)

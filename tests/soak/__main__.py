@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import random
 import subprocess
 import sys
@@ -70,6 +71,14 @@ def _stream_joins(seed: int) -> Iterator[Any]:
         yield stream_joins.run(50, seed, _say, server)
 
 
+def _pipeline_processes(seed: int) -> Iterator[Any]:
+    from tests.soak import pipeline_processes, pipelines  # need the extra arrow
+
+    for server in pipelines.SERVERS:
+        for story in pipeline_processes.STORIES:
+            yield pipeline_processes.run(50, seed, _say, server, story)
+
+
 def _pipelines(seed: int) -> Iterator[Any]:
     from tests.soak import pipelines  # needs the extra spark
 
@@ -84,10 +93,28 @@ def _mirror(seed: int) -> Iterator[Any]:
     yield mirror_two_ways.run(600, seed, _say)
 
 
+def _images(_seed: int) -> Iterator[Any]:
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "tests/deploy/test_other_images.py"]
+    code = subprocess.run(command, check=False, env={**os.environ, "OTTLA_OTHER_IMAGES": "1"}).returncode
+    yield _Ran("the console's image; Spark's, with a master, a worker and a job", code == 0)
+
+
+def _console(_seed: int) -> Iterator[Any]:
+    from tests.soak import console  # needs Chromium and playwright
+
+    yield console.run(600, _say)
+
+
 def _cdc(seed: int) -> Iterator[Any]:
     from tests.soak import cdc  # needs PostgreSQL and the extra postgres
 
     yield cdc.run(1_000_000, 30, seed, _say)
+
+
+def _sinks(seed: int) -> Iterator[Any]:
+    from tests.soak import sinks  # needs the extra connect
+
+    yield sinks.run(300_000, 30, seed, _say)
 
 
 def _home_care(seed: int) -> Iterator[Any]:
@@ -146,11 +173,15 @@ PARTS: dict[str, Callable[[int, float], Iterable[Any]]] = {
     "secured": lambda seed, _: [cluster.run(100, seed, "ottla", 60, _say, secured=True)],
     "spark": lambda seed, _: _every_server(seed),
     "pipelines": lambda seed, _: _pipelines(seed),
+    "pipeline-processes": lambda seed, _: _pipeline_processes(seed),
     "mirror": lambda seed, _: _mirror(seed),
     "shares": lambda seed, _: [shares.run(100, seed, _say)],
     "delays": lambda seed, _: [delays.run(100_000, 300, 1, seed, _say)],
     "stream-joins": lambda seed, _: _stream_joins(seed),
+    "console": lambda seed, _: _console(seed),
+    "images": lambda seed, _: _images(seed),
     "cdc": lambda seed, _: _cdc(seed),
+    "sinks": lambda seed, _: _sinks(seed),
     "homecare": lambda seed, _: _home_care(seed),
     "suites": lambda _seed, _: _every_suite(),
 }

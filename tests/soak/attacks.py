@@ -7,20 +7,28 @@ import random
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from tests.compat import raw
 from tests.compat.batches import batch
+from tests.soak.attack_batches import (
+    BOMBS,
+    DUPLICATES,
+    REPEATS,
+    VICTIM,
+    a_bomb,
+    a_fetch,
+    a_produce,
+    a_session,
+    bombs,
+    from_the_future,
+)
+from tests.soak.attack_bodies import a_share_fetch, a_topology, acknowledgements, some_states
 
-VICTIM = "victim"
 LARGE = "large"  # a topic with more records than a client takes at once
-DUPLICATES = 10_000
-SESSION_PARTITIONS = 10_000
-BOMBS = 100
-REFUSALS = 200_000
-BOMB_BYTES = 32 << 20
+SHARED_PARTITIONS = 1_000
 FRAME_BYTES_MAX = 104_857_600
 FOREVER_MS = 2**31 - 1
 LINGERING_MAX = 100
@@ -34,35 +42,6 @@ def kind_of(attack: Callable[[], None]) -> str:
 
 def framed(frame: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
-
-
-@cache
-def a_bomb() -> bytes:
-    """A batch of a few hundred bytes that unpacks to zeros without end."""
-    import zstandard
-
-    packed = zstandard.ZstdCompressor(level=1).compress(bytes(BOMB_BYTES))
-    return repacked(batch([b"v"], attributes=4), packed)
-
-
-def repacked(one: bytes, records: bytes) -> bytes:
-    """The same batch with other records behind its header, and a checksum that is right."""
-    import crc32c
-
-    head = bytearray(one[:61])
-    struct.pack_into(">i", head, 8, 61 - 12 + len(records))
-    struct.pack_into(">I", head, 17, crc32c.crc32c(bytes(head[21:]) + records))
-    return bytes(head) + records
-
-
-@cache
-def from_the_future() -> bytes:
-    """A batch of very many records, each of which is refused for its timestamp."""
-    from ottla.wire import batch as batches
-    from ottla.wire.compression import ZSTD
-    from ottla.wire.records import Record
-
-    return batches.build([Record(at, 2**61, None, b"") for at in range(REFUSALS)], codec=ZSTD)
 
 
 class SlowReader:
@@ -110,6 +89,7 @@ class Attacker:
         self._lingering: list[socket.socket] = []
         self._readers: list[SlowReader] = []
         self._frames: dict[str, bytes] = {}
+        self._victim_id: uuid.UUID | None = None
         self.cut_off = 0  # slow readers that the broker left
         self._attacks: list[tuple[int, Callable[[], None]]] = [
             (10, self._noise),
@@ -130,6 +110,11 @@ class Attacker:
             (3, self._half_a_large_frame),
             (5, self._reads_slowly),
             (5, self._opens_sessions),
+            (5, self._shares_much),
+            (5, self._parked_share_fetch),
+            (5, self._large_topology),
+            (5, self._many_states),
+            (5, self._many_instances),
         ]
         if only:
             self._attacks = [(1, attack) for _, attack in self._attacks if kind_of(attack) == only]
@@ -259,6 +244,67 @@ class Attacker:
         }
         self._say(self._frame("consumer_group_heartbeat", 1, body), patience_s=5)
 
+    # -- share groups, streams groups, telemetry ----------------------------------------------------------
+
+    def _shares_much(self) -> None:
+        """Sessions of partitions that do not exist, of groups that nobody knows; acknowledgements of all kinds."""
+        group = f"shares-{self._chance.randrange(100)}"
+        places = self._chance.choice((1, 50, SHARED_PARTITIONS))
+        data = self._frame_once(
+            f"share {group} {places}", "share_fetch", 1, lambda: a_share_fetch(group, places)
+        )
+        acknowledged = self._frame_once(
+            f"acknowledge {group}", "share_acknowledge", 1, lambda: acknowledgements(group, self._victim())
+        )
+        self._linger(data + acknowledged)
+
+    def _parked_share_fetch(self) -> None:
+        """Of all partitions of a topic, for ever."""
+        group = f"shares-{self._chance.randrange(10)}"
+        member = f"member-{self._chance.randrange(10)}"
+        body = a_share_fetch(group, 0, member, wait_ms=FOREVER_MS)
+        places = [{"partition_index": index} for index in range(BOMBS)]
+        self._linger(
+            self._frame(
+                "share_fetch", 1, {**body, "topics": [{"topic_id": self._victim(), "partitions": places}]}
+            )
+        )
+
+    def _large_topology(self) -> None:
+        """Very many tasks, in the order that takes longest to understand; or too many names."""
+        parts = self._chance.choice((1_000, 2_000, DUPLICATES // 2))
+        frame = self._frame_once(
+            f"topology {parts}",
+            "streams_group_heartbeat",
+            0,
+            lambda: a_topology(f"streams-{parts}", VICTIM, parts),
+        )
+        self._say(frame, patience_s=5)
+
+    def _many_states(self) -> None:
+        kind = self._chance.choice(("initialize_share_group_state", "write_share_group_state"))
+        self._say(self._frame_once(kind, kind, 0, lambda: some_states(kind, self._victim())), patience_s=5)
+
+    def _many_instances(self) -> None:
+        """Of clients that push metrics, with long names; what they push decompresses to much."""
+        with raw.Raw(self._bootstrap, client_id="c" * 30_000) as client:
+            ids = [uuid.UUID(int=self._chance.getrandbits(128)) for _ in range(50)]
+            frames = [
+                framed(client.frame("get_telemetry_subscriptions", 0, {"client_instance_id": each}))
+                for each in ids
+            ]
+            body = {"client_instance_id": ids[0], "compression_type": 4, "metrics": a_bomb()}
+            frames.append(framed(client.frame("push_telemetry", 0, body)))
+        self._say(b"".join(frames), patience_s=1)
+
+    def _victim(self) -> uuid.UUID:
+        """The id of the topic."""
+        if self._victim_id is None:
+            with raw.Raw(self._bootstrap) as client:
+                answer = client.call("metadata", 12, {"topics": [{"name": VICTIM, "topic_id": None}]})
+            self._victim_id = uuid.UUID(str(answer["topics"][0]["topic_id"]))
+        return self._victim_id
+
     # -- how -----------------------------------------------------------------------------------------
 
     def _connect(self) -> socket.socket:
@@ -297,69 +343,6 @@ class Attacker:
                 return client.frame(api, version)
             except Exception:  # a message that cannot be all zeros
                 return client.frame("metadata", 1)
-
-
-def a_produce(records: bytes) -> dict[str, Any]:
-    data = [{"name": VICTIM, "partition_data": [{"index": 0, "records": records}]}]
-    return {"acks": -1, "timeout": 1000, "topic_data": data}
-
-
-def a_fetch(topic: str, *, wait_ms: int, bytes_min: int) -> dict[str, Any]:
-    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 20 << 20, "current_leader_epoch": -1}
-    return {
-        "replica_id": -1,
-        "max_wait": wait_ms,
-        "min_bytes": bytes_min,
-        "max_bytes": 20 << 20,
-        "session_epoch": -1,
-        "topics": [{"topic": topic, "partitions": [wanted]}],
-        "rack_id": "",
-    }
-
-
-def a_session() -> dict[str, Any]:
-    """Of very many partitions."""
-    partitions = [{"partition": index, "partition_max_bytes": 1000} for index in range(SESSION_PARTITIONS)]
-    return {
-        **a_fetch(VICTIM, wait_ms=0, bytes_min=1),
-        "session_epoch": 0,
-        "topics": [{"topic": VICTIM, "partitions": partitions}],
-    }
-
-
-def bombs() -> dict[str, Any]:
-    partitions = [{"index": index, "records": a_bomb()} for index in range(BOMBS)]
-    return {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": partitions}]}
-
-
-def repeated_fetch() -> dict[str, Any]:
-    partitions = [{"partition": 0, "partition_max_bytes": 1000}] * DUPLICATES
-    topics = [{"topic": VICTIM, "partitions": partitions}]
-    return {**a_fetch(VICTIM, wait_ms=100, bytes_min=1), "topics": topics}
-
-
-def repeated_list_offsets() -> dict[str, Any]:
-    offsets = [{"partition_index": 0, "timestamp": -1}] * DUPLICATES
-    return {"topics": [{"name": VICTIM, "partitions": offsets}]}
-
-
-def repeated_produce() -> dict[str, Any]:
-    twice = [{"index": 0, "records": batch([b"v"])}] * 2
-    return {**a_produce(b""), "topic_data": [{"name": VICTIM, "partition_data": twice}]}
-
-
-def repeated_describe_configs() -> dict[str, Any]:
-    resource = {"resource_type": 2, "resource_name": VICTIM, "configuration_keys": None}
-    return {"resources": [resource] * (DUPLICATES // 10)}
-
-
-REPEATS: list[tuple[str, int, Callable[[], dict[str, Any]]]] = [
-    ("metadata", 9, lambda: {"topics": [{"name": VICTIM}] * DUPLICATES}),
-    ("fetch", 11, repeated_fetch),
-    ("list_offsets", 5, repeated_list_offsets),
-    ("produce", 9, repeated_produce),
-    ("describe_configs", 2, repeated_describe_configs),
-]
 
 
 def fill(bootstraps: list[str], topic: str, megabytes: int) -> None:

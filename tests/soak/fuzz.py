@@ -28,7 +28,8 @@ from typing import NamedTuple
 from tests.cluster.load import create
 from tests.cluster.processes import ProcessCluster
 from tests.oracle.ottla import Ottla
-from tests.soak.attacks import BOMBS, LARGE, VICTIM, Attacker, fill
+from tests.soak.attack_batches import BOMBS, VICTIM
+from tests.soak.attacks import LARGE, Attacker, fill
 from tests.soak.healthy import TOPIC as HEALTHY
 from tests.soak.healthy import Healthy
 from tests.soak.kills import read_all

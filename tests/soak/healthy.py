@@ -79,6 +79,8 @@ class _Client:
 
 def _run(bootstrap: str, asked: Connection) -> None:
     client = _Client(bootstrap)
+    client.send_one()
+    client.times_ms.clear()  # half a second of it is the client's own: it asks for its producer id again
     while True:
         if not client.wrong:
             client.send_one()

@@ -51,8 +51,8 @@ def demos(runs: int, seed: int, say: Callable[[str], None], options: tuple[str, 
 
 
 def elsewhere(seed: int, say: Callable[[str], None]) -> Report:
-    """The same demo with Apache Kafka for a broker, with Spark on a cluster, with three brokers, and on a
-    mirrored side."""
+    """The same demo with Apache Kafka for a broker, with Spark on a cluster, with three brokers, these also with TLS
+    and logins on all their links, and on a mirrored side."""
     report = Report()
     with Oracle(heap="512M") as kafka:
         _judge(report, "on Apache Kafka", seed, ["--bootstrap", kafka.bootstrap, "--chaos"], say)
@@ -62,6 +62,7 @@ def elsewhere(seed: int, say: Callable[[str], None]) -> Report:
     ):
         _judge(report, "on a Spark cluster of two workers", seed, ["--master", master, "--chaos"], say)
     _judge(report, "with three brokers", seed, ["--brokers", "3", "--chaos"], say)
+    _judge(report, "with three secured brokers", seed, ["--brokers", "3", "--secure", "--chaos"], say)
     _judge(report, "on the mirrored side", seed, ["--mirrored", "--chaos"], say)
     return report
 

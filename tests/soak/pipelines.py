@@ -1,10 +1,12 @@
 """Pipelines killed in every way: counts are exact, and no count goes back or comes twice.
 
-    python -m tests.soak.pipelines [--kills 50] [--seed N] [--kafka]
+    python -m tests.soak.pipelines [--kills 50] [--seed N] [--kafka] [--seconds 1800]
 
 A producer writes words; a pipeline of two stages counts them, on two executors. Workers, executors, the driver with its
-JVM and the broker get SIGKILL at random moments; workers also kill themselves before, inside and after commits; state
-files and the number of Spark tasks change between starts.
+JVM and the broker get SIGKILL. The driver dies before, inside or after a commit, by turns, or at a random moment; the
+others at random moments, half of them while the pipeline still recovers from the last kill. Workers also kill
+themselves around commits; state files and the number of Spark tasks change between starts. When the seconds are over,
+no more is killed, and what happened by then is judged.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +27,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import Producer
 
@@ -33,13 +39,15 @@ from ottla.pipelines.status import status
 from tests.oracle.cluster import Oracle
 from tests.oracle.ottla import Ottla
 from tests.soak.kills import make_topic, read_all
-from tests.soak.pipeline_driver import COUNTS, NAME, WORDS
+from tests.soak.pipeline_driver import AFTER, BEFORE, COUNTS, INSIDE, NAME, WORDS
 from tests.soak.processes import descendants, kill
 from tests.spark.standalone import standalone
 
 _ROOT = Path(__file__).parents[2]
 _STUCK_S = 300
-_CHANCE = 0.004  # of a worker's death around each call
+CHANCE = 0.004  # of a worker's death around each call
+_SOON_S = 60  # within which a worker is there to be killed, and a trap is sprung
+MOMENTS = (BEFORE, INSIDE, AFTER, "any")  # when the driver dies
 SERVERS: tuple[Callable[[], Ottla | Oracle], ...] = (Ottla, lambda: Oracle(heap="512M"))
 
 
@@ -47,6 +55,7 @@ SERVERS: tuple[Callable[[], Ottla | Oracle], ...] = (Ottla, lambda: Oracle(heap=
 class Report:
     server: str = ""
     kills: dict[str, int] = field(default_factory=dict)
+    moments: dict[str, int] = field(default_factory=dict)
     lost_files: int = 0
     words: int = 0
     results: int = 0
@@ -86,28 +95,56 @@ class Load(threading.Thread):
         assert not self._producer.flush(120), "the words were not written"
 
 
+class Alive(Protocol):
+    """What may end by itself, which it must not."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+
 class Driver:
     """The process of the query, and all that it starts."""
 
     def __init__(self, bootstrap: str, folder: Path, module: str, master: str) -> None:
         self.module = module
-        command = [sys.executable, "-m", module, bootstrap, str(folder), str(_CHANCE), master]
+        self._trap = folder / "trap"
+        self._trap.unlink(missing_ok=True)
+        command = [sys.executable, "-m", module, bootstrap, str(folder), str(CHANCE), master]
         environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
         self.log = folder / "driver.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=_ROOT, env=environment)
 
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
     def kill(self) -> None:
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
+        for pid in self._pids():
             kill(pid)
         self.process.wait()
 
+    def kill_at(self, moment: str) -> bool:
+        """A worker does it when it comes to this moment of a commit. Whether one came; dead it is in any case."""
+        prepared = self._trap.with_suffix(".tmp")
+        prepared.write_text(" ".join([moment, *map(str, self._pids())]))
+        prepared.rename(self._trap)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_SOON_S)
+        sprung = self.process.poll() == -signal.SIGKILL
+        self.kill()
+        return sprung
 
-def kill_one(what: bytes, chance: random.Random) -> None:
-    """One of the processes below this one whose command line has these words."""
+    def _pids(self) -> list[int]:
+        return [self.process.pid, *descendants(self.process.pid)]
+
+
+def kill_one(what: bytes, chance: random.Random) -> bool:
+    """One of the processes below this one whose command line has these words; whether there was one."""
     running = [pid for pid in descendants(os.getpid()) if what in _command(pid)]
     if running:
         kill(chance.choice(running))
+    return bool(running)
 
 
 @dataclass(frozen=True)
@@ -123,15 +160,20 @@ class Story:
     prepare: Callable[[str], None] = lambda _: None
 
 
+def counting() -> Story:
+    return Story(NAME, "tests.soak.pipeline_driver", WORDS, (WORDS, COUNTS), judge_counts)
+
+
 def run(
     kills: int,
     seed: int,
     say: Callable[[str], None] = lambda _: None,
     server: Callable[[], Ottla | Oracle] = Ottla,
     story: Story | None = None,
+    seconds: float = math.inf,
 ) -> Report:
-    """`kills` of each kind."""
-    story = story or Story(NAME, "tests.soak.pipeline_driver", WORDS, (WORDS, COUNTS), _judge)
+    """`kills` of each kind, or as many as the seconds allow."""
+    story = story or counting()
     chance, report = random.Random(seed), Report()
     folder = Path(tempfile.mkdtemp(prefix="ottla-pipeline-soak-"))
     with standalone(folder, "1g") as master, server() as broker:
@@ -142,16 +184,22 @@ def run(
         load = Load(broker.bootstrap, seed, story.words)
         load.start()
         driver = Driver(broker.bootstrap, folder, story.driver, master)
+        begun = time.monotonic()
         try:
-            for kind in _order(kills, chance):
-                _wait_for_progress(broker.bootstrap, story.name, driver)
+            wait_for_progress(broker.bootstrap, story.name, driver)
+            for kind in kill_order(kills, chance):
+                if time.monotonic() - begun > seconds:
+                    break
+                if chance.random() < 0.5:  # else it strikes a pipeline that still recovers
+                    wait_for_progress(broker.bootstrap, story.name, driver)
                 time.sleep(chance.uniform(0, 1.5))
                 driver = _strike(kind, chance, report, broker, driver, folder, master)
                 report.kills[kind] = report.kills.get(kind, 0) + 1
-                say(f"{kind} {report.kills[kind]}")
+                say(f"{time.monotonic() - begun:.0f} s: {kind} {report.kills[kind]}")
+            wait_for_progress(broker.bootstrap, story.name, driver)
             load.finish()
             report.words = load.sent.total()
-            _drain(broker.bootstrap, story.name, driver)
+            drain(broker.bootstrap, story.name, driver)
             story.judge(report, broker.bootstrap, load)
         except (RuntimeError, OttlaError) as error:
             report.failures.append(f"{error}; {driver.log} ends with {_tail(driver.log)}")
@@ -162,8 +210,11 @@ def run(
     return report
 
 
-def _order(kills: int, chance: random.Random) -> list[str]:
-    order = [kind for kind in ("worker", "executor", "driver", "broker") for _ in range(kills)]
+def kill_order(kills: int, chance: random.Random, broker_kills: int | None = None) -> list[str]:
+    counts = {"worker": kills, "executor": kills, "driver": kills, "broker": kills}
+    if broker_kills is not None:
+        counts["broker"] = broker_kills
+    order = [kind for kind, count in counts.items() for _ in range(count)]
     chance.shuffle(order)
     return order
 
@@ -179,19 +230,32 @@ def _strike(
 ) -> Driver:
     match kind:
         case "worker":
-            kill_one(b"-m\0ottla.spark.daemon", chance)
+            _kill_soon(b"daemon\0pyspark.worker", chance, driver)
         case "executor":
-            kill_one(b"CoarseGrainedExecutorBackend", chance)
+            _kill_soon(b"CoarseGrainedExecutorBackend", chance, driver)
         case "broker":
             broker.kill()
             broker.restart()
         case _:
-            driver.kill()
+            moment = MOMENTS[report.kills.get(kind, 0) % len(MOMENTS)]
+            if moment == "any" or not driver.kill_at(moment):
+                moment = "any"
+                driver.kill()
+            report.moments[moment] = report.moments.get(moment, 0) + 1
             if chance.random() < 0.3:
                 shutil.rmtree(folder / "state", ignore_errors=True)
                 report.lost_files += 1
             return Driver(broker.bootstrap, folder, driver.module, master)
     return driver
+
+
+def _kill_soon(what: bytes, chance: random.Random, driver: Driver) -> None:
+    """After a kill there may be none of the kind for some seconds."""
+    deadline = time.monotonic() + _STUCK_S
+    while not kill_one(what, chance):
+        if time.monotonic() > deadline or not driver.is_alive:
+            raise RuntimeError(f"there is no process with {what!r}")
+        time.sleep(0.1)
 
 
 def _records(bootstrap: str, name: str) -> tuple[int, int]:
@@ -202,28 +266,28 @@ def _records(bootstrap: str, name: str) -> tuple[int, int]:
     return -1, -1
 
 
-def _wait_for_progress(bootstrap: str, name: str, driver: Driver) -> None:
+def wait_for_progress(bootstrap: str, name: str, driver: Alive) -> None:
     before, deadline = _records(bootstrap, name)[0], time.monotonic() + _STUCK_S
     while _records(bootstrap, name)[0] <= before:
-        if time.monotonic() > deadline or driver.process.poll() is not None:
+        if time.monotonic() > deadline or not driver.is_alive:
             raise RuntimeError("the pipeline does not go on")
         time.sleep(0.2)
 
 
-def _drain(bootstrap: str, name: str, driver: Driver) -> None:
+def drain(bootstrap: str, name: str, driver: Alive) -> None:
     """Markers of transactions count as lag until the next step, so a lag that stays small and still is none."""
     deadline, still = time.monotonic() + _STUCK_S, 0
     before = (-1, -1)
-    while still < 10:
+    while still < 30:
         seen = _records(bootstrap, name)
         still = still + 1 if seen == before and seen[0] > 0 and seen[1] < 20 else 0
         before = seen
-        if time.monotonic() > deadline or driver.process.poll() is not None:
+        if time.monotonic() > deadline or not driver.is_alive:
             raise RuntimeError(f"the pipeline does not come to its end: {seen}")
         time.sleep(0.5)
 
 
-def _judge(report: Report, bootstrap: str, load: Load) -> None:
+def judge_counts(report: Report, bootstrap: str, load: Load) -> None:
     found: dict[str, list[int]] = {}
     for partition in range(3):
         for value in read_all(bootstrap, COUNTS, partition, **{"isolation.level": "read_committed"}):
@@ -250,8 +314,10 @@ def main(run: Callable[..., Report] = run, text: str | None = __doc__) -> int:
     parser.add_argument("--kills", type=int, default=50, help="of each kind (50)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--kafka", action="store_true", help="on Apache Kafka")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which nothing more is killed")
     options = parser.parse_args()
-    report = run(options.kills, options.seed, print, SERVERS[options.kafka])
+    say = partial(print, flush=True)
+    report = run(options.kills, options.seed, say, SERVERS[options.kafka], seconds=options.seconds)
     print(json.dumps({name: getattr(report, name) for name in Report.__slots__}))
     return 0 if report.is_clean else 1
 

@@ -1,9 +1,10 @@
 """Share groups under kills: every record is accepted, and none comes again without a reason.
 
-    python -m tests.soak.shares [--kills 100] [--seed N]
+    python -m tests.soak.shares [--kills 100] [--seed N] [--brokers 3]
 
 Members take records, accept, release or forget them, leave, crash and come back; the broker gets SIGKILL at random
-moments and starts again on its folder. `share_history` judges what was delivered to whom, and how often.
+moments and starts again on its folder, with three brokers one of them, so that leaders change. `share_history` judges
+what was delivered to whom, and how often.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
 from ottla import Acknowledge, Admin, ShareConsumer
 from ottla.errors import OttlaError
+from tests.cluster.processes import ProcessCluster
 from tests.oracle.ottla import Ottla
 from tests.soak.kills import make_topic
 from tests.soak.share_history import ACCEPT, RELEASE, History
@@ -45,6 +49,7 @@ OF_GROUP = {
 
 @dataclass(slots=True)
 class Report:
+    brokers: int = 1
     kills: int = 0
     sent: int = 0
     delivered: int = 0
@@ -93,11 +98,11 @@ class Member(threading.Thread):
         consumer = ShareConsumer(settings)
         try:
             consumer.subscribe(TOPIC)
-            for _ in range(self._chance.randint(10, 60)):
+            for _ in range(self._chance.randint(5, 30)):
                 if self._over.is_set():
                     break
                 self._work(name, consumer)
-            if self._chance.random() < 0.3 and not self._over.is_set():
+            if self._chance.random() < 0.5 and not self._over.is_set():
                 self.crashes += 1
                 self._history.on_ended(name)
                 consumer._engine.close()  # its connections end, and nobody says good-bye
@@ -122,18 +127,52 @@ class Member(threading.Thread):
                 delivery.confirmed = True
 
 
-def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> Report:
-    chance, report = random.Random(seed), Report()
-    history = History(LOCK_S)
+class Target(NamedTuple):
+    bootstrap: str
+    kill: Callable[[random.Random, History], None]  # one broker; it is back when this returns
+
+
+@contextmanager
+def _one_broker() -> Iterator[Target]:
     with Ottla(settings=SETTINGS) as broker:
-        make_topic(broker.bootstrap, TOPIC, PARTITIONS)
-        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+
+        def kill(_: random.Random, history: History) -> None:
+            broker.kill()
+            history.on_death()
+            broker.restart()
+
+        yield Target(broker.bootstrap, kill)
+
+
+@contextmanager
+def _cluster(brokers: int) -> Iterator[Target]:
+    # Leaders that change although nobody died would free locks without a reason that the judge knows.
+    settings: dict[str, Any] = {"auto.leader.rebalance.enable": "false", **SETTINGS}
+    with ProcessCluster(brokers, **settings) as cluster:
+
+        def kill(chance: random.Random, history: History) -> None:
+            killed = chance.choice(cluster.ids)
+            cluster.kill(killed)
+            history.on_death()
+            time.sleep(chance.uniform(0, 5))  # with a session of 3 s some leaders change, some come back
+            cluster.start(killed)
+            history.on_death()  # a leader that came back within its session has another epoch
+
+        yield Target(cluster.bootstrap, kill)
+
+
+def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None, brokers: int = 1) -> Report:
+    chance, report = random.Random(seed), Report(brokers)
+    history = History(LOCK_S)
+    with _one_broker() if brokers == 1 else _cluster(brokers) as target:
+        make_topic(target.bootstrap, TOPIC, PARTITIONS)
+        with Admin(bootstrap_servers=target.bootstrap) as admin:
             admin.alter_configs("group", GROUP, set_=OF_GROUP)
         producer = Producer(
-            {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "log_level": 0}
+            {"bootstrap.servers": target.bootstrap, "enable.idempotence": True, "log_level": 0}
             | {"message.timeout.ms": 300_000, "error_cb": lambda _: None}
         )
-        members = [Member(broker.bootstrap, seed + number, history) for number in range(MEMBERS)]
+        members = [Member(target.bootstrap, seed + number, history) for number in range(MEMBERS)]
         for member in members:
             member.start()
         try:
@@ -143,9 +182,7 @@ def run(kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> R
                     report.sent += 1
                 producer.poll(0)
                 time.sleep(chance.uniform(0.3, 2))
-                broker.kill()
-                history.on_death()
-                broker.restart()
+                target.kill(chance, history)
                 report.kills += 1
                 say(f"kill {report.kills}: {len(history.accepted())} of {report.sent} accepted")
             assert not producer.flush(120), "the records were not written"
@@ -182,8 +219,9 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--brokers", type=int, default=1)
     options = parser.parse_args()
-    report = run(options.kills, options.seed, print)
+    report = run(options.kills, options.seed, print, options.brokers)
     print(json.dumps({name: getattr(report, name) for name in Report.__slots__}))
     return 0 if report.is_clean else 1
 

@@ -22,7 +22,8 @@ from ottla.client.values import TopicPartition as At
 from tests.cluster.faults import Faults
 from tests.cluster.load import Load, create
 from tests.cluster.processes import ProcessCluster
-from tests.soak.attacks import BOMBS, LARGE, VICTIM, Attacker, fill
+from tests.soak.attack_batches import BOMBS, VICTIM
+from tests.soak.attacks import LARGE, Attacker, fill
 
 _GO_ON_S = 120
 _LARGE_MB = 30

@@ -43,7 +43,9 @@ def application(bootstrap: str) -> App:
 
 def pipeline(bootstrap: str, folder: str, chance: float) -> Pipeline:
     plain = application(bootstrap).pipeline(state_dir=f"{folder}/state")
-    stages = [replace(stage, operator=partial(mortal, stage.operator, chance)) for stage in plain.stages]
+    stages = [
+        replace(stage, operator=partial(mortal, stage.operator, chance, folder)) for stage in plain.stages
+    ]
     return replace(plain, stages=tuple(stages))
 
 

@@ -1,13 +1,15 @@
 """A stream application killed in every way: counts, windows and joins are exact.
 
-    python -m tests.soak.stream_joins [--kills 50] [--seed N] [--kafka]
+    python -m tests.soak.stream_joins [--kills 50] [--seed N] [--kafka] [--seconds 1800]
 
 The kills are those of tests.soak.pipelines; the application is tests.soak.stream_driver.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -26,18 +28,24 @@ def run(
     seed: int,
     say: Callable[[str], None] = lambda _: None,
     server: Callable[[], Ottla | Oracle] = Ottla,
+    seconds: float = math.inf,
 ) -> Report:
-    """`kills` of each kind."""
+    """`kills` of each kind, or as many as the seconds allow."""
+    return pipelines.run(kills, seed, say, server, story(), seconds)
+
+
+def story() -> Story:
     topics = (WORDS, CLASSES, COUNTS, WINDOWS, JOINED, PAIRS)
-    story = Story(NAME, "tests.soak.stream_driver", WORDS, topics, _judge, _classes)
-    return pipelines.run(kills, seed, say, server, story)
+    return Story(NAME, "tests.soak.stream_driver", WORDS, topics, _judge, _classes)
 
 
 def _classes(bootstrap: str) -> None:
-    """Every word has its class before the first word comes, where Java and we would put it."""
+    """Every word has its class before the first word comes, where Java and we would put it. Their time is before that
+    of all words, and not so long ago that retention would delete them."""
+    at = int(time.time() * 1000) - 3_600_000
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "partitioner": "murmur2_random"})
     for number in range(300):
-        producer.produce(CLASSES, b"%d" % (number % 7), f"w{number}".encode(), timestamp=1)
+        producer.produce(CLASSES, b"%d" % (number % 7), f"w{number}".encode(), timestamp=at)
     assert not producer.flush(60), "the classes were not written"
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ottla import Admin
+from ottla.coordination.share.outcomes import Outcome
 from ottla.coordination.share.records import AVAILABLE
-from ottla.coordination.share.window import Outcome, Window
+from ottla.coordination.share.window import Window
 from ottla.testing import Broker
 from tests.soak import shares
 from tests.soak.share_history import ACCEPT, RELEASE, Delivery, History

@@ -11,7 +11,7 @@ def produce(bootstrap, topic, *values, **settings):
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 """
 
 
@@ -105,7 +105,7 @@ def produce_unkeyed(bootstrap, topic):
     failed = []
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, b"no key", on_delivery=lambda error, message: failed.append(error))
-    producer.flush(20)
+    producer.flush(60)
     assert failed == [None], failed[0].name()
 
 def test_of_the_module(ottla_topic, ottla_session_broker):

@@ -13,7 +13,7 @@ import (
 
 const (
 	partitions = 4
-	patience   = 120 * time.Second
+	patience   = 300 * time.Second
 )
 
 type record struct {

@@ -109,10 +109,6 @@ def alter_replica_log_dirs(s: Session) -> None:
 
 def transactions_of_nobody(s: Session) -> None:
     s.coordinator("nobody", kind=1)
-    nobody = {"transactional_ids": ["nobody"]}
-    moving = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
-    while s.ask("describe_transactions", nobody)["transaction_states"][0]["error_code"] in moving:
-        pass  # a moment, on Apache Kafka
     for version in s.versions("list_transactions"):
         body = {
             "state_filters": ["Ongoing", "Nonsense"],

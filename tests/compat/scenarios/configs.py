@@ -135,6 +135,7 @@ def alter_broker_configs(s: Session) -> None:
         ask("cluster-wide", "log.retention.ms", _SET, "86400001", broker="")
         ask("delete", "log.retention.ms", _DELETE, None)
         ask("delete cluster-wide", "log.retention.ms", _DELETE, None, broker="")
+        s.fence()  # or a later scenario would see it
 
 
 def list_config_resources(s: Session) -> None:

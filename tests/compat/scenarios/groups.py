@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.compat.answers import Session
 from tests.compat.batches import batch
+from tests.compat.raw import ask_until
 
 _PROTOCOLS = [{"name": "range", "metadata": b"\0\1\0\0\0\0\xff\xff\xff\xff"}]
 _UNKNOWN_ID = "00000000-0000-0000-0000-0000000000ff"
@@ -52,7 +53,9 @@ def the_life_of_a_classic_member(s: Session) -> None:
 def joining_wrongly(s: Session) -> None:
     version, group = s.latest("join_group"), s.name("wrong-join")
     _coordinator(s, group)
-    first = s.ask("join_group", _joining(group), version)
+    # The last one joins, and the group waits for those whom it has given an id: not for longer than a session.
+    right = {**_joining(group), "session_timeout": 6000, "rebalance_timeout": 6000}
+    first = s.ask("join_group", right, version)
     s.note("an id is required first", {"error": first["error_code"], "has id": bool(first["member_id"])})
     for note, fields in {
         "empty group": {"group_id": ""},
@@ -64,7 +67,7 @@ def joining_wrongly(s: Session) -> None:
         "empty instance": {"group_instance_id": ""},
         "instance with a space": {"group_instance_id": "a b"},
     }.items():
-        s.call("join_group", version, {**_joining(group), **fields}, note)  # type: ignore[dict-item]
+        s.call("join_group", version, {**right, **fields}, note)  # type: ignore[dict-item]
 
 
 def a_second_member_with_other_protocols_is_refused(s: Session) -> None:
@@ -177,10 +180,11 @@ def a_deleted_topic_takes_its_offsets(s: Session) -> None:
     s.ask("delete_topics", {"topics": [{"name": name, "topic_id": None}], "timeout": 30_000})
     s.topic("forgotten")
     topics = [{"name": name, "partition_indexes": [0]}]
-    for _ in range(1000):  # Apache Kafka forgets a moment later
-        answer = s.ask("offset_fetch", {"groups": [{"group_id": group, "topics": topics}]}, 8)
-        if answer["groups"][0]["topics"][0]["partitions"][0]["committed_offset"] == -1:
-            break
+    answer = ask_until(  # Apache Kafka forgets a moment later
+        lambda: s.ask("offset_fetch", {"groups": [{"group_id": group, "topics": topics}]}, 8),
+        lambda answer: answer["groups"][0]["topics"][0]["partitions"][0]["committed_offset"] == -1,
+        "the offset is forgotten",
+    )
     s.note("afterwards", answer)
 
 
@@ -209,6 +213,7 @@ def listing_groups(s: Session) -> None:
 
 def the_life_of_a_new_member(s: Session) -> None:
     name = s.topic("new-life", partitions=3)
+    s.fence()
     for version in s.versions("consumer_group_heartbeat"):
         group, member = s.name(f"new-{version}"), s.name("AAAAAAAAAAAAAAAAAAAAAA")
         _coordinator(s, group)
@@ -248,6 +253,7 @@ def the_life_of_a_new_member(s: Session) -> None:
 def new_members_wrongly(s: Session) -> None:
     name, group = s.topic("new-wrong"), s.name("new-wrong")
     _coordinator(s, group)
+    s.fence()
     version = s.latest("consumer_group_heartbeat")
     right = {"subscribed_topic_names": [name], "rebalance_timeout": 1000, "topic_partitions": []}
     for note, fields in {
@@ -275,28 +281,25 @@ def records_of_a_partition_are_kept_while_offsets_move(s: Session) -> None:
 
 
 def _coordinator(s: Session, group: str) -> None:
-    _ready(s, {"key": group, "key_type": 0, "coordinator_keys": [group]}, s.latest("find_coordinator"))
-    for _ in range(2000):  # loading takes a moment
-        answer = s.ask("describe_groups", {"groups": [group]})
-        if answer["groups"][0]["error_code"] not in ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"):
-            return
-    raise AssertionError("the coordinator never became ready")
+    s.coordinator(group, kind=0)
 
 
 def _ready(s: Session, body: dict[str, Any], version: int) -> None:
     """The first question for a coordinator makes its topic; wait until it has leaders."""
-    for _ in range(2000):
-        answer = s.ask("find_coordinator", body, version)
-        codes = [each["error_code"] for each in answer.get("coordinators", [answer])]
-        if "COORDINATOR_NOT_AVAILABLE" not in codes:
-            return
+    ask_until(
+        lambda: s.ask("find_coordinator", body, version),
+        lambda answer: all(
+            each["error_code"] != "COORDINATOR_NOT_AVAILABLE" for each in answer.get("coordinators", [answer])
+        ),
+        "coordinators have leaders",
+    )
 
 
 def _joining(group: str) -> dict[str, Any]:
     return {
         "group_id": group,
-        "session_timeout": 6000,
-        "rebalance_timeout": 6000,
+        "session_timeout": 120_000,  # nobody sends heartbeats here
+        "rebalance_timeout": 120_000,
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": _PROTOCOLS,

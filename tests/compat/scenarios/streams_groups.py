@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tests.compat.answers import Session
+from tests.compat.raw import PATIENCE_S
 from tests.compat.scenarios.groups import _coordinator
 
 _HEARTBEAT, _DESCRIBE = "streams_group_heartbeat", "streams_group_describe"
@@ -115,8 +116,8 @@ def streams_topologies_and_topics(s: Session) -> None:
     }
     unequal = _group(s, "streams-unequal")
     s.call(_HEARTBEAT, 0, {**_joining(unequal, "a", two), "topology": _topology([copartitioned])}, "unequal")
-    odd = _group(s, "streams-odd")
     changelog = s.topic("streams-odd-changelog", partitions=5)
+    odd = _group(s, "streams-odd")
     part = {"subtopology_id": "0", "source_topics": [two], "state_changelog_topics": [_topic(changelog)]}
     s.call(_HEARTBEAT, 0, {**_joining(odd, "a", two), "topology": _topology([part])}, "odd changelog")
 
@@ -291,7 +292,7 @@ def _beat(
 
 def _until(s: Session, group: str, epoch: int) -> dict[str, Any]:
     """The first answer with tasks; brokers learn of new topics a little later."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         answer = s.ask(_HEARTBEAT, _beat(group, "a", epoch, active=[]), 0)
         assert answer["error_code"] == "NONE" and time.monotonic() < deadline, answer

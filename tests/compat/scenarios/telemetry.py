@@ -10,7 +10,7 @@ from tests.compat.answers import Session
 
 BROKER_LOGGER, CLIENT_METRICS = 8, 16
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
-_INTERVAL_MS = 400
+_LONG_MS, _SHORT_MS = 3_600_000, 100  # the longest and the shortest time between two pushes that both allow
 
 
 def _describe(kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
@@ -96,9 +96,7 @@ def subscriptions_to_the_metrics_of_clients(s: Session) -> None:
 def pushes_of_metrics(s: Session) -> None:
     """Both answer these requests, although Kafka without a plug-in does not tell clients so."""
     name = s.name("push")
-    some = ("metrics", _SET, "org.apache.kafka.producer."), ("interval.ms", _SET, str(_INTERVAL_MS))
-    s.ask("incremental_alter_configs", _alter(CLIENT_METRICS, name, *some))
-    s.fence()
+    _subscribe(s, name, _LONG_MS)
     got = s.ask("get_telemetry_subscriptions", {"client_instance_id": uuid.UUID(int=0)}, 0)
     client, subscription = got.pop("client_instance_id"), got.pop("subscription_id")
     s.note("told", got)
@@ -107,9 +105,7 @@ def pushes_of_metrics(s: Session) -> None:
     s.note("keeps its id", str(echoed["client_instance_id"]) == str(own))
     s.call("get_telemetry_subscriptions", 0, {"client_instance_id": client}, "again at once")
 
-    def push(note: str, *, wait: bool = True, **fields: Any) -> None:
-        if wait:
-            time.sleep(_INTERVAL_MS / 1000 + 0.1)  # both count the time between two pushes
+    def push(note: str, **fields: Any) -> None:
         body = {
             "client_instance_id": client,
             "subscription_id": subscription,
@@ -119,17 +115,48 @@ def pushes_of_metrics(s: Session) -> None:
         }
         s.call("push_telemetry", 0, {**body, **fields}, note)
 
-    push("at once after the subscription", wait=False)
-    push("too early", wait=False)
+    push("at once after the subscription")
+    push("too early")
+    push("the last one, early", terminating=True)
+    push("after the last one")
+    push("the last one again", terminating=True)
+    _unsubscribe(s, name)
+
+
+def pushes_of_metrics_in_time(s: Session) -> None:
+    name = s.name("push-in-time")
+    _subscribe(s, name, _SHORT_MS)
+    got = s.ask("get_telemetry_subscriptions", {"client_instance_id": uuid.UUID(int=0)}, 0)
+    client, subscription = got.pop("client_instance_id"), got.pop("subscription_id")
+    s.note("told", got)
+
+    def push(note: str, **fields: Any) -> None:
+        time.sleep(2 * _SHORT_MS / 1000)  # both count the time between two pushes
+        body = {
+            "client_instance_id": client,
+            "subscription_id": subscription,
+            "terminating": False,
+            "compression_type": 0,
+            "metrics": b"",
+        }
+        s.call("push_telemetry", 0, {**body, **fields}, note)
+
     push("in time", metrics=b"\x0a\x00")
     push("another subscription", subscription_id=subscription ^ 1)
     push("compression that nobody knows", compression_type=9)
     push("too large", metrics=bytes((1 << 20) + 1))
     push("a client that was told nothing", client_instance_id=uuid.uuid4())
     push("no client", client_instance_id=uuid.UUID(int=0))
-    push("the last one, early", wait=False, terminating=True)
-    push("after the last one", wait=False)
-    push("the last one again", wait=False, terminating=True)
+    _unsubscribe(s, name)
+
+
+def _subscribe(s: Session, name: str, interval_ms: int) -> None:
+    some = ("metrics", _SET, "org.apache.kafka.producer."), ("interval.ms", _SET, str(interval_ms))
+    s.ask("incremental_alter_configs", _alter(CLIENT_METRICS, name, *some))
+    s.fence()
+
+
+def _unsubscribe(s: Session, name: str) -> None:
     s.ask(
         "incremental_alter_configs",
         _alter(CLIENT_METRICS, name, ("metrics", _DELETE, None), ("interval.ms", _DELETE, None)),

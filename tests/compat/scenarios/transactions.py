@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.compat.answers import Session
 from tests.compat.batches import batch
+from tests.compat.raw import ask_until
+from tests.compat.scenarios.groups import _coordinator
 
 _TRANSACTIONAL = 0x10
 _OPEN = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 25, "session_epoch": -1}
@@ -122,7 +124,7 @@ def offsets_in_transactions(s: Session) -> None:
             continue
         producer, group = s.name(f"offsets-{version}"), s.name(f"group-{version}")
         s.coordinator(producer, kind=1)
-        s.coordinator(group, kind=0)
+        _coordinator(s, group)
         made = _init(s, producer, 0)
         who = {"transactional_id": producer, **_who(made), "group_id": group}
         s.call("add_offsets_to_txn", min(version, s.latest("add_offsets_to_txn")), who, f"for {version}")
@@ -148,10 +150,12 @@ def offsets_in_transactions(s: Session) -> None:
             asked = {"group_id": group, "topics": topics, "require_stable": stable}
             s.call("offset_fetch", 7, asked, f"pending, stable {stable}, {version}")
         s.call("end_txn", 1, {"transactional_id": producer, **_who(made), "committed": True}, f"{version}")
-        for _ in range(2000):
-            answer = s.ask("offset_fetch", {"group_id": group, "topics": topics, "require_stable": True}, 7)
-            if answer["topics"][0]["partitions"][0]["committed_offset"] == 7:
-                break
+        asked = {"group_id": group, "topics": topics, "require_stable": True}
+        answer = ask_until(
+            lambda: s.ask("offset_fetch", asked, 7),  # noqa: B023  called in the same turn
+            lambda answer: answer["topics"][0]["partitions"][0]["committed_offset"] == 7,
+            "the offset is committed",
+        )
         s.note(f"committed {version}", answer)
 
 
@@ -187,15 +191,12 @@ def _v3(body: dict[str, Any]) -> dict[str, Any]:
 
 def _init(s: Session, name: str, version: int, **fields: Any) -> Any:
     body = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-    for _ in range(4000):  # an abort or a load may still be on its way
-        answer = s.ask("init_producer_id", {**body, **fields}, version)
-        if answer["error_code"] not in (
-            "CONCURRENT_TRANSACTIONS",
-            "COORDINATOR_LOAD_IN_PROGRESS",
-            "NOT_COORDINATOR",
-        ):
-            return answer
-    raise AssertionError(f"still {answer}")
+    not_yet = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+    return ask_until(
+        lambda: s.ask("init_producer_id", {**body, **fields}, version),
+        lambda answer: answer["error_code"] not in not_yet,
+        "no abort and no load is on its way",
+    )
 
 
 def _who(made: Any) -> dict[str, Any]:
@@ -228,20 +229,18 @@ def _end(name: str, isolation: int) -> dict[str, Any]:
 
 def _completed(s: Session, producer: str) -> None:
     """The coordinator writes down the end behind all markers."""
-    for _ in range(4000):
-        answer = s.ask("describe_transactions", {"transactional_ids": [producer]})
-        if answer["transaction_states"][0]["transaction_state"].startswith("Complete"):
-            return
-    raise AssertionError("the transaction was never completed")
+    ask_until(
+        lambda: s.ask("describe_transactions", {"transactional_ids": [producer]}),
+        lambda answer: answer["transaction_states"][0]["transaction_state"].startswith("Complete"),
+        "the transaction is completed",
+    )
 
 
 def _settled(s: Session, name: str) -> None:
     """Markers are written behind the answer: wait until nothing is open any more."""
-    for _ in range(4000):
-        ends = [
-            s.ask("list_offsets", _end(name, each), 4)["topics"][0]["partitions"][0]["offset"]
-            for each in (0, 1)
-        ]
-        if ends[0] == ends[1]:
-            return
-    raise AssertionError("the transaction never ended")
+
+    def ends() -> list[int]:
+        answers = [s.ask("list_offsets", _end(name, each), 4) for each in (0, 1)]
+        return [each["topics"][0]["partitions"][0]["offset"] for each in answers]
+
+    ask_until(ends, lambda found: found[0] == found[1], "no transaction is open")

@@ -1,11 +1,13 @@
 // Produces records, moves them to another topic in transactions, of which some are aborted, and reads them there.
-//   java Mover BOOTSTRAP classic|consumer COUNT    prints how many were moved, read, and committed in the group
+//   java Mover CLIENT.PROPERTIES classic|consumer COUNT    prints how many were moved, read, and committed in the group
 
+import java.io.FileReader;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -20,17 +22,21 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public final class Mover {
-    static String bootstrap;
+    static final Map<String, Object> client = new HashMap<>();
     static String protocol;
     static int count;
 
     public static void main(String[] args) throws Exception {
-        bootstrap = args[0];
+        Properties properties = new Properties();
+        try (FileReader file = new FileReader(args[0])) {
+            properties.load(file);
+        }
+        properties.forEach((name, value) -> client.put((String) name, value));
         protocol = args[1];
         count = Integer.parseInt(args[2]);
         String input = "input-" + protocol;
         String output = "output-" + protocol;
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+        try (Admin admin = Admin.create(client)) {
             short replicas = 1;
             admin.createTopics(List.of(new NewTopic(input, 2, replicas), new NewTopic(output, 2, replicas))).all().get();
             fill(input);
@@ -40,17 +46,16 @@ public final class Mover {
     }
 
     static KafkaProducer<String, String> producer(Map<String, Object> more) {
-        Map<String, Object> settings = new HashMap<>(more);
-        settings.put("bootstrap.servers", bootstrap);
+        Map<String, Object> settings = new HashMap<>(client);
+        settings.putAll(more);
         return new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
     }
 
     static KafkaConsumer<String, String> consumer(String group) {
-        return new KafkaConsumer<>(
-                Map.of("bootstrap.servers", bootstrap, "group.id", group, "group.protocol", protocol,
-                        "auto.offset.reset", "earliest", "isolation.level", "read_committed",
-                        "enable.auto.commit", "false", "max.poll.records", 100),
-                new StringDeserializer(), new StringDeserializer());
+        Map<String, Object> settings = new HashMap<>(client);
+        settings.putAll(Map.of("group.id", group, "group.protocol", protocol, "auto.offset.reset", "earliest",
+                "isolation.level", "read_committed", "enable.auto.commit", "false", "max.poll.records", 100));
+        return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
     }
 
     static void fill(String topic) {
