@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # no
 from ottla.client import Admin  # noqa: E402
 from ottla.client.columnar import DataLost, TopicChanged  # noqa: E402
 from ottla.client.columnar.partitioning import BadRow  # noqa: E402
-from ottla.client.exactly_once import Marker, group_of  # noqa: E402
+from ottla.client.exactly_once import FENCED, Marker, group_of  # noqa: E402
 from ottla.errors import ProducerFenced, UnknownTopicOrPartition  # noqa: E402
 from ottla.spark import clients  # noqa: E402
 from ottla.spark.errors import (  # noqa: E402
@@ -286,9 +286,12 @@ class Query:
         return write_once(self.options(**options), iter([rows(values)]), task, self.id, batch)
 
     def commit(self, batch, messages, **options):
+        self.writer(**options).commit(messages, batch)
+
+    def writer(self, **options):
         writer = StreamWriter.__new__(StreamWriter)
         writer._options = self.options(**options)
-        writer.commit(messages, batch)
+        return writer
 
     def run(self, batch, *shares, **options):
         """A whole micro-batch, a share for each task."""
@@ -482,14 +485,36 @@ def test_an_expired_marker_is_an_error_that_can_be_overridden_once(query, target
     query.shows(["a", "b", "c", "d", "e", "f"])
 
 
-@pytest.mark.parametrize("shares", [(["c", "d"],), (["c"], ["d"], [])])
-def test_another_number_of_tasks_is_an_error(query, shares):
+def test_every_micro_batch_may_have_a_number_of_tasks_of_its_own(query):
     query.run(0, ["a"], ["b"])
+    query.run(1, ["c"])
+    query.run(2, ["d"], ["e"], ["f"])
+    query.run(2, ["d"], ["e"], ["f"])  # and may be done again
+    query.run(3, [], ["g"])
+    query.shows(["a", "b", "c", "d", "e", "f", "g"])
+
+
+@pytest.mark.parametrize("shares", [(["c", "d"],), (["c"], ["d"], [])])
+def test_another_number_of_tasks_is_an_error_once_the_micro_batch_is_committed_in_part(query, shares):
+    from ottla.spark.sink import end_transactions
+
+    query.run(0, ["a"], ["b"])
+    first, _ = query.write(1, 0, ["c"]), query.write(1, 1, ["d"])
+    end_transactions(query.options(), [first], Marker(2, query.id, 2))  # and here the driver dies
     with pytest.raises(TasksChanged, match="minPartitions=2"):
         query.run(1, *shares)
-    query.shows(["a", "b"])
     query.run(1, ["c"], ["d"])
     query.shows(["a", "b", "c", "d"])
+
+
+def test_a_dead_drivers_tasks_are_fenced_when_the_micro_batch_has_fewer(query):
+    query.run(0, ["a"], ["b"])
+    zombie = [query.write(1, 0, ["old"]), query.write(1, 1, ["old"])]
+    query.run(1, ["c"])
+    query.shows(["a", "b", "c"])  # the open transaction of task 1 would hold back readers
+    with pytest.raises(FENCED):
+        query.commit(1, zombie)
+    query.shows(["a", "b", "c"])
 
 
 def test_a_checkpoint_that_went_back_is_an_error(query):

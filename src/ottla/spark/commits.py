@@ -38,7 +38,7 @@ class Committer:
         self._marker_topics: set[str] = set()  # that exist and are empty
 
     def commit(self, transactions: Sequence[Open], marker: Marker | None, marker_topic: str) -> None:
-        """All markers first, then all ends: what can go wrong should do so before anything is visible."""
+        """All markers first, then the ends, task 0's before the others': see `markers.judge`."""
         self._refuse_late(transactions)
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         if marker is not None:
@@ -55,6 +55,10 @@ class Committer:
     def abort(self, transactions: Sequence[Open]) -> None:
         """As far as it works: whatever stays open is aborted by the next attempt, or times out."""
         self._ender.abort([transaction.open_transaction for transaction in transactions])
+
+    def take_over(self, transactional_ids: Sequence[str]) -> None:
+        """Of tasks that a micro-batch no longer has: what they left open would hold back readers."""
+        self._ender.take_over(transactional_ids)
 
     def close(self) -> None:
         self._ender.close()

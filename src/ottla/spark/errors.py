@@ -33,7 +33,7 @@ class MarkerMissing(MarkerError):
 
 
 class TasksChanged(MarkerError):
-    """The micro-batch has another number of tasks than the one before it."""
+    """The micro-batch was committed in part, by another number of tasks."""
 
 
 class CheckpointBehind(MarkerError):

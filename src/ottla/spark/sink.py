@@ -15,7 +15,7 @@ from pyspark.taskcontext import TaskContext
 
 from ottla.client.exactly_once import Marker, group_of, is_written
 from ottla.spark.errors import ContinuousTrigger
-from ottla.spark.markers import TaskMarker, judge
+from ottla.spark.markers import TaskMarker, first_marker, judge
 from ottla.spark.options import WriteOptions
 from ottla.spark.plain import told_plainly
 from ottla.spark.record_schema import columns
@@ -164,7 +164,7 @@ def write_once(
     """Writes in a transaction and leaves it open for the driver. `batch` None: there is no replay to know."""
     from ottla.spark import clients, garbage
 
-    transactional_id = f"{options.prefix}-{query}-{task}"
+    transactional_id = _transactional_id(options, query, task)
     owner = clients.transaction_owner({**client_settings(options), "transactional.id": transactional_id})
     garbage.freeze()
     try:
@@ -182,6 +182,10 @@ def write_once(
         _give_up(owner)
         raise
     return Written(task, count, (transactional_id, taken_over.producer, began_ms), query, marker)
+
+
+def _transactional_id(options: WriteOptions, query: str, task: int) -> str:
+    return f"{options.prefix}-{query}-{task}"
 
 
 def _write(producer: Any, rows: Iterator[Any], topic: str | None) -> int:
@@ -224,17 +228,22 @@ def commit_micro_batch(options: WriteOptions, messages: Sequence[Written | None]
     if not written:
         return
     query = written[0].query
+    written.sort(key=lambda message: message.task)
+    markers = [TaskMarker(message.task, message.marker) for message in written]
     try:
-        judge(
-            [TaskMarker(message.task, message.marker) for message in written],
-            query,
-            batch,
-            options.assume_not_written,
-        )
+        judge(markers, query, batch, options.assume_not_written)
+        _end_former_tasks(options, query, first_marker(markers), len(written))
     except Exception:
         abort_transactions(options, messages)
         raise
     end_transactions(options, written, Marker(batch + 1, query, len(written)))
+
+
+def _end_former_tasks(options: WriteOptions, query: str, first: Marker | None, tasks: int) -> None:
+    """Tasks that the micro-batch no longer has may have left transactions open, if this is not its first attempt."""
+    if first is not None and first.tasks > tasks:
+        former = [_transactional_id(options, query, task) for task in range(tasks, first.tasks)]
+        _committer(options).take_over(former)
 
 
 def end_transactions(options: WriteOptions, written: Sequence[Written], marker: Marker | None) -> None:

@@ -177,3 +177,20 @@ def test_a_topic_with_records_is_no_place_for_markers(broker: Broker, ender: Tra
 def _transactions(broker: Broker) -> list[Any]:
     with ottla.Admin(bootstrap_servers=broker.bootstrap) as admin:
         return list(admin.list_transactions())
+
+
+def test_without_the_first_none_is_committed(broker: Broker, ender: TransactionEnder) -> None:
+    left = [written(broker, f"task-{number}") for number in range(3)]
+    with broker.fail("EndTxn", errors.InvalidProducerEpoch, times=1), pytest.raises(FENCED):
+        ender.commit(left, {MARK: OffsetAndMetadata(7, "batch")})
+    assert len(broker.requests("EndTxn")) == 1
+    assert broker.records("t") == []
+
+
+def test_who_takes_over_aborts_and_fences(broker: Broker, ender: TransactionEnder) -> None:
+    left = written(broker, "task")
+    ender.take_over(["task", "never seen"])
+    broker.send("t", b"next")
+    assert [record.value for record in broker.records("t")] == [b"next"]  # nothing open holds it back
+    with pytest.raises(FENCED):
+        ender.commit([left])

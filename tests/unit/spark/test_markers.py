@@ -40,20 +40,25 @@ def test_an_expired_marker_is_an_error_that_says_what_to_do():
     with pytest.raises(MarkerMissing, match=r"offsets\.retention\.minutes.*assumeNotWritten=4"):
         judge(found(None, None), "q", 4)
     with pytest.raises(MarkerMissing):
-        judge(found(4, None), "q", 4)
+        judge(found(None, 4), "q", 4)
+    with pytest.raises(MarkerMissing):
+        judge(found(None, 1), "q", 0)
 
 
-@pytest.mark.parametrize("now", [1, 3])
-def test_another_number_of_tasks_is_an_error_that_says_what_to_do(now):
-    markers = [4, 4, 4][:now]
+@pytest.mark.parametrize("markers", [(4,), (4, 4, None), (4, 2, 3), (4, None)])
+def test_a_new_micro_batch_may_have_any_number_of_tasks(markers):
+    judge(found(*markers, tasks=2), "q", 4)
+
+
+@pytest.mark.parametrize("markers", [(5,), (5, 5, None), (5, 4, 4)])
+def test_a_micro_batch_that_is_committed_in_part_needs_the_number_of_tasks_that_it_had(markers):
     with pytest.raises(TasksChanged, match="minPartitions=2"):
         judge(found(*markers, tasks=2), "q", 4)
 
 
-def test_more_tasks_than_before_are_not_taken_for_an_expired_marker():
-    markers = [*found(4, 4), TaskMarker(2, None)]
-    with pytest.raises(TasksChanged):
-        judge(markers, "q", 4)
+def test_no_task_can_be_ahead_of_the_first():
+    with pytest.raises(CheckpointBehind, match="task 1"):
+        judge(found(4, 5), "q", 4)
 
 
 @pytest.mark.parametrize("next_batch", [3, 6])

@@ -37,8 +37,9 @@ class TransactionEnder:
         *,
         group_of: Callable[[str], str] = str,
     ) -> None:
-        """All offsets first, then all ends: what can go wrong should do so before anything is visible.
+        """All offsets first, then the ends: what can go wrong should do so before anything is visible.
 
+        The first transaction is committed before the others. If it is not committed, none is.
         `offsets` go with every transaction, for the group that `group_of` makes of its transactional id.
         """
         self._session.run(self._commit(transactions, offsets or {}, group_of))
@@ -46,6 +47,10 @@ class TransactionEnder:
     def abort(self, transactions: Sequence[OpenTransaction]) -> None:
         """As far as it works: what stays open is aborted by the next owner, or times out."""
         self._session.run(self._abort(transactions))
+
+    def take_over(self, transactional_ids: Sequence[str]) -> None:
+        """Aborts what the owners of these ids left open, and fences them."""
+        self._session.run(self._take_over(transactional_ids))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for other work with the ender's cluster."""
@@ -67,7 +72,15 @@ class TransactionEnder:
                 [_add_offsets(transaction, offsets, group_of(transaction.id)) for transaction in resumed]
             )
         )
-        _raise_first(await gather([transaction.end(committed=True) for transaction in resumed]))
+        for together in (resumed[:1], resumed[1:]):
+            _raise_first(await gather([transaction.end(committed=True) for transaction in together]))
+
+    async def _take_over(self, transactional_ids: Sequence[str]) -> None:
+        starts = [
+            Transactions(self.cluster, transactional_id=transactional_id).init()
+            for transactional_id in transactional_ids
+        ]
+        _raise_first(await self.cluster.runtime.gather(starts))
 
     async def _abort(self, transactions: Sequence[OpenTransaction]) -> None:
         ends = [self._resume(open_transaction).end(committed=False) for open_transaction in transactions]
