@@ -22,7 +22,10 @@ HEAD_BYTES = 4 << 10  # of a buffer for small frames and the beginning of others
 CLOSING_MS = 1000  # longer than a connection that is about to be closed needs
 TLS_HANDSHAKE = 0x1603  # how a TLS client begins, read as the upper half of a frame's size
 GROWTH_BYTES = 1 << 20  # of the buffer of a large frame; more at a time would take long
+_ROOM = memoryview(bytes(GROWTH_BYTES))  # zeros that are never written: they take no memory
 READ_BYTES = 64 << 10  # at a time: the event loop reads up to 32 times before others have their turn
+LARGE_BYTES = 1 << 20  # more than most requests have; reading the rest of a frame leaves turns to others
+LARGE_READ_BYTES = 256 << 10  # of that rest, in a turn of the loop
 HELD_BYTES_MAX = 16 << 10  # read ahead of requests that wait for their turn
 
 
@@ -112,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._end += nbytes
         self._cut()
+        self._let_others_read()
         if self._end and self._head is self._listener.scratch:
             self._make_room_in_head()
 
@@ -259,8 +263,15 @@ class Connection(asyncio.BufferedProtocol):
     def _room_in_body(self, lease: Lease) -> memoryview:
         assert self._body is not None
         if lease.received == len(self._body) < lease.held_bytes:  # nobody has a view of it now
-            self._body.extend(bytes(min(lease.held_bytes - len(self._body), GROWTH_BYTES)))
-        return memoryview(self._body)[lease.received : lease.received + READ_BYTES]
+            self._body.extend(_ROOM[: lease.held_bytes - len(self._body)])
+        read_bytes = READ_BYTES if lease.received < LARGE_BYTES else LARGE_READ_BYTES
+        return memoryview(self._body)[lease.received : lease.received + read_bytes]
+
+    def _let_others_read(self) -> None:
+        """The rest of a large frame is read once in each turn of the loop, however quickly it comes."""
+        if self._reading and self._lease is not None and self._lease.received >= LARGE_BYTES:
+            self._pause()
+            self._listener.clock.call_soon(self._cut)
 
     def on_room(self) -> None:
         self._is_waiting = False

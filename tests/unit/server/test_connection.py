@@ -6,6 +6,7 @@ import gc
 import socket
 import ssl
 import struct
+import sys
 import time
 import tracemalloc
 import weakref
@@ -16,6 +17,7 @@ import trustme
 from ottla.config.settings import Config
 from ottla.metadata.image import BROKER_RESOURCE
 from ottla.metadata.records import ConfigSet
+from ottla.server.connection import LARGE_BYTES, LARGE_READ_BYTES
 from ottla.server.node import Node, memory_disk
 from ottla.wire import codec
 from ottla.wire.batch import build
@@ -491,6 +493,35 @@ def test_requests_of_many_connections_leave_the_loop_its_turns(connections):
         assert most <= connections // 4
 
     with_node(scenario)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs uvloop")
+def test_a_large_frame_that_comes_quickly_leaves_others_their_turns():
+    """uvloop reads a socket up to 32 times before it looks at the next one."""
+    import uvloop
+
+    async def scenario(node):
+        loop, steps = asyncio.get_running_loop(), []
+
+        def look(connection, before=0):
+            received = connection._lease.received if connection._lease is not None else before
+            steps.append((before, received))
+            loop.call_soon(look, connection, received)
+
+        with socket.create_connection(("127.0.0.1", node.listeners[0].port)) as client:
+            await until_connected(node.listeners[0], 1)
+            (connection,) = node.listeners[0].connections
+            look(connection)
+            client.settimeout(60)
+            data = struct.pack(">i", 64 << 20) + bytes(24 << 20)
+            await loop.run_in_executor(None, client.sendall, data)
+            while steps[-1][1] < 24 << 20:
+                await asyncio.sleep(0)
+        large = [after - before for before, after in steps if before >= LARGE_BYTES]
+        assert sum(large) >= 22 << 20
+        assert max(large) <= LARGE_READ_BYTES
+
+    with_node(scenario, uvloop.new_event_loop)
 
 
 def test_a_parked_fetch_is_answered_when_records_come():
